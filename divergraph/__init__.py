@@ -1,0 +1,1 @@
+"""Divergraph: where a model's error starts, how it spreads, and what still shows it."""

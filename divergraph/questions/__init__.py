@@ -1,0 +1,5 @@
+"""What the front ends ask: one function per question, plain values as answers.
+
+The command line, the Python API and the terminal UI call these and nothing below them,
+so they cannot disagree.
+"""

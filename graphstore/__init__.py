@@ -1,0 +1,1 @@
+"""Graph values, stores (embedded and Neo4j) and the queries both answer."""

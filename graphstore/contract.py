@@ -1,0 +1,163 @@
+"""What every store can do. Front ends and analysis know only this.
+
+Stores answer look-ups, joins and Cypher; long traversals run on
+:class:`graphstore.arrays.GraphArrays` loaded from the store, the same on every store.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from graphstore.model import (
+    Comparison,
+    LineageLink,
+    ModelGraph,
+    OpState,
+    Origin,
+    Run,
+    Side,
+)
+
+if TYPE_CHECKING:
+    from graphstore.arrays import GraphArrays
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """Everything a finished comparison writes, in one step.
+
+    ``comparisons`` holds one or more values for each device op; ``states`` the state of
+    each device op by id; ``origins`` are in rank order.
+    """
+
+    run: Run
+    golden: ModelGraph
+    device: ModelGraph
+    links: tuple[LineageLink, ...]
+    comparisons: tuple[Comparison, ...]
+    states: Mapping[str, OpState]
+    origins: tuple[Origin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInfo:
+    """A stored graph as ``runs`` lists it; ``name`` is what the user calls it."""
+
+    name: str
+    id: str
+    kind: str
+    framework: str
+    format: str
+    ops: int
+    edges: int
+    subgraphs: int
+    fused_ops: int
+    created: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Rows of a query. ``truncated`` is set if the row limit cut it."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParameters:
+    """Limits of one query: ``limit`` rows, ``timeout`` seconds."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    limit: int = 1000
+    timeout: float = 30.0
+
+
+class GraphStore(ABC):
+    """A place that keeps graphs and runs.
+
+    *target* names a run or an imported graph; *side* picks the graph of a run and is
+    ignored for an imported graph. Unknown names raise
+    :class:`graphstore.errors.UnknownNameError`. Results are deterministic: ops in
+    ``topo`` order, runs by creation time, links and comparisons in saved order.
+    """
+
+    url: str
+
+    @abstractmethod
+    def save_graph(self, graph: ModelGraph, name: str, *, replace: bool = False) -> GraphInfo:
+        """Keep *graph* under *name*; visible in one step or not at all."""
+
+    @abstractmethod
+    def save_run(self, data: RunData, *, replace: bool = False) -> None:
+        """Keep a run under ``data.run.name``; visible in one step or not at all."""
+
+    @abstractmethod
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+
+    @abstractmethod
+    def graphs(self) -> list[GraphInfo]:
+        """All imported graphs (not those inside runs), oldest first."""
+
+    @abstractmethod
+    def run(self, name: str) -> Run:
+        """One run."""
+
+    @abstractmethod
+    def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
+        """A whole graph, equal to the one saved."""
+
+    @abstractmethod
+    def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
+        """The comparisons of a run, all or those of the device ops with these ids."""
+
+    @abstractmethod
+    def states(self, run: str) -> dict[str, OpState]:
+        """The state of every device op of a run, by op id, in topo order."""
+
+    @abstractmethod
+    def origins(self, run: str) -> list[Origin]:
+        """The origins of a run in rank order."""
+
+    @abstractmethod
+    def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
+        """Lineage links, all or those of one device (or golden) op."""
+
+    @abstractmethod
+    def arrays(self, target: str, side: Side = Side.DEVICE) -> GraphArrays:
+        """The graph as arrays for traversal; cached by content."""
+
+    @abstractmethod
+    def find_ops(
+        self, target: str, text: str, side: Side = Side.DEVICE, *, limit: int = 20
+    ) -> list[str]:
+        """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
+
+    @abstractmethod
+    def named(self, query: str, target: str, params: Mapping[str, object]) -> QueryResult:
+        """The answer of a named query of ``graphstore/queries`` on *target*."""
+
+    @abstractmethod
+    def query(
+        self, cypher: str, parameters: QueryParameters, target: str | None = None
+    ) -> QueryResult:
+        """The answer of the user's own Cypher, read-only; on one target or all."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Remove a run or imported graph."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release files and connections; the store is not used afterwards."""
+
+    def __enter__(self) -> GraphStore:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

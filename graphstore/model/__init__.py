@@ -1,0 +1,75 @@
+"""Plain frozen values every part of the product speaks: graphs, lineage, dumps, results.
+
+Imports only the standard library and numpy, and nothing else of ours.
+"""
+
+from graphstore.model.comparison import (
+    Comparison,
+    Counts,
+    Level,
+    Method,
+    Metric,
+    MetricSet,
+    OpState,
+    Origin,
+    Reason,
+    Run,
+    Verdict,
+)
+from graphstore.model.dtypes import DType
+from graphstore.model.dumps import DumpFormat, DumpTensorRef, Side, TensorIO
+from graphstore.model.graph import (
+    AttrValue,
+    Constant,
+    Edge,
+    EdgeKind,
+    Framework,
+    GraphKind,
+    InputRef,
+    ModelGraph,
+    Op,
+    Shape,
+    Subgraph,
+    Tensor,
+    TensorOrigin,
+    TensorRef,
+    op_id,
+)
+from graphstore.model.lineage import LineageLink, LineageRule, TensorMatch
+
+__all__ = [
+    "AttrValue",
+    "Comparison",
+    "Constant",
+    "Counts",
+    "DType",
+    "DumpFormat",
+    "DumpTensorRef",
+    "Edge",
+    "EdgeKind",
+    "Framework",
+    "GraphKind",
+    "InputRef",
+    "Level",
+    "LineageLink",
+    "LineageRule",
+    "Method",
+    "Metric",
+    "MetricSet",
+    "ModelGraph",
+    "Op",
+    "OpState",
+    "Origin",
+    "Reason",
+    "Run",
+    "Shape",
+    "Side",
+    "Subgraph",
+    "Tensor",
+    "TensorIO",
+    "TensorMatch",
+    "TensorOrigin",
+    "TensorRef",
+    "Verdict",
+    "op_id",
+]

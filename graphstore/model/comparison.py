@@ -1,0 +1,202 @@
+"""Results of comparing dumps: metrics, levels, states, origins and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from graphstore.model.dtypes import DType
+from graphstore.model.dumps import TensorIO
+from graphstore.model.graph import TensorRef
+from graphstore.model.lineage import LineageRule
+
+
+class Metric(StrEnum):
+    """The ten metrics, in the column order of the result CSV. Lower is better but for cosine."""
+
+    COSINE_SIMILARITY = "cosine_similarity"
+    MAX_ABSOLUTE_ERROR = "max_absolute_error"
+    ACCUMULATED_RELATIVE_ERROR = "accumulated_relative_error"
+    RELATIVE_EUCLIDEAN_DISTANCE = "relative_euclidean_distance"
+    KULLBACK_LEIBLER_DIVERGENCE = "kullback_leibler_divergence"
+    STANDARD_DEVIATION = "standard_deviation"
+    MEAN_ABSOLUTE_ERROR = "mean_absolute_error"
+    ROOT_MEAN_SQUARE_ERROR = "root_mean_square_error"
+    MAX_RELATIVE_ERROR = "max_relative_error"
+    MEAN_RELATIVE_ERROR = "mean_relative_error"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSet:
+    """The ten metrics of one tensor pair, x the device side, y the golden side.
+
+    Floats may be NaN or infinite; ``notes`` then says why, by metric (also for values
+    that are by definition, such as a scalar's cosine of 1). ``standard_deviation`` is
+    (mean of x, std of x, mean of y, std of y), population std.
+    """
+
+    cosine_similarity: float
+    max_absolute_error: float
+    accumulated_relative_error: float
+    relative_euclidean_distance: float
+    kullback_leibler_divergence: float
+    standard_deviation: tuple[float, float, float, float]
+    mean_absolute_error: float
+    root_mean_square_error: float
+    max_relative_error: float
+    mean_relative_error: float
+    elements: int = 0
+    device_nonfinite: int = 0
+    golden_nonfinite: int = 0
+    notes: Mapping[Metric, str] = field(default_factory=dict)
+
+    def value(self, metric: Metric) -> float | tuple[float, float, float, float]:
+        """The value of one metric by its name."""
+        result: float | tuple[float, float, float, float] = getattr(self, metric.value)
+        return result
+
+
+class Level(StrEnum):
+    """What the thresholds say of one compared tensor."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Reason(StrEnum):
+    """Why a tensor was not compared; every device tensor without metrics carries one."""
+
+    INSERTED = "inserted"
+    """The compiler added the op: it stands for no original tensor."""
+    NO_ORIGINAL = "no_original"
+    """The graph names no original output for this tensor."""
+    INNER_OF_SPLIT = "inner_of_split"
+    """An inner part of an original that was split over several device ops."""
+    NO_TASK = "no_task"
+    """The op runs no task on the device (Data, Const, ...), so it is never dumped."""
+    NO_DEVICE_DUMP = "no_device_dump"
+    NO_GOLDEN_DUMP = "no_golden_dump"
+    UNKNOWN_ORIGINAL = "unknown_original"
+    """The named original op is not in the golden graph."""
+    AMBIGUOUS_DUMP = "ambiguous_dump"
+    """A dump file's name fits several ops and nothing tells them apart."""
+    SHAPE_MISMATCH = "shape_mismatch"
+    LAYOUT_UNSUPPORTED = "layout_unsupported"
+    DTYPE_UNSUPPORTED = "dtype_unsupported"
+    UNREADABLE_DUMP = "unreadable_dump"
+    """The dump file is damaged: cut, of a wrong size, not what its name says."""
+
+
+class OpState(StrEnum):
+    """What one op shows in a run; the words and marks of every front end."""
+
+    ORIGIN = "origin"
+    INHERITED = "inherited"
+    DRIFTING = "drifting"
+    CLEAN = "clean"
+    BROKEN = "broken"
+    NOT_COMPARED = "not compared"
+
+
+class Verdict(StrEnum):
+    """What a run says as a whole."""
+
+    CLEAN = "clean"
+    NOISE = "noise"
+    DIVERGED = "diverged"
+    NOT_COMPARED = "not_compared"
+
+
+class Method(StrEnum):
+    """How origins were found."""
+
+    THRESHOLDS = "thresholds"
+    ROOT_CAUSE = "root-cause"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One device tensor of a run: its metrics, or the reason why it has none.
+
+    ``op`` is the device op's id. ``golden`` is the original tensor it is held against,
+    ``rule`` the evidence for that. ``shape`` is the compared (golden) shape.
+    ``failed`` lists the metrics over their limit, worst level in ``level``.
+    ``overflow`` is set for float16 only: some |x| reached 65504.
+    """
+
+    op: str
+    io: TensorIO
+    port: int
+    golden: TensorRef | None = None
+    rule: LineageRule | None = None
+    metrics: MetricSet | None = None
+    level: Level | None = None
+    failed: tuple[Metric, ...] = ()
+    reason: Reason | None = None
+    detail: str = ""
+    shape: tuple[int, ...] | None = None
+    device_dtype: DType | None = None
+    golden_dtype: DType | None = None
+    device_path: str = ""
+    golden_path: str = ""
+    address: int | None = None
+    overflow: bool | None = None
+
+    @property
+    def compared(self) -> bool:
+        """True if metrics were computed."""
+        return self.metrics is not None
+
+    @property
+    def over(self) -> bool:
+        """True if some metric is over its limit."""
+        return self.level is Level.FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """An op where an error starts: over the limit, its nearest measured ancestors not.
+
+    ``suspicion`` and ``cause`` are None until root-cause analysis has run.
+    """
+
+    rank: int
+    op: str
+    type: str
+    output: int
+    golden: tuple[TensorRef, ...]
+    metrics: MetricSet
+    level: Level
+    suspicion: float | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sizes of a run: device ops, their tensors, and how many were compared or over."""
+
+    ops: int
+    tensors: int
+    compared: int
+    over: int
+    not_compared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished comparison. ``golden`` and ``device`` are graph ids; ``created`` is
+    an ISO 8601 UTC time; ``inputs`` keeps the paths and options it was made with."""
+
+    name: str
+    golden: str
+    device: str
+    created: str
+    verdict: Verdict
+    method: Method
+    counts: Counts
+    thresholds: Mapping[str, float]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    version: str = ""

@@ -1,0 +1,57 @@
+"""Where one dumped tensor lies and how its bytes are to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from graphstore.model.dtypes import DType
+
+
+class Side(StrEnum):
+    """The two sides of a comparison."""
+
+    GOLDEN = "golden"
+    DEVICE = "device"
+
+
+class TensorIO(StrEnum):
+    """Whether a dumped tensor was an input or an output of its op."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+class DumpFormat(StrEnum):
+    """How the bytes lie in the file."""
+
+    NPY = "npy"
+    ASCEND_V2 = "ascend_v2"
+
+
+@dataclass(frozen=True, slots=True)
+class DumpTensorRef:
+    """One tensor in a dump file; reading it needs nothing but this value.
+
+    ``op`` is the op id in the graph the dump was resolved against. ``shape`` is the
+    stored shape (device layout), ``original_shape`` the shape before the device's
+    layout, if recorded. ``offset`` and ``nbytes`` place the raw bytes in the file.
+    ``layout`` is the stored layout name (``NC1HWC0``, ...), ``groups`` the sub-format
+    of grouped convolution weights. ``timestamp`` is in microseconds, 0 if unknown.
+    """
+
+    path: Path
+    format: DumpFormat
+    op: str
+    io: TensorIO
+    port: int
+    dtype: DType | None
+    shape: tuple[int, ...] | None
+    offset: int = 0
+    nbytes: int = 0
+    layout: str | None = None
+    original_shape: tuple[int, ...] | None = None
+    groups: int = 0
+    address: int | None = None
+    timestamp: int = 0

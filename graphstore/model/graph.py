@@ -1,0 +1,256 @@
+"""A model graph as plain frozen values: ops, tensors, edges and sub-graphs.
+
+What an importer returns and a store keeps. Nothing here knows a file format, a
+database or a front end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from graphstore.model.dtypes import DType
+
+AttrValue: TypeAlias = "bool | int | float | str | tuple[AttrValue, ...]"
+"""An attribute as kept: JSON-able. Weights and binary blobs are dropped by importers."""
+
+Shape: TypeAlias = tuple[int | None, ...]
+"""Dimensions; None is an unknown dimension. A shape that is None has an unknown rank."""
+
+
+class GraphKind(StrEnum):
+    """Which side of a comparison a graph can stand on."""
+
+    ORIGINAL = "original"
+    DEVICE = "device"
+
+
+class Framework(StrEnum):
+    """Where a graph comes from."""
+
+    ASCEND = "ascend"
+    TENSORFLOW = "tensorflow"
+    ONNX = "onnx"
+    CAFFE = "caffe"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TensorRef:
+    """Output *port* of the op with id *op*."""
+
+    op: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.op}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOrigin:
+    """The original tensor a device tensor stands for, as its graph says.
+
+    ``op`` is empty where the graph names none (an inserted op, an inner node of a
+    split). Source: output_desc attributes ``_datadump_origin_*`` and ``origin_*``.
+    """
+
+    op: str
+    port: int
+    layout: str | None = None
+    dtype: DType | None = None
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """What the graph says about one tensor; None where it does not say."""
+
+    name: str
+    dtype: DType | None = None
+    shape: Shape | None = None
+    layout: str | None = None
+    origin: TensorOrigin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputRef:
+    """One connected data input of an op.
+
+    ``producer`` is None for a graph input or a constant without an op of its own (an
+    ONNX initializer): then ``tensor`` names it.
+    """
+
+    tensor: str
+    producer: TensorRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator.
+
+    ``id`` is unique in the whole model graph: the name itself in the root graph,
+    ``<sub-graph>/<name>`` inside a sub-graph (see :func:`graphstore.model.op_id`).
+    ``name`` is exactly what the file says. ``inputs`` keeps positions: None is an
+    optional input that is not connected. ``original_names`` is None where the graph
+    says nothing (the op is itself original), empty where the op was inserted.
+    ``sequence`` orders ops that do not depend on each other: the device's execution
+    id, else the position in the file.
+    """
+
+    id: str
+    name: str
+    type: str
+    inputs: tuple[InputRef | None, ...] = ()
+    control_inputs: tuple[str, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    subgraph: str = ""
+    owns: tuple[str, ...] = ()
+    original_names: tuple[str, ...] | None = None
+    sequence: int = 0
+
+    @property
+    def scope(self) -> str:
+        """The name space the op's name puts it in: all but the last ``/`` part."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def is_fused(self) -> bool:
+        """True for one op made of several originals."""
+        return self.original_names is not None and len(self.original_names) > 1
+
+    @property
+    def is_inserted(self) -> bool:
+        """True for an op the compiler added: it has no original."""
+        return self.original_names is not None and not self.original_names
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A body owned by an op (If, Loop, While, PartitionedCall, ...).
+
+    ``inputs`` pairs (owner's input position, id of the body op that mirrors it);
+    ``outputs`` pairs (owner's output position, tensor of the body that feeds it).
+    ``owner`` is empty for a body no op claims (said in the graph's warnings).
+    """
+
+    name: str
+    owner: str
+    role: str = ""
+    inputs: tuple[tuple[int, str], ...] = ()
+    outputs: tuple[tuple[int, TensorRef], ...] = ()
+
+
+class EdgeKind(StrEnum):
+    """DATA carries a tensor, CONTROL only order; CALL enters or leaves a sub-graph."""
+
+    DATA = "data"
+    CONTROL = "control"
+    CALL = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``source`` feeds ``target``; ports are -1 on control edges."""
+
+    source: str
+    target: str
+    source_port: int
+    target_port: int
+    kind: EdgeKind
+    tensor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A named constant that is no op (an ONNX initializer); its bytes stay in the file."""
+
+    tensor: Tensor
+    location: str = ""
+    offset: int = 0
+    nbytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelGraph:
+    """One model as read from a file.
+
+    ``ops`` come in file order, root graph first, then the sub-graphs. ``sha256`` is of
+    the source's bytes and identifies the content. ``warnings`` says what was left out
+    or repaired; nothing is dropped without a line there.
+    """
+
+    name: str
+    kind: GraphKind
+    framework: Framework
+    format: str
+    ops: tuple[Op, ...]
+    subgraphs: tuple[Subgraph, ...] = ()
+    inputs: tuple[Tensor, ...] = ()
+    outputs: tuple[TensorRef, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    source: str = ""
+    sha256: str = ""
+
+    @property
+    def id(self) -> str:
+        """Identity of the graph in a store: name and content."""
+        return f"{self.name}@{self.sha256[:12]}"
+
+    def op_index(self) -> dict[str, Op]:
+        """Ops by id; build it once and keep it."""
+        return {op.id: op for op in self.ops}
+
+    def edges(self) -> Iterator[Edge]:
+        """All edges in op order: data, control, then the calls into and out of bodies."""
+        for op in self.ops:
+            yield from _incoming(op)
+        yield from self._calls()
+
+    def _calls(self) -> Iterator[Edge]:
+        if not self.subgraphs:
+            return
+        ops = self.op_index()
+        fed_from: dict[TensorRef, list[TensorRef]] = {}
+        for body in self.subgraphs:
+            owner = ops.get(body.owner)
+            if owner is None:
+                continue
+            yield from _entries(owner, body)
+            for port, inner in body.outputs:
+                fed_from.setdefault(TensorRef(owner.id, port), []).append(inner)
+        if not fed_from:
+            return
+        for op in self.ops:
+            for position, ref in enumerate(op.inputs):
+                if ref is None or ref.producer is None:
+                    continue
+                for inner in fed_from.get(ref.producer, ()):
+                    yield Edge(
+                        inner.op, op.id, inner.port, position, EdgeKind.CALL, str(ref.producer)
+                    )
+
+
+def _incoming(op: Op) -> Iterator[Edge]:
+    for position, ref in enumerate(op.inputs):
+        if ref is not None and ref.producer is not None:
+            source = ref.producer
+            yield Edge(source.op, op.id, source.port, position, EdgeKind.DATA, ref.tensor)
+    for source_id in op.control_inputs:
+        yield Edge(source_id, op.id, -1, -1, EdgeKind.CONTROL)
+
+
+def _entries(owner: Op, body: Subgraph) -> Iterator[Edge]:
+    for position, inner in body.inputs:
+        ref = owner.inputs[position] if 0 <= position < len(owner.inputs) else None
+        if ref is not None and ref.producer is not None:
+            source = ref.producer
+            yield Edge(source.op, inner, source.port, 0, EdgeKind.CALL, ref.tensor)
+
+
+def op_id(name: str, subgraph: str = "") -> str:
+    """The id of the op *name* in the body *subgraph* (empty: the root graph)."""
+    return f"{subgraph}/{name}" if subgraph else name

@@ -1,0 +1,1 @@
+"""The terminal user interface; reads through :mod:`divergraph.questions` only."""
