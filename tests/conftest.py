@@ -1,0 +1,23 @@
+"""Fixtures every test can use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The larger sample data beside the checkout; skips where it is not there."""
+    if not _SHARED.is_dir():
+        pytest.skip("the larger sample data is not beside this checkout")
+    return _SHARED
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """The small sample files kept with the tests."""
+    return Path(__file__).resolve().parent / "data"
