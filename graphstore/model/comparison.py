@@ -74,6 +74,8 @@ class Reason(StrEnum):
     """The graph names no original output for this tensor."""
     INNER_OF_SPLIT = "inner_of_split"
     """An inner part of an original that was split over several device ops."""
+    NO_OUTPUT = "no_output"
+    """The op has no output tensor (port -1 stands for the op as a whole)."""
     NO_TASK = "no_task"
     """The op runs no task on the device (Data, Const, ...), so it is never dumped."""
     NO_DEVICE_DUMP = "no_device_dump"
@@ -120,7 +122,8 @@ class Method(StrEnum):
 class Comparison:
     """One device tensor of a run: its metrics, or the reason why it has none.
 
-    ``op`` is the device op's id. ``golden`` is the original tensor it is held against,
+    ``op`` is the device op's id; ``port`` is -1 for an op without any output.
+    ``golden`` is the original tensor it is held against,
     ``rule`` the evidence for that. ``shape`` is the compared (golden) shape.
     ``failed`` lists the metrics over their limit, worst level in ``level``.
     ``overflow`` is set for float16 only: some |x| reached 65504.
@@ -159,7 +162,9 @@ class Comparison:
 class Origin:
     """An op where an error starts: over the limit, its nearest measured ancestors not.
 
-    ``suspicion`` and ``cause`` are None until root-cause analysis has run.
+    ``golden`` holds the original tensor the output was held against first, then the
+    other originals inside the op with port -1. ``suspicion`` and ``cause`` are None
+    until root-cause analysis has run.
     """
 
     rank: int

@@ -21,6 +21,8 @@ class LineageRule(StrEnum):
     """The graph says nothing and both sides have an op of this name."""
     SAME_TENSOR = "same_tensor"
     """Both sides have a tensor of this name (ONNX: survives fusion)."""
+    BETWEEN_TENSORS = "between_tensors"
+    """The original lies between matched tensors: only this device op can have done it."""
     FUSION_NAME = "fusion_name"
     """The fused node's name is built from an original's name."""
     THROUGH_INSERTED = "through_inserted"
