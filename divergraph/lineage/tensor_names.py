@@ -1,0 +1,105 @@
+"""Links between graphs that carry no lineage attributes (ONNX against ONNX or TensorFlow).
+
+Optimisers rename nodes but keep the names of the tensors that survive, so a tensor name
+on both sides is the evidence; originals between surviving tensors were fused into the
+device op behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from divergraph.lineage.golden_tensors import GoldenTensors
+from divergraph.lineage.unmatched import Unmatched
+from graphstore.model import (
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    TensorMatch,
+    TensorRef,
+)
+
+_INSERTED_TYPES = frozenset(
+    {"Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput", "ReorderOutput"}
+)
+_NCHWC = re.compile(r"_nchwc$")
+_FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
+
+Outputs = dict[TensorRef, TensorMatch | Unmatched]
+
+
+def link_by_tensor_names(
+    golden: GoldenTensors, device: ModelGraph
+) -> tuple[list[LineageLink], Outputs]:
+    """Links of every device op and the golden tensor of every device output."""
+    golden_ops = golden.graph.op_index()
+    outputs: Outputs = {}
+    for op in device.ops:
+        for port, tensor in enumerate(op.outputs):
+            ref = TensorRef(op.id, port)
+            outputs[ref] = _output(golden, golden_ops, op, ref, tensor.name)
+    surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
+    links: list[LineageLink] = []
+    for op in device.ops:
+        links.extend(_op_links(golden_ops, op, outputs, surviving))
+    return links, outputs
+
+
+def _output(
+    golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef, tensor: str
+) -> TensorMatch | Unmatched:
+    same = golden.by_tensor_name.get(tensor) if tensor else None
+    if same is not None:
+        return TensorMatch(ref, same, LineageRule.SAME_TENSOR)
+    blocked = golden.by_tensor_name.get(_NCHWC.sub("", op.name))
+    if blocked is not None and _NCHWC.search(op.name) and ref.port == 0:
+        return TensorMatch(ref, blocked, LineageRule.FUSION_NAME)
+    fused = golden.by_name.get(_FUSION.sub("", op.name))
+    if fused is not None and _FUSION.search(op.name) and ref.port < len(fused.outputs):
+        return TensorMatch(ref, TensorRef(fused.id, ref.port), LineageRule.FUSION_NAME)
+    same_name = golden.by_name.get(op.name)
+    if same_name is not None and same_name.type == op.type:
+        found = golden_ops[same_name.id]
+        if ref.port < max(1, len(found.outputs)):
+            return TensorMatch(ref, TensorRef(found.id, ref.port), LineageRule.SAME_NAME)
+    if op.type in _INSERTED_TYPES:
+        return Unmatched(Reason.INSERTED, f"{op.type} added on the device side, no original")
+    return Unmatched(Reason.UNKNOWN_ORIGINAL, f"the golden graph has no tensor named {tensor!r}")
+
+
+def _op_links(
+    golden_ops: dict[str, Op], op: Op, outputs: Outputs, surviving: set[TensorRef]
+) -> Iterator[LineageLink]:
+    linked: set[str] = set()
+    roots: list[str] = []
+    for port in range(len(op.outputs)):
+        match = outputs[TensorRef(op.id, port)]
+        if isinstance(match, TensorMatch) and match.golden.op not in linked:
+            linked.add(match.golden.op)
+            roots.append(match.golden.op)
+            yield LineageLink(op.id, match.golden.op, match.rule, port, match.golden.port)
+    for original in _between(golden_ops, roots, surviving):
+        if original not in linked:
+            linked.add(original)
+            yield LineageLink(op.id, original, LineageRule.BETWEEN_TENSORS)
+
+
+def _between(
+    golden_ops: dict[str, Op], roots: list[str], surviving: set[TensorRef]
+) -> Iterator[str]:
+    """Golden ops with inputs, reached backwards from *roots* through lost tensors only."""
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        for ref in golden_ops[stack.pop()].inputs:
+            if ref is None or ref.producer is None or ref.producer in surviving:
+                continue
+            producer = golden_ops.get(ref.producer.op)
+            if producer is None or producer.id in seen or not producer.inputs:
+                continue
+            seen.add(producer.id)
+            stack.append(producer.id)
+            yield producer.id

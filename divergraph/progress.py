@@ -1,0 +1,28 @@
+"""How long work tells how far it is; the caller decides what that looks like."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Receives stages and steps. All calls come from the thread that does the work."""
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """A new stage begins; *total* steps if that is known."""
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        """*amount* steps of the stage are done; *note* says what is under way."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """Nothing."""
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        """Nothing."""
+
+
+NO_PROGRESS: Progress = Silent()
