@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from divergraph.lineage import Lineage, Unmatched
@@ -61,15 +61,14 @@ class _Pairing:
         self._golden = golden
         self._golden_ops = lineage.golden.graph.op_index()
         self._device_problems = _problems(device)
+        self._inputs: dict[str, list[int]] = {}
+        for op, io, port in sorted(device.tensors):
+            if io is TensorIO.INPUT:
+                self._inputs.setdefault(op, []).append(port)
         self._golden_problems = _problems(golden)
 
     def of_op(self, op: Op) -> Iterator[Pair | Comparison]:
-        dumped = sorted(
-            port
-            for io, port in self._device_ports.get(op.id, ())
-            if io is TensorIO.INPUT
-        )
-        for position in dumped:
+        for position in self._inputs.get(op.id, ()):
             match = self._lineage.input_match(op, position)
             if match is None:
                 match = Unmatched(Reason.NO_ORIGINAL, "the input is fed by no op of the graph")
@@ -79,14 +78,6 @@ class _Pairing:
         for port in range(len(op.outputs)):
             match = self._lineage.outputs[TensorRef(op.id, port)]
             yield self._pair(op, TensorIO.OUTPUT, port, match)
-
-    @property
-    def _device_ports(self) -> Mapping[str, list[tuple[TensorIO, int]]]:
-        if not hasattr(self, "_ports"):
-            self._ports: dict[str, list[tuple[TensorIO, int]]] = {}
-            for op, io, port in self._device.tensors:
-                self._ports.setdefault(op, []).append((io, port))
-        return self._ports
 
     def _without_output(self, op: Op) -> Comparison:
         reason, detail = Reason.NO_OUTPUT, f"{op.type} has no output"
@@ -127,7 +118,7 @@ class _Pairing:
                 Reason.QUANTISED,
                 f"{device.dtype} on the device against {golden.dtype}: the scale is not known",
             )
-        tensor = _tensor(op, io, port)
+        tensor = self._tensor(op, io, port)
         origin = tensor.origin if tensor is not None else None
         return Pair(
             op,
@@ -142,6 +133,17 @@ class _Pairing:
 
     def _golden_ref(self, golden: TensorRef) -> DumpTensorRef | None:
         return self._golden.tensors.get((golden.op, TensorIO.OUTPUT, golden.port))
+
+    def _tensor(self, op: Op, io: TensorIO, port: int) -> Tensor | None:
+        """What the device graph says of the tensor; an input is its producer's output."""
+        source, source_port = op, port
+        if io is TensorIO.INPUT:
+            ref = op.inputs[port] if port < len(op.inputs) else None
+            if ref is None or ref.producer is None:
+                return None
+            source = self._lineage.device_ops[ref.producer.op]
+            source_port = ref.producer.port
+        return source.outputs[source_port] if source_port < len(source.outputs) else None
 
     def _golden_layout(self, golden: TensorRef) -> str | None:
         op = self._golden_ops.get(golden.op)
@@ -176,12 +178,6 @@ def _problems(index: DumpIndex) -> dict[_Key | str, tuple[Reason, str]]:
         else:
             found.setdefault(problem.op, said)
     return found
-
-
-def _tensor(op: Op, io: TensorIO, port: int) -> Tensor | None:
-    if io is TensorIO.OUTPUT and port < len(op.outputs):
-        return op.outputs[port]
-    return None
 
 
 def _not_compared(

@@ -84,6 +84,8 @@ class Reason(StrEnum):
     """The named original op is not in the golden graph."""
     AMBIGUOUS_DUMP = "ambiguous_dump"
     """A dump file's name fits several ops and nothing tells them apart."""
+    QUANTISED = "quantised"
+    """The device holds quantised integers where the golden side holds real numbers."""
     SHAPE_MISMATCH = "shape_mismatch"
     LAYOUT_UNSUPPORTED = "layout_unsupported"
     DTYPE_UNSUPPORTED = "dtype_unsupported"
