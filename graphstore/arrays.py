@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Int32 = NDArray[np.int32]
+Int32: TypeAlias = NDArray[np.int32]
+Bool: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -30,3 +33,58 @@ class GraphArrays:
     control_successor_ops: Int32
     control_predecessor_start: Int32
     control_predecessor_ops: Int32
+
+    def successors(self, number: int) -> Int32:
+        """Numbers of the ops fed by op *number*, ascending."""
+        start = self.successor_start
+        return self.successor_ops[start[number] : start[number + 1]]
+
+    def predecessors(self, number: int) -> Int32:
+        """Numbers of the ops that feed op *number*, ascending."""
+        start = self.predecessor_start
+        return self.predecessor_ops[start[number] : start[number + 1]]
+
+    @property
+    def edge_count(self) -> int:
+        """Distinct pairs of ops joined by a data or call edge."""
+        return int(self.successor_ops.size)
+
+
+def arrays_from_edges(
+    ids: Sequence[str],
+    edges: tuple[Sequence[int] | Int32, Sequence[int] | Int32],
+    control: tuple[Sequence[int] | Int32, Sequence[int] | Int32] = ((), ()),
+) -> GraphArrays:
+    """Arrays of the ops *ids*, given in topo order.
+
+    *edges* (data and calls) and *control* are each (source numbers, target numbers) of
+    equal length, in any order, doubles allowed.
+    """
+    size = len(ids)
+    forward, backward = _both_ways(size, edges)
+    control_forward, control_backward = _both_ways(size, control)
+    return GraphArrays(
+        tuple(ids),
+        {op: number for number, op in enumerate(ids)},
+        *forward,
+        *backward,
+        *control_forward,
+        *control_backward,
+    )
+
+
+def csr(size: int, sources: Int32, targets: Int32) -> tuple[Int32, Int32]:
+    """(start, ops): the distinct targets of each source 0..size-1, ascending."""
+    key = np.unique(sources.astype(np.int64) * max(size, 1) + targets)
+    source, target = np.divmod(key, max(size, 1))
+    start = np.zeros(size + 1, dtype=np.int32)
+    np.cumsum(np.bincount(source, minlength=size)[:size], out=start[1:])
+    return start, target.astype(np.int32)
+
+
+def _both_ways(
+    size: int, edges: tuple[Sequence[int] | Int32, Sequence[int] | Int32]
+) -> tuple[tuple[Int32, Int32], tuple[Int32, Int32]]:
+    sources = np.asarray(edges[0], dtype=np.int32)
+    targets = np.asarray(edges[1], dtype=np.int32)
+    return csr(size, sources, targets), csr(size, targets, sources)

@@ -1,0 +1,166 @@
+"""The number every op of a graph gets: one order all stores and front ends share."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphstore.arrays import GraphArrays, Int32, arrays_from_edges, csr
+from graphstore.components import components
+from graphstore.model import EdgeKind, ModelGraph
+
+_Pairs = tuple[list[int], list[int]]
+
+
+def topo_order(graph: ModelGraph) -> list[str]:
+    """Op ids so that producers come before consumers; always the same for one graph.
+
+    Among ops that are free to go, the lowest (sequence, place in the file) goes first.
+    Data, call and control edges count. Ops of a loop stay together, entered where the
+    loop is; a control edge that would close a loop is ignored.
+    """
+    data, control = _edges(graph)
+    return [graph.ops[place].id for place in _order(graph, data, control)]
+
+
+def graph_arrays(graph: ModelGraph) -> GraphArrays:
+    """The arrays of *graph*, numbered by :func:`topo_order`."""
+    data, control = _edges(graph)
+    order = _order(graph, data, control)
+    number = np.empty(len(order), dtype=np.int32)
+    number[np.asarray(order, dtype=np.int64)] = np.arange(len(order), dtype=np.int32)
+    return arrays_from_edges(
+        [graph.ops[place].id for place in order],
+        _renumber(number, data),
+        _renumber(number, control),
+    )
+
+
+def _renumber(number: Int32, pairs: _Pairs) -> tuple[Int32, Int32]:
+    sources, targets = (np.asarray(side, dtype=np.int64) for side in pairs)
+    return number[sources], number[targets]
+
+
+def _edges(graph: ModelGraph) -> tuple[_Pairs, _Pairs]:
+    """(data and call, control) edges by place in the file; ends that do not exist left out."""
+    place = {op.id: number for number, op in enumerate(graph.ops)}
+    data: _Pairs = ([], [])
+    control: _Pairs = ([], [])
+    for edge in graph.edges():
+        source, target = place.get(edge.source), place.get(edge.target)
+        if source is None or target is None:
+            continue
+        into = control if edge.kind is EdgeKind.CONTROL else data
+        into[0].append(source)
+        into[1].append(target)
+    return data, control
+
+
+def _order(graph: ModelGraph, data: _Pairs, control: _Pairs) -> list[int]:
+    size = len(graph.ops)
+    by_key = sorted(range(size), key=lambda place: (graph.ops[place].sequence, place))
+    rank = [0] * size
+    for position, place in enumerate(by_key):
+        rank[place] = position
+    start, successors = _csr(size, data[0] + control[0], data[1] + control[1])
+    order = _kahn(rank, start, successors)
+    if len(order) == size:
+        return order
+    return _order_with_loops(rank, data, control, components(start, successors))
+
+
+def _order_with_loops(
+    rank: Sequence[int], data: _Pairs, control: _Pairs, knot: Sequence[int]
+) -> list[int]:
+    """Order with the loops of data edges contracted; *knot* are those of all edges."""
+    size = len(rank)
+    loop = components(*_csr(size, *data))
+    kept = [
+        (source, target)
+        for source, target in zip(*control, strict=True)
+        if knot[source] != knot[target]
+    ]
+    sources = data[0] + [source for source, _ in kept]
+    targets = data[1] + [target for _, target in kept]
+    members: list[list[int]] = [[] for _ in range(max(loop) + 1)]
+    for place in sorted(range(size), key=rank.__getitem__):
+        members[loop[place]].append(place)
+    outer = [
+        (loop[source], loop[target])
+        for source, target in zip(sources, targets, strict=True)
+        if loop[source] != loop[target]
+    ]
+    start, successors = _csr(len(members), [s for s, _ in outer], [t for _, t in outer])
+    loop_rank = [rank[ops[0]] for ops in members]
+    inner_start, inner = _csr(size, *data)
+    entered = {
+        target
+        for source, target in zip(sources, targets, strict=True)
+        if loop[source] != loop[target]
+    }
+    order: list[int] = []
+    for number in _kahn(loop_rank, start, successors):
+        ops = members[number]
+        if len(ops) == 1:
+            order.extend(ops)
+        else:
+            order.extend(_inside_loop(ops, rank, loop, inner_start, inner, entered))
+    return order
+
+
+def _inside_loop(
+    ops: Sequence[int],
+    rank: Sequence[int],
+    loop: Sequence[int],
+    start: Sequence[int],
+    successors: Sequence[int],
+    entered: set[int],
+) -> list[int]:
+    """The ops of one loop: from where it is entered, each after its producers if possible."""
+    inside = loop[ops[0]]
+    waiting = dict.fromkeys(ops, 0)
+    for place in ops:
+        for target in successors[start[place] : start[place + 1]]:
+            if loop[target] == inside and target != place:
+                waiting[target] += 1
+    spare = [(place not in entered, rank[place], place) for place in ops]
+    heapq.heapify(spare)
+    ready: list[tuple[int, int]] = []
+    order: list[int] = []
+    while waiting:
+        place = heapq.heappop(ready)[1] if ready else heapq.heappop(spare)[2]
+        if place not in waiting:
+            continue
+        del waiting[place]
+        order.append(place)
+        for target in successors[start[place] : start[place + 1]]:
+            if target in waiting:
+                waiting[target] -= 1
+                if waiting[target] == 0:
+                    heapq.heappush(ready, (rank[target], target))
+    return order
+
+
+def _kahn(rank: Sequence[int], start: Sequence[int], successors: Sequence[int]) -> list[int]:
+    """Nodes in topological order, lowest rank first; those in or after a loop are missing."""
+    size = len(rank)
+    waiting = np.bincount(np.asarray(successors, dtype=np.int64), minlength=size).tolist()
+    node_of = {position: node for node, position in enumerate(rank)}
+    ready = [rank[node] for node in range(size) if waiting[node] == 0]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        node = node_of[heapq.heappop(ready)]
+        order.append(node)
+        for target in successors[start[node] : start[node + 1]]:
+            waiting[target] -= 1
+            if waiting[target] == 0:
+                heapq.heappush(ready, rank[target])
+    return order
+
+
+def _csr(size: int, sources: Sequence[int], targets: Sequence[int]) -> tuple[list[int], list[int]]:
+    start, ops = csr(size, np.asarray(sources, dtype=np.int32), np.asarray(targets, dtype=np.int32))
+    return start.tolist(), ops.tolist()
