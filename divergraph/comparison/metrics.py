@@ -1,0 +1,183 @@
+"""The ten metrics of a tensor pair, as msaccucmp defines them.
+
+Both sides are flattened in C order and cast to float32; sums are float64 (the reference
+sums in float32, so its last digits differ). Memory does not grow with the tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.comparison import notes
+from divergraph.comparison.sums import EPSILON, PairSums, Sweeper
+from graphstore.model import Metric, MetricSet
+
+_FLOAT16_MAX_BITS = 0x7BFF
+_FLOAT16_INFINITY_BITS = 0x7C00
+
+_NOT_FOR_BOOLEANS = tuple(
+    metric
+    for metric in Metric
+    if metric not in (Metric.COSINE_SIMILARITY, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
+)
+
+
+class LengthMismatchError(ValueError):
+    """The two sides do not have the same number of elements."""
+
+
+class UnsupportedElementError(ValueError):
+    """The elements are no real numbers: complex, text, objects or records."""
+
+
+def compare_arrays(
+    device: NDArray[Any], golden: NDArray[Any], sweeper: Sweeper | None = None
+) -> MetricSet:
+    """All metrics of *device* (x) against *golden* (y); shapes are not looked at.
+
+    Elements are bool, integer or real. Of two bool tensors only cosine and relative
+    Euclidean distance are defined. Two empty tensors are equal. NaN and infinities
+    give what the formulas give, with a note naming the side. Many calls are a little
+    faster with one *sweeper*.
+
+    Raises:
+        LengthMismatchError: the sides have different numbers of elements.
+        UnsupportedElementError: complex or non-numeric elements; both are ValueError.
+    """
+    if device.size != golden.size:
+        raise LengthMismatchError(
+            f"device has {device.size} elements and golden {golden.size}: they cannot be compared"
+        )
+    for side, array in (("device", device), ("golden", golden)):
+        if array.dtype.kind not in "biuf":
+            raise UnsupportedElementError(f"{side} elements of type {array.dtype} have no metrics")
+    if device.size == 0:
+        return _of_empty()
+    x, y = device.reshape(-1), golden.reshape(-1)
+    sweeper = sweeper or Sweeper()
+    sums = sweeper.pair_sums(x, y)
+    both_bool = x.dtype == np.bool_ and y.dtype == np.bool_
+    divergence = math.nan
+    if sums.finite and not both_bool:
+        divergence = sweeper.divergence_sums(x, y, sums).divergence
+    result = _metrics(sums, divergence)
+    return _without_undefined(result) if both_bool else result
+
+
+def overflow_flag(device: NDArray[Any]) -> bool | None:
+    """True if some |x| reached 65504, the largest float16; None for other types."""
+    if device.dtype != np.float16:
+        return None
+    bits = np.ascontiguousarray(device, dtype=np.float16).reshape(-1).view(np.uint16)
+    for start in range(0, len(bits), 65_536):
+        block = bits[start : start + 65_536] & 0x7FFF
+        if ((block >= _FLOAT16_MAX_BITS) & (block <= _FLOAT16_INFINITY_BITS)).any():
+            return True
+    return False
+
+
+def _metrics(sums: PairSums, divergence: float) -> MetricSet:
+    said: dict[Metric, str] = {}
+    count = sums.count
+    result = MetricSet(
+        cosine_similarity=_cosine(sums, said),
+        max_absolute_error=sums.worst_absolute,
+        accumulated_relative_error=sums.relative_error,
+        relative_euclidean_distance=_relative_euclidean(sums, said),
+        kullback_leibler_divergence=0.0 if abs(divergence) < EPSILON else divergence,
+        standard_deviation=(
+            sums.device.total / count,
+            _root(sums.device.spread / count),
+            sums.golden.total / count,
+            _root(sums.golden.spread / count),
+        ),
+        mean_absolute_error=sums.absolute_error / count,
+        root_mean_square_error=_root(sums.square_error / count),
+        max_relative_error=sums.worst_relative,
+        mean_relative_error=sums.relative_error / count,
+        elements=count,
+        device_nonfinite=sums.device.nonfinite,
+        golden_nonfinite=sums.golden.nonfinite,
+        notes=said,
+    )
+    if not sums.finite:
+        text = notes.nonfinite(count, sums.device, sums.golden, sums.unlike)
+        said.update({metric: text for metric in Metric if not _is_finite(result, metric)})
+    return result
+
+
+def _cosine(sums: PairSums, said: dict[Metric, str]) -> float:
+    if sums.count == 1:
+        said[Metric.COSINE_SIMILARITY] = notes.SCALAR
+        return 1.0
+    x, y = sums.device.norm, sums.golden.norm
+    if x <= EPSILON and y < EPSILON:
+        said[Metric.COSINE_SIMILARITY] = notes.BOTH_ZERO
+        return 1.0
+    # The reference takes the root once more here, so only norms below 4.9e-32 are zero.
+    if math.sqrt(x) <= EPSILON:
+        said[Metric.COSINE_SIMILARITY] = notes.DEVICE_ZERO
+        return math.nan
+    if math.sqrt(y) <= EPSILON:
+        said[Metric.COSINE_SIMILARITY] = notes.GOLDEN_ZERO
+        return math.nan
+    if sums.square_error == 0.0:
+        return 1.0
+    cosine = sums.product / x / y
+    return cosine if math.isnan(cosine) else max(-1.0, min(cosine, 1.0))
+
+
+def _relative_euclidean(sums: PairSums, said: dict[Metric, str]) -> float:
+    if sums.golden.norm <= EPSILON:
+        zero = sums.device.norm <= EPSILON
+        said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+        return 0.0
+    return _root(sums.square_error / sums.golden.square)
+
+
+def _root(value: float) -> float:
+    """Square root that hands NaN on; rounding may leave a zero just below zero."""
+    return math.sqrt(max(value, 0.0)) if not math.isnan(value) else value
+
+
+def _is_finite(metrics: MetricSet, metric: Metric) -> bool:
+    value = metrics.value(metric)
+    return all(map(math.isfinite, value)) if isinstance(value, tuple) else math.isfinite(value)
+
+
+def _without_undefined(metrics: MetricSet) -> MetricSet:
+    nan = math.nan
+    said = dict(metrics.notes) | dict.fromkeys(_NOT_FOR_BOOLEANS, notes.BOOLEAN)
+    return replace(
+        metrics,
+        max_absolute_error=nan,
+        accumulated_relative_error=nan,
+        kullback_leibler_divergence=nan,
+        standard_deviation=(nan, nan, nan, nan),
+        mean_absolute_error=nan,
+        root_mean_square_error=nan,
+        max_relative_error=nan,
+        mean_relative_error=nan,
+        notes=said,
+    )
+
+
+def _of_empty() -> MetricSet:
+    return MetricSet(
+        cosine_similarity=1.0,
+        max_absolute_error=0.0,
+        accumulated_relative_error=0.0,
+        relative_euclidean_distance=0.0,
+        kullback_leibler_divergence=0.0,
+        standard_deviation=(0.0, 0.0, 0.0, 0.0),
+        mean_absolute_error=0.0,
+        root_mean_square_error=0.0,
+        max_relative_error=0.0,
+        mean_relative_error=0.0,
+        notes=dict.fromkeys(Metric, notes.EMPTY),
+    )
