@@ -1,0 +1,48 @@
+"""What an importer is. Built-in and third-party importers are registered the same way."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+from typing import Protocol
+
+from graphstore.model import ModelGraph
+
+ENTRY_POINT_GROUP = "divergraph.importers"
+"""Distributions register an :class:`Importer` class (or object) under this group."""
+
+HEAD_BYTES = 1 << 16
+"""How many bytes of a file :meth:`Importer.detect` is given at most."""
+
+
+class Confidence(IntEnum):
+    """How sure an importer is that it can read a file."""
+
+    NO = 0
+    MAYBE = 1
+    SURE = 2
+
+
+class Importer(Protocol):
+    """Reads graph files of one format."""
+
+    name: str
+    """The format's short name, e.g. ``onnx``; unique among the installed importers."""
+    reads: str
+    """What it reads, as one phrase for hints: ``an ONNX model (.onnx)``."""
+
+    def detect(self, path: Path, head: bytes) -> Confidence:
+        """Whether *path*, which starts with *head* (empty for a folder), is of this format.
+
+        Goes by content; the file's name only tips the balance. Reads nothing large and
+        raises nothing.
+        """
+        ...
+
+    def read(self, path: Path) -> ModelGraph:
+        """The graph in *path*.
+
+        Raises:
+            ImportFormatError: the file is damaged or not of this format.
+        """
+        ...

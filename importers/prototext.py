@@ -1,0 +1,336 @@
+"""A streaming reader of protobuf text format that needs no schema.
+
+One regular expression cuts the (memory-mapped) file into whole fields; blocks are handed
+out one by one, so memory holds one op at a time. Unknown fields and enum names cost
+nothing; long string literals are jumped over and only decoded when asked for. Grammar:
+https://protobuf.dev/reference/protobuf/textformat-spec/.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from graphstore.errors import ImportFormatError
+
+Buffer: TypeAlias = bytes | mmap.mmap
+
+Value: TypeAlias = "bytes | list[tuple[bytes, Value]]"
+"""A scalar as written (strings with their quotes), or the fields of a message."""
+
+Fields: TypeAlias = list[tuple[bytes, Value]]
+"""A message: its fields in file order; a repeated field comes once an element."""
+
+MAX_DEPTH = 200
+"""Deeper nesting is an error: no graph needs it, and later steps may recurse."""
+
+# Possessive quantifiers everywhere: no backtracking state piles up over long literals.
+_GAP = rb"\s*+(?:\#[^\n]*+\s*+)*+"
+_STRING = rb"(?:\"(?:[^\"\\\n]++|\\[^\n])*+\"|'(?:[^'\\\n]++|\\[^\n])*+')"
+_SCALAR = rb"(?:%(s)s(?:%(g)s%(s)s)*+|(?:[-+]%(g)s)?+[\w.][-+\w.]*+)" % {b"s": _STRING, b"g": _GAP}
+_END = rb"%s[,;]?+" % _GAP
+# The second alternative takes a whole map entry (`{ key: "k" value { i: 1 } }`, as printers
+# write it) in one step: most of a graph file is such entries, and it halves the time.
+_TOKEN = re.compile(
+    rb"""
+    %(g)s(?:
+      (\w++|\[[\w./%%\ -]++\]) %(g)s (?:
+          :%(g)s (%(v)s) %(end)s
+        | (?: :%(g)s )?+ \{ \s*+ key:\s*+ (%(s)s) \s*+ value\s*+\{ \s*+
+            (\w++) (?: : \s*+ (%(v)s) | \s*+\{ \s*+ ( (?: \w++:\s*+ %(v)s \s*+ )*+ ) \} )
+          \s*+ \} \s*+ \} %(end)s
+        | (?: :%(g)s )?+ ([{<])
+        | :%(g)s (\[ %(g)s (?: %(v)s (?: %(g)s , %(g)s %(v)s )*+ )?+ %(g)s \]) %(end)s
+        | (?: :%(g)s )?+ (\[)
+      )
+      | ([}>]) %(end)s
+      | ([{<])
+      | (\]) %(end)s
+      | (\Z)
+      | (.)
+    )"""
+    % {b"g": _GAP, b"s": _STRING, b"v": _SCALAR, b"end": _END},
+    re.VERBOSE | re.DOTALL,
+)
+_IN_FIELD, _IN_ENTRY, _IN_NESTED_ENTRY = 2, 5, 6
+_IN_OPEN, _IN_SCALARS, _IN_MESSAGES, _CLOSE, _ELEMENT, _END_LIST, _EOF = range(7, 14)
+_WHOLE = (_IN_ENTRY, _IN_NESTED_ENTRY, _IN_SCALARS)
+_OPENS = (_IN_OPEN, _ELEMENT)
+_EACH_NESTED = re.compile(rb"(\w++):\s*+(%s)" % _SCALAR)
+_EACH_SCALAR = re.compile(rb"#[^\n]*+|(%s)" % _SCALAR)
+_CLOSER = {b"{": b"}", b"<": b">", b"[": b"]"}
+
+
+class EventKind(Enum):
+    """What happened in the blocks a reader was told to enter."""
+
+    ENTER = "enter"
+    FIELD = "field"
+    LEAVE = "leave"
+
+
+class Event(NamedTuple):
+    """*depth* counts the entered blocks around it; *offset* is the byte it starts at."""
+
+    kind: EventKind
+    depth: int
+    name: bytes
+    value: Value
+    offset: int
+
+
+class _Block(NamedTuple):
+    """An open block: the fields around it (None outside of any field), and its closer."""
+
+    around: Fields | None
+    name: bytes
+    closer: bytes
+    offset: int
+
+
+class TextReader:
+    """Reads *buffer*, the content of *path* (named in errors)."""
+
+    def __init__(self, buffer: Buffer, path: Path) -> None:
+        self._buffer = buffer
+        self._path = path
+        self._stack: list[_Block] = []
+
+    def events(self, *enter: bytes) -> Iterator[Event]:
+        """The file's fields in order.
+
+        Blocks named ``enter[0]`` at the top, ``enter[1]`` inside those and so on are
+        entered: ENTER, their fields, LEAVE. Every other field comes whole, as FIELD.
+
+        Raises:
+            ImportFormatError: with line and column, where the text is broken or ends early.
+        """
+        depth = 0
+        fields: Fields | None = None
+        self._stack = []
+        for match in _TOKEN.finditer(self._buffer, _start(self._buffer)):
+            kind = match.lastindex
+            if kind == _IN_FIELD:
+                name, value = match.group(1, 2)
+                if fields is not None:
+                    fields.append((name, value))
+                else:
+                    yield Event(EventKind.FIELD, depth, name, value, match.start(1))
+            elif kind in _WHOLE:
+                pairs = _pairs(match)
+                if fields is not None:
+                    fields.extend(pairs)
+                    continue
+                for name, whole in pairs:
+                    yield Event(EventKind.FIELD, depth, name, whole, match.start(1))
+            elif kind in _OPENS:
+                block = self._open(match, fields)
+                if fields is not None:
+                    child: Fields = []
+                    fields.append((block.name, child))
+                    fields = child
+                elif depth < len(enter) and block.name == enter[depth]:
+                    yield Event(EventKind.ENTER, depth, block.name, b"", block.offset)
+                    depth += 1
+                else:
+                    fields = []
+            elif kind == _CLOSE:
+                block = self._close(match)
+                if block.around is not None:
+                    fields = block.around
+                elif fields is not None:
+                    yield Event(EventKind.FIELD, depth, block.name, fields, block.offset)
+                    fields = None
+                else:
+                    depth -= 1
+                    yield Event(EventKind.LEAVE, depth, block.name, b"", block.offset)
+            elif kind == _IN_MESSAGES:
+                self._open(match, fields)
+            elif kind == _END_LIST:
+                self._close(match)
+            else:
+                self._end(match)
+
+    def error(self, offset: int, what: str, hint: str = "") -> ImportFormatError:
+        """An error at byte *offset*, told as line and column."""
+        line, column = self.position(offset)
+        return ImportFormatError(self._path, what, line=line, column=column, hint=hint)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """1-based line and column (in bytes) of byte *offset*."""
+        line, last = 1, -1
+        step = 1 << 20
+        for start in range(0, offset, step):
+            piece = self._buffer[start : min(start + step, offset)]
+            newlines = piece.count(b"\n")
+            if newlines:
+                line += newlines
+                last = start + piece.rindex(b"\n")
+        return line, offset - last
+
+    def _open(self, match: re.Match[bytes], around: Fields | None) -> _Block:
+        kind = match.lastindex or 0
+        if kind == _ELEMENT:
+            at = match.start(kind)
+            if not self._stack or self._stack[-1].closer != b"]":
+                raise self.error(at, "a block without a field name")
+            name = self._stack[-1].name
+        else:
+            at = match.start(1)
+            name = match[1]
+        if len(self._stack) >= MAX_DEPTH:
+            raise self.error(at, f"blocks are nested deeper than {MAX_DEPTH}")
+        block = _Block(around, name, _CLOSER[match[kind]], at)
+        self._stack.append(block)
+        return block
+
+    def _close(self, match: re.Match[bytes]) -> _Block:
+        kind = match.lastindex or 0
+        closer = match[kind]
+        if not self._stack:
+            raise self.error(match.start(kind), f"{closer.decode()!r} closes nothing")
+        block = self._stack.pop()
+        if block.closer != closer:
+            raise self.error(
+                match.start(kind),
+                f"{closer.decode()!r} where {self._told(block)} needs {block.closer.decode()!r}",
+            )
+        return block
+
+    def _end(self, match: re.Match[bytes]) -> None:
+        at = match.start(match.lastindex or 0)
+        if match.lastindex != _EOF:
+            raise self.error(at, self._fault(at))
+        if self._stack:
+            what = f"the file ends inside {self._told(self._stack[-1])}"
+            raise self.error(at, what, hint="it was cut; copy or dump it again")
+
+    def _told(self, block: _Block) -> str:
+        line, _ = self.position(block.offset)
+        return f"{block.name.decode('ascii', 'backslashreplace')!r} of line {line}"
+
+    def _fault(self, at: int) -> str:
+        rest = bytes(self._buffer[at : at + 200])
+        name = re.match(rb"(\w+)\s*(:?)\s*([\"']?)", rest)
+        if name is None:
+            return f"{rest[:1].decode('latin-1')!r} starts no field of protobuf text"
+        field = name[1].decode()
+        if name[3]:
+            return f"the text of field {field!r} has no end quote on its line"
+        if name[2]:
+            return f"field {field!r} has no value"
+        return f"{field!r} is followed by neither ':' nor a block"
+
+
+def _start(buffer: Buffer) -> int:
+    return 3 if buffer[:3] == b"\xef\xbb\xbf" else 0
+
+
+def _pairs(match: re.Match[bytes]) -> Fields:
+    """The fields of a token that holds more than one scalar."""
+    if match.lastindex == _IN_SCALARS:
+        values = _EACH_SCALAR.findall(match[_IN_SCALARS][1:-1])
+        return [(match[1], value) for value in values if value]
+    name, key, kind, value, nested = match.group(1, 3, 4, 5, 6)
+    content: Value = value if nested is None else _EACH_NESTED.findall(nested)
+    return [(name, [(b"key", key), (b"value", [(kind, content)])])]
+
+
+_ESCAPE = re.compile(
+    rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))",
+    re.DOTALL,
+)
+_EACH_STRING = re.compile(_STRING)
+_PLAIN_ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+}
+
+
+def is_string(value: Value) -> bool:
+    """Whether a scalar is written as a string literal."""
+    return value[:1] in (b'"', b"'")
+
+
+def string_bytes(literal: bytes) -> bytes:
+    """The bytes of a string literal (or several adjacent ones), C-escapes undone."""
+    if b"\\" not in literal and literal.count(literal[:1]) == 2:
+        return literal[1:-1]
+    return b"".join(_ESCAPE.sub(_unescaped, part[1:-1]) for part in _EACH_STRING.findall(literal))
+
+
+def string(literal: bytes) -> str:
+    """The text of a string literal; bytes that are not UTF-8 stay visible as ``\\xff``."""
+    return string_bytes(literal).decode("utf-8", "backslashreplace")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    octal, short_hex, *code_points, plain = match.groups()
+    if octal is not None:
+        return bytes((int(octal, 8) & 0xFF,))
+    if short_hex is not None:
+        return bytes((int(short_hex, 16),))
+    for code in code_points:
+        if code is not None:
+            point = int(code, 16)
+            return chr(point).encode("utf-8", "surrogatepass") if point < 0x110000 else match[0]
+    return _PLAIN_ESCAPES.get(plain, plain)
+
+
+def integer(token: bytes) -> int:
+    """The value of an integer literal: decimal, ``0x`` hex or ``0`` octal.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    text = _one_word(token)
+    digits = text.lstrip("+-")
+    if digits[:2] in ("0x", "0X"):
+        number = int(digits, 16)
+    elif len(digits) > 1 and digits[0] == "0":
+        number = int(digits, 8)
+    else:
+        number = int(digits, 10)
+    return -number if text.startswith("-") else number
+
+
+def real(token: bytes) -> float:
+    """The value of a float literal, ``1.5f``, ``inf`` and ``nan`` included.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    text = _one_word(token).lower()
+    try:
+        return float(text)
+    except ValueError:
+        return float(text.removesuffix("f")) if text[-1:] == "f" else float(integer(token))
+
+
+def boolean(token: bytes) -> bool:
+    """The value of a boolean literal.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    text = _one_word(token)
+    if text in ("true", "True", "t", "1"):
+        return True
+    if text in ("false", "False", "f", "0"):
+        return False
+    raise ValueError(f"{text} is neither true nor false")
+
+
+def _one_word(token: bytes) -> str:
+    if is_string(token):
+        raise ValueError("a text where a number belongs")
+    return "".join(token.decode("ascii", "backslashreplace").split())
