@@ -1,1 +1,45 @@
-"""Divergraph: where a model's error starts, how it spreads, and what still shows it."""
+"""Divergraph: where a model's error starts, how it spreads, and what still shows it.
+
+The public Python API. Everything here gives the same answers as the command line.
+
+>>> import divergraph
+>>> divergraph.__version__
+'0.1.0'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from divergraph.export.networkx_graph import to_networkx
+    from divergraph.pipeline import CompareRequest, compare
+    from graphstore.open_store import open_store
+    from importers import read_graph
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompareRequest",
+    "__version__",
+    "compare",
+    "open_store",
+    "read_graph",
+    "to_networkx",
+]
+
+_WHERE = {
+    "CompareRequest": "divergraph.pipeline",
+    "compare": "divergraph.pipeline",
+    "open_store": "graphstore.open_store",
+    "read_graph": "importers",
+    "to_networkx": "divergraph.export.networkx_graph",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: `divergraph --help` must not pay for onnx or the database.
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

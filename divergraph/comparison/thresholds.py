@@ -229,7 +229,7 @@ def _differs_in_nonfinite(metrics: MetricSet) -> bool:
     if not metrics.device_nonfinite:
         return False
     said = metrics.notes.get(Metric.MAX_ABSOLUTE_ERROR, "")
-    return not said.startswith((notes.SAME_NONFINITE, notes.BOOLEAN))
+    return not said.startswith(notes.SAME_NONFINITE)
 
 
 def _golden_is_zero(metrics: MetricSet) -> bool:

@@ -14,6 +14,12 @@ from divergraph.questions.answers import (
     Trace,
     TraceStep,
 )
+from divergraph.questions.details import lineage, op_detail
+from divergraph.questions.facts import load_facts, resolve_op
+from divergraph.questions.overview import overview, reason_groups
+from divergraph.questions.rows import op_rows
+from divergraph.questions.traces import ops_between, trace
+from graphstore.open_store import open_store
 
 __all__ = [
     "CurvePoint",
@@ -24,4 +30,14 @@ __all__ = [
     "TensorRow",
     "Trace",
     "TraceStep",
+    "lineage",
+    "load_facts",
+    "op_detail",
+    "op_rows",
+    "open_store",
+    "ops_between",
+    "overview",
+    "reason_groups",
+    "resolve_op",
+    "trace",
 ]

@@ -1,0 +1,1 @@
+"""What the measured tensors say about the ops: states, origins, verdict."""

@@ -1,0 +1,157 @@
+"""States of ops, origins and the verdict of a run, by thresholds.
+
+An op is over if one of its outputs is. An origin is an op that is over while none of its
+nearest measured ancestors is; unmeasured ops in between are looked through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from graphstore.model import (
+    Comparison,
+    Counts,
+    Level,
+    LineageLink,
+    Metric,
+    MetricSet,
+    Op,
+    OpState,
+    Origin,
+    TensorIO,
+    TensorRef,
+    Verdict,
+)
+
+_ERROR = Metric.RELATIVE_EUCLIDEAN_DISTANCE
+
+
+def outputs_by_op(comparisons: Iterable[Comparison]) -> dict[str, list[Comparison]]:
+    """The output comparisons of each op, by op id, in port order as given."""
+    found: dict[str, list[Comparison]] = {}
+    for comparison in comparisons:
+        if comparison.io is TensorIO.OUTPUT:
+            found.setdefault(comparison.op, []).append(comparison)
+    return found
+
+
+def badness(metrics: MetricSet) -> tuple[int, float, float]:
+    """Sort key, worse is larger: non-finite first, then relative error, then cosine."""
+    broken = int(metrics.device_nonfinite > metrics.golden_nonfinite)
+    error = metrics.relative_euclidean_distance
+    cosine = metrics.cosine_similarity
+    return (
+        broken,
+        error if error == error else float("inf"),
+        -cosine if cosine == cosine else 0.0,
+    )
+
+
+def worst(comparisons: Iterable[Comparison]) -> Comparison | None:
+    """The worst compared tensor: highest level first, then :func:`badness`."""
+    order = {Level.PASS: 0, Level.WARN: 1, Level.FAIL: 2}
+    compared = [item for item in comparisons if item.metrics is not None]
+    if not compared:
+        return None
+
+    def key(item: Comparison) -> tuple[int, tuple[int, float, float]]:
+        assert item.metrics is not None
+        return order[item.level or Level.PASS], badness(item.metrics)
+
+    return max(compared, key=key)
+
+
+def is_broken(comparison: Comparison) -> bool:
+    """True if the device has NaN or Inf where the golden side has not, or overflowed."""
+    metrics = comparison.metrics
+    if metrics is None:
+        return False
+    return metrics.device_nonfinite > metrics.golden_nonfinite
+
+
+def op_states(
+    ops: Sequence[str], outputs: Mapping[str, Sequence[Comparison]], origins: frozenset[str]
+) -> dict[str, OpState]:
+    """The state of each op of *ops* (ids in execution order).
+
+    BROKEN means non-finite values no golden tensor has, on an op that is no origin:
+    an origin keeps its own mark, whatever the error looks like.
+    """
+    return {op: _state(op, outputs.get(op, ()), origins) for op in ops}
+
+
+def _state(op: str, outputs: Sequence[Comparison], origins: frozenset[str]) -> OpState:
+    compared = [item for item in outputs if item.compared]
+    if not compared:
+        return OpState.NOT_COMPARED
+    if op in origins:
+        return OpState.ORIGIN
+    if any(is_broken(item) for item in compared):
+        return OpState.BROKEN
+    if any(item.over for item in compared):
+        return OpState.INHERITED
+    if any(item.level is Level.WARN for item in compared):
+        return OpState.DRIFTING
+    return OpState.CLEAN
+
+
+def describe_origins(
+    origin_ids: Sequence[str],
+    ops: Mapping[str, Op],
+    outputs: Mapping[str, Sequence[Comparison]],
+    links: Iterable[LineageLink],
+) -> tuple[Origin, ...]:
+    """The origins in the order given, with their worst output and their originals."""
+    wanted = set(origin_ids)
+    originals: dict[str, list[str]] = {}
+    for link in links:
+        if link.device in wanted:
+            originals.setdefault(link.device, []).append(link.original)
+    found: list[Origin] = []
+    for rank, op_id in enumerate(origin_ids, start=1):
+        item = worst(one for one in outputs[op_id] if one.over)
+        assert item is not None
+        assert item.metrics is not None
+        golden = [item.golden] if item.golden is not None else []
+        held_against = {ref.op for ref in golden}
+        golden += [
+            TensorRef(name, -1) for name in originals.get(op_id, ()) if name not in held_against
+        ]
+        found.append(
+            Origin(
+                rank,
+                op_id,
+                ops[op_id].type,
+                item.port,
+                tuple(golden),
+                item.metrics,
+                item.level or Level.FAIL,
+            )
+        )
+    return tuple(found)
+
+
+def count(ops: int, comparisons: Sequence[Comparison]) -> Counts:
+    """Counts over all tensors; ops without any output count as ops only."""
+    tensors = [item for item in comparisons if item.port >= 0]
+    compared = sum(item.compared for item in tensors)
+    return Counts(
+        ops=ops,
+        tensors=len(tensors),
+        compared=compared,
+        over=sum(item.over for item in tensors),
+        not_compared=len(tensors) - compared,
+    )
+
+
+def verdict(
+    counts: Counts, origins: Sequence[Origin], comparisons: Iterable[Comparison]
+) -> Verdict:
+    """DIVERGED with an origin, NOISE with warnings only, CLEAN, or NOT_COMPARED."""
+    if counts.compared == 0:
+        return Verdict.NOT_COMPARED
+    if origins:
+        return Verdict.DIVERGED
+    if any(item.level in (Level.WARN, Level.FAIL) for item in comparisons):
+        return Verdict.NOISE
+    return Verdict.CLEAN

@@ -1,0 +1,100 @@
+"""The command group: commands are loaded when used, errors become one line and a code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from divergraph import __version__
+from divergraph.outcomes import BAD_INPUT, TROUBLE, outcome_of_error
+from graphstore.errors import DivergraphError
+
+_COMMANDS: dict[str, tuple[str, str]] = {
+    # command: (module below divergraph.cli, one line for --help)
+    "compare": ("compare_command", "Compare two dumps and say where the error starts."),
+    "import": ("import_command", "Read a graph file into the store."),
+    "runs": ("listing_commands", "List the runs and imported graphs of the store."),
+    "ops": ("listing_commands", "List ops with their state and metrics; --where filters."),
+    "origins": ("run_commands", "Say where the error of a run starts."),
+    "trace": ("run_commands", "Follow an error from an op to the outputs."),
+    "lineage": ("run_commands", "Show which originals an op was made of, both ways."),
+    "between": ("run_commands", "List the ops between a start and an end."),
+    "query": ("query_command", "Ask the store in Cypher, read-only."),
+    "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
+    "delete": ("listing_commands", "Remove a run or imported graph from the store."),
+    "tui": ("tui_command", "Browse runs in the terminal."),
+    "doctor": ("doctor_command", "Check the installation and the store."),
+    "demo": ("demo_command", "Run the main job on real data that comes with the package."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Loads a command's module only when that command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"divergraph.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 nothing diverged, 1 diverged, 2 bad usage or input, 3 trouble.",
+)
+@click.version_option(__version__, prog_name="divergraph")
+def cli() -> None:
+    """Find the op where an accelerator's error starts, and how it spreads."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code and never lets an error through."""
+    try:
+        result = cli.main(arguments, prog_name="divergraph", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return BAD_INPUT.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except DivergraphError as error:
+        click.echo(f"divergraph: {_one_line(str(error))}", err=True)
+        return outcome_of_error(error).exit_code
+    except BrokenPipeError:
+        # The reader of our output is gone: nothing left to say, and Python must not
+        # complain about flushing at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("DIVERGRAPH_DEBUG"):
+            raise
+        kind = type(error).__name__
+        click.echo(
+            f"divergraph: internal error, please report it: {kind}: {_one_line(str(error))}"
+            " (DIVERGRAPH_DEBUG=1 shows where)",
+            err=True,
+        )
+        return TROUBLE.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

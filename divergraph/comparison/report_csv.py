@@ -1,0 +1,214 @@
+"""The result table in the columns of msaccucmp's ``result_<time>.csv``.
+
+Spreadsheets, scripts and advisors made for that file read this one. Values have six
+decimals; what is missing is ``NaN``. The reasons are our own words.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.model import Comparison, LineageLink, Metric, Op, Reason, TensorIO
+
+_NAN = "NaN"
+_INSERTED = "*"
+_L1_FUSION = "_L1_fusion_sub_graph_no"
+_LEAST_SHOWN = 0.001
+"""Means and deviations smaller than this are written as 0, as the reference does."""
+
+_REASONS: dict[Reason, str] = {
+    Reason.INSERTED: "the compiler added this operator, it stands for no original tensor",
+    Reason.NO_ORIGINAL: "the graph names no original output for this tensor",
+    Reason.INNER_OF_SPLIT: "an inner part of an original that was split over several operators",
+    Reason.NO_TASK: "the operator runs no task on the device, so it is never dumped",
+    Reason.NO_DEVICE_DUMP: "there is no dump file of the device for it",
+    Reason.NO_GOLDEN_DUMP: "there is no golden dump file for it",
+    Reason.UNKNOWN_ORIGINAL: "the original it names is not in the golden graph",
+    Reason.AMBIGUOUS_DUMP: "a dump file's name fits several operators",
+    Reason.SHAPE_MISMATCH: "the shapes of both sides do not fit",
+    Reason.LAYOUT_UNSUPPORTED: "the device layout cannot be undone",
+    Reason.DTYPE_UNSUPPORTED: "elements of this type cannot be compared",
+    Reason.UNREADABLE_DUMP: "the dump file is damaged",
+}
+
+
+def write_csv(path: Path, data: RunData) -> None:
+    """Write the report of a run to *path*, whole or not at all.
+
+    Rows are sorted by Index, the number of the fusion group in the order of the device
+    graph; each tensor has a row, an op without any dump one row.
+
+    Raises:
+        InputError: the folder does not exist or cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise InputError(
+            "the folder for the CSV report does not exist",
+            where=str(path.parent),
+            hint="make it first or choose another place",
+        )
+    if path.is_dir():
+        raise InputError(
+            "the CSV report needs a file name, this is a folder", where=str(path), hint="add a name"
+        )
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with part.open("x", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows(report_rows(data))
+        part.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"the CSV report cannot be written: {error.strerror or error}", where=str(path)
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def report_rows(data: RunData) -> Iterator[list[str]]:
+    """Header and rows of the report as text cells."""
+    columns = _Columns.of(data.comparisons)
+    yield columns.header()
+    tensors: dict[str, list[Comparison]] = {}
+    for comparison in data.comparisons:
+        tensors.setdefault(comparison.op, []).append(comparison)
+    golden = _golden_names(data.device.ops, data.links)
+    for index, group in enumerate(fusion_groups(data.device.ops)):
+        for op in group:
+            for comparison in _shown(tensors.get(op.id, [])):
+                yield columns.row(index, op, golden[op.id], comparison)
+
+
+def fusion_groups(ops: Iterable[Op]) -> list[list[Op]]:
+    """Ops in groups that stand for the same originals; the position is the CSV's Index.
+
+    Groups are in the order of their first op in *ops*, ops inside by execution order.
+    Rule of msaccucmp's fusion rule parser: the same L1 fusion number, else the same
+    single original (or own name where there is none), else the same list of originals.
+    """
+    groups: dict[tuple[str, ...], list[Op]] = {}
+    for op in ops:
+        groups.setdefault(_group_key(op), []).append(op)
+    return [sorted(group, key=lambda op: op.sequence) for group in groups.values()]
+
+
+def _group_key(op: Op) -> tuple[str, ...]:
+    fused = op.attrs.get(_L1_FUSION, "")
+    if isinstance(fused, str) and fused:
+        return (fused,)
+    originals = op.original_names
+    if originals is None or not any(originals):
+        return (op.id,)
+    return (originals[0],) if len(originals) == 1 else ("", *originals)
+
+
+def _golden_names(ops: Sequence[Op], links: Sequence[LineageLink]) -> dict[str, str]:
+    """The GroundTruth cell of each op: its originals, ``*`` if inserted, or its own name."""
+    linked: dict[str, dict[str, None]] = {}
+    for link in links:
+        linked.setdefault(link.device, {})[link.original] = None
+    cells = {}
+    for op in ops:
+        if op.original_names is not None:
+            names = [name for name in op.original_names if name] or [_INSERTED]
+        else:
+            names = list(linked.get(op.id, {op.name: None}))
+        cells[op.id] = ",".join(names)
+    return cells
+
+
+def _shown(comparisons: list[Comparison]) -> list[Comparison]:
+    """Inputs first; of an op without any dump only one tensor, to carry the reason."""
+    ordered = sorted(comparisons, key=lambda c: (c.io is not TensorIO.INPUT, c.port))
+    if any(c.compared or c.device_path for c in ordered):
+        return ordered
+    return ordered[:1]
+
+
+class _Columns:
+    """Which columns the report has: addresses are left out for sides read from ``.npy``."""
+
+    def __init__(self, *, device_address: bool, golden_address: bool) -> None:
+        self._device_address = device_address
+        self._golden_address = golden_address
+
+    @classmethod
+    def of(cls, comparisons: Sequence[Comparison]) -> _Columns:
+        return cls(
+            device_address=not any(c.device_path.endswith(".npy") for c in comparisons),
+            golden_address=any(
+                c.golden_path and not c.golden_path.endswith(".npy") for c in comparisons
+            ),
+        )
+
+    def header(self) -> list[str]:
+        cells = ["Index", "OpType"]
+        cells += self._side("NPUDump", "DataType", "Address", self._device_address)
+        cells += self._side("GroundTruth", "DataType", "Address", self._golden_address)
+        cells += ["TensorIndex", "Shape", "OverFlow"]
+        cells += [_camel_case(metric) for metric in Metric]
+        return [*cells, "CompareFailReason"]
+
+    def row(self, index: int, op: Op, golden: str, comparison: Comparison) -> list[str]:
+        dumped = comparison.compared or bool(comparison.device_path)
+        device_type = comparison.device_dtype if comparison.compared else None
+        golden_type = comparison.golden_dtype if comparison.compared else None
+        address = _NAN if comparison.address is None else str(comparison.address)
+        cells = [str(index), op.type]
+        cells += self._side(op.name, device_type or _NAN, address, self._device_address)
+        cells += self._side(golden, golden_type or _NAN, _NAN, self._golden_address)
+        cells += [
+            f"{op.name}:{comparison.io}:{comparison.port}" if dumped else _NAN,
+            _shape(op, comparison) if dumped else _NAN,
+            {True: "YES", False: "NO", None: _NAN}[comparison.overflow],
+        ]
+        cells += [_metric(comparison, metric) for metric in Metric]
+        return [*cells, _reason(op, comparison)]
+
+    @staticmethod
+    def _side(name: str, dtype: str, address: str, with_address: bool) -> list[str]:
+        return [name, dtype, address] if with_address else [name, dtype]
+
+
+def _camel_case(metric: Metric) -> str:
+    return metric.value.title().replace("_", "")
+
+
+def _shape(op: Op, comparison: Comparison) -> str:
+    shape: Sequence[int | None] | None = comparison.shape
+    if shape is None and comparison.io is TensorIO.OUTPUT and comparison.port < len(op.outputs):
+        shape = op.outputs[comparison.port].shape
+    if shape is None:
+        return _NAN
+    return f"[{','.join('?' if size is None else str(size) for size in shape or (1,))}]"
+
+
+def _metric(comparison: Comparison, metric: Metric) -> str:
+    if comparison.metrics is None:
+        return _NAN
+    value = comparison.metrics.value(metric)
+    if not isinstance(value, tuple):
+        return _NAN if math.isnan(value) else f"{value:.6f}"
+    if all(map(math.isnan, value)):
+        return _NAN
+    mean_x, std_x, mean_y, std_y = map(_three_decimals, value)
+    return f"({mean_x};{std_x}),({mean_y};{std_y})"
+
+
+def _three_decimals(value: float) -> str:
+    if math.isnan(value):
+        return _NAN
+    return f"{0.0 if abs(value) < _LEAST_SHOWN else value:.3f}"
+
+
+def _reason(op: Op, comparison: Comparison) -> str:
+    if comparison.metrics is not None:
+        return ", ".join(dict.fromkeys(comparison.metrics.notes.values()))
+    known = _REASONS[comparison.reason] if comparison.reason else "it was not compared"
+    text = f"[{op.name}] {known}"
+    return f"{text}: {comparison.detail}" if comparison.detail else text

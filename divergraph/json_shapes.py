@@ -1,0 +1,297 @@
+"""The JSON the command line prints and the HTTP API answers; documented in docs/json.md.
+
+Field names are stable. NaN and infinity become null, and ``notes`` then says which it
+was and why; fields that are not known yet are null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from divergraph.analysis.verdicts import badness
+from divergraph.questions.answers import OpDetail, Trace
+from graphstore.contract import GraphInfo, QueryResult
+from graphstore.model import (
+    Comparison,
+    LineageLink,
+    Metric,
+    MetricSet,
+    ModelGraph,
+    OpState,
+    Origin,
+    Run,
+    TensorIO,
+    TensorRef,
+)
+from graphstore.op_row import OpRow
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+WORST_SHOWN = 10
+
+
+def number(value: float | None) -> float | None:
+    """A JSON number; null for None, NaN and infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def deviation_text(values: tuple[float, float, float, float]) -> str:
+    """``(mean;std),(mean;std)`` of device and golden with 3 decimals, tiny values as 0."""
+    shown = [0.0 if abs(value) < 0.001 else value for value in values]
+    return f"({shown[0]:.3f};{shown[1]:.3f}),({shown[2]:.3f};{shown[3]:.3f})"
+
+
+def metrics_json(metrics: MetricSet | None) -> Json:
+    """The ten metrics by name; ``standard_deviation`` is its text form."""
+    if metrics is None:
+        return None
+    shape: dict[str, Json] = {}
+    for metric in Metric:
+        value = metrics.value(metric)
+        if isinstance(value, tuple):
+            finite = all(math.isfinite(part) for part in value)
+            shape[metric.value] = deviation_text(value) if finite else None
+        else:
+            shape[metric.value] = number(value)
+    return shape
+
+
+def notes_json(metrics: MetricSet | None) -> dict[str, Json]:
+    """Why a metric is null or what it is by definition, by metric name."""
+    if metrics is None:
+        return {}
+    notes: dict[str, Json] = {}
+    for metric in Metric:
+        value = metrics.value(metric)
+        parts = value if isinstance(value, tuple) else (value,)
+        odd = next((part for part in parts if not math.isfinite(part)), None)
+        said = metrics.notes.get(metric, "")
+        if odd is not None:
+            kind = "NaN" if math.isnan(odd) else "Inf"
+            notes[metric.value] = f"{kind}: {said}" if said else kind
+        elif said:
+            notes[metric.value] = said
+    return notes
+
+
+def tensor_json(ref: TensorRef) -> Json:
+    """``{op, output}``; output is null where only the op is known."""
+    return {"op": ref.op, "output": ref.port if ref.port >= 0 else None}
+
+
+def origin_json(origin: Origin) -> Json:
+    """One entry of ``origins``."""
+    return {
+        "rank": origin.rank,
+        "op": origin.op,
+        "type": origin.type,
+        "output": origin.output,
+        "golden": [tensor_json(ref) for ref in origin.golden],
+        "metrics": metrics_json(origin.metrics),
+        "notes": notes_json(origin.metrics),
+        "level": origin.level.value,
+        "suspicion": number(origin.suspicion),
+        "cause": origin.cause,
+    }
+
+
+def comparison_json(item: Comparison, types: Mapping[str, str]) -> dict[str, Json]:
+    """One compared tensor as ``worst`` lists it."""
+    return {
+        "op": item.op,
+        "type": types.get(item.op),
+        "io": item.io.value,
+        "output": item.port if item.io is TensorIO.OUTPUT and item.port >= 0 else None,
+        "input": item.port if item.io is TensorIO.INPUT else None,
+        "golden": [] if item.golden is None else [tensor_json(item.golden)],
+        "metrics": metrics_json(item.metrics),
+        "notes": notes_json(item.metrics),
+        "level": None if item.level is None else item.level.value,
+        "failed": [metric.value for metric in item.failed],
+        "shape": None if item.shape is None else list(item.shape),
+    }
+
+
+def not_compared_json(item: Comparison) -> Json:
+    """One entry of ``not_compared``."""
+    assert item.reason is not None
+    output = item.port if item.io is TensorIO.OUTPUT and item.port >= 0 else None
+    return {
+        "op": item.op,
+        "output": output,
+        "input": item.port if item.io is TensorIO.INPUT else None,
+        "reason": item.reason.value,
+        "detail": item.detail,
+    }
+
+
+def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """Compared output tensors, worst first; equal ones in the order given."""
+    outputs = [item for item in comparisons if item.io is TensorIO.OUTPUT and item.compared]
+
+    def key(item: Comparison) -> tuple[int, float, float]:
+        assert item.metrics is not None
+        return badness(item.metrics)
+
+    return sorted(outputs, key=key, reverse=True)
+
+
+def run_json(
+    run: Run,
+    origins: Iterable[Origin],
+    comparisons: Iterable[Comparison],
+    types: Mapping[str, str],
+    *,
+    stored: bool = True,
+) -> dict[str, Json]:
+    """What ``compare --json`` prints. ``run`` is null if nothing was stored."""
+    items = list(comparisons)
+    return {
+        "run": run.name if stored else None,
+        "verdict": run.verdict.value,
+        "method": run.method.value,
+        "counts": {
+            "ops": run.counts.ops,
+            "tensors": run.counts.tensors,
+            "compared": run.counts.compared,
+            "over": run.counts.over,
+            "not_compared": run.counts.not_compared,
+        },
+        "origins": [origin_json(origin) for origin in origins],
+        "worst": [comparison_json(item, types) for item in worst_first(items)[:WORST_SHOWN]],
+        "not_compared": [not_compared_json(item) for item in items if item.reason is not None],
+        "warnings": list(run.warnings),
+    }
+
+
+def run_summary_json(run: Run) -> dict[str, Json]:
+    """One entry of ``runs``."""
+    return {
+        "run": run.name,
+        "verdict": run.verdict.value,
+        "method": run.method.value,
+        "created": run.created,
+        "golden": run.golden,
+        "device": run.device,
+        "counts": {
+            "ops": run.counts.ops,
+            "tensors": run.counts.tensors,
+            "compared": run.counts.compared,
+            "over": run.counts.over,
+            "not_compared": run.counts.not_compared,
+        },
+    }
+
+
+def graph_info_json(info: GraphInfo) -> dict[str, Json]:
+    """One imported graph as ``runs`` lists it."""
+    return {
+        "graph": info.name,
+        "kind": info.kind,
+        "framework": info.framework,
+        "format": info.format,
+        "ops": info.ops,
+        "edges": info.edges,
+        "subgraphs": info.subgraphs,
+        "fused_ops": info.fused_ops,
+        "created": info.created,
+        "source": info.source,
+    }
+
+
+def import_json(info: GraphInfo, graph: ModelGraph) -> dict[str, Json]:
+    """What ``import --json`` prints."""
+    return {**graph_info_json(info), "warnings": list(graph.warnings)}
+
+
+def row_json(row: OpRow) -> dict[str, Json]:
+    """One op as ``ops`` lists it."""
+    return {
+        "op": row.id,
+        "name": row.name,
+        "type": row.type,
+        "topo": row.topo,
+        "subgraph": row.subgraph or None,
+        "dtype": row.dtype or None,
+        "shape": None if row.shape is None else list(row.shape),
+        "layout": row.layout or None,
+        "fused": row.fused,
+        "originals": list(row.originals),
+        "state": None if row.state is None else row.state.value,
+        "level": None if row.level is None else row.level.value,
+        "output": row.output,
+        "metrics": metrics_json(row.metrics),
+        "notes": notes_json(row.metrics),
+        "failed": [metric.value for metric in row.failed],
+        "reason": None if row.reason is None else row.reason.value,
+        "detail": row.detail or None,
+        "gain": number(row.gain),
+        "from": list(row.origins),
+    }
+
+
+def link_json(link: LineageLink) -> dict[str, Json]:
+    """One lineage link."""
+    return {
+        "device": link.device,
+        "output": link.device_port,
+        "original": link.original,
+        "original_output": link.original_port,
+        "evidence": link.rule.value,
+    }
+
+
+def trace_json(run: str, trace: Trace) -> dict[str, Json]:
+    """What ``trace --json`` prints."""
+    return {
+        "run": run,
+        "op": trace.op,
+        "ops": len(trace.steps),
+        "measured": trace.measured,
+        "over": trace.over,
+        "outputs": list(trace.outputs),
+        "healed": list(trace.healed),
+        "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
+    }
+
+
+def detail_json(detail: OpDetail) -> dict[str, Json]:
+    """One op with its explanation, as a page about it would show."""
+    return {
+        **row_json(detail.row),
+        "explanation": detail.explanation,
+        "links": [link_json(link) for link in detail.links],
+    }
+
+
+def query_json(result: QueryResult) -> dict[str, Json]:
+    """Rows of a query; values JSON has no form for are shown as text."""
+    return {
+        "columns": list(result.columns),
+        "rows": [[_plain(value) for value in row] for row in result.rows],
+        "truncated": result.truncated,
+    }
+
+
+def _plain(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return str(value)
+
+
+def state_counts_json(states: Mapping[str, OpState]) -> dict[str, Json]:
+    """How many ops are in each state."""
+    counts: dict[str, Json] = {state.value: 0 for state in OpState}
+    for state in states.values():
+        known = counts[state.value]
+        assert isinstance(known, int)
+        counts[state.value] = known + 1
+    return counts

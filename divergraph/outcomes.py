@@ -1,0 +1,51 @@
+"""One table: what kind of ending means which exit code, HTTP status and screen title."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphstore.errors import DivergraphError, InputError, StoreError, UnknownNameError
+from graphstore.model import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an ending is shown by each front end."""
+
+    exit_code: int
+    http_status: int
+    title: str
+
+
+FINE = Outcome(0, 200, "done")
+DIVERGED = Outcome(1, 200, "diverged")
+BAD_INPUT = Outcome(2, 400, "cannot use this input")
+NOT_FOUND = Outcome(2, 404, "not found")
+NOTHING_COMPARED = Outcome(2, 422, "nothing could be compared")
+TROUBLE = Outcome(3, 500, "internal trouble")
+STORE_TROUBLE = Outcome(3, 503, "the store cannot be used")
+
+_ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
+    (UnknownNameError, NOT_FOUND),
+    (InputError, BAD_INPUT),
+    (StoreError, STORE_TROUBLE),
+    (DivergraphError, TROUBLE),
+    (BaseException, TROUBLE),
+)
+
+_VERDICTS = {
+    Verdict.CLEAN: FINE,
+    Verdict.NOISE: FINE,
+    Verdict.DIVERGED: DIVERGED,
+    Verdict.NOT_COMPARED: NOTHING_COMPARED,
+}
+
+
+def outcome_of_error(error: BaseException) -> Outcome:
+    """The outcome of the most specific kind *error* is of."""
+    return next(outcome for kind, outcome in _ERRORS if isinstance(error, kind))
+
+
+def outcome_of_verdict(verdict: Verdict) -> Outcome:
+    """The outcome of a finished comparison."""
+    return _VERDICTS[verdict]

@@ -1,0 +1,178 @@
+"""The whole comparison: two graphs and two dump folders in, one run out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.analysis.verdicts import (
+    count,
+    describe_origins,
+    op_states,
+    outputs_by_op,
+    verdict,
+)
+from divergraph.comparison.thresholds import Thresholds, load_thresholds
+from divergraph.lineage import link_graphs
+from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
+from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
+from divergraph.pipeline.tensor_comparison import compare_pair
+from divergraph.progress import NO_PROGRESS, Progress
+from graphstore.algorithms import first_diverging
+from graphstore.arrays import GraphArrays
+from graphstore.contract import RunData
+from graphstore.model import Comparison, Method, Run, TensorIO
+from graphstore.topo import graph_arrays
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """What to compare. Graphs are files (``device`` also a folder of ge_proto files),
+    dumps are folders; ``thresholds`` is a TOML file, None for the defaults."""
+
+    golden: Path
+    golden_dump: Path
+    device: Path
+    device_dump: Path
+    thresholds: Path | None = None
+    name: str = "run"
+
+
+def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunData:
+    """Compare every matched tensor and find where the error starts.
+
+    Tensors are read one pair at a time, so memory does not grow with their number. A
+    damaged dump makes that tensor "not compared" with its reason; the run goes on.
+
+    Raises:
+        InputError: a path or file cannot be used, or no dump file fits its graph.
+    """
+    thresholds = load_thresholds(request.thresholds)
+    progress.stage("reading graphs")
+    golden_graph = load_graph(request.golden)
+    device_graph = load_graph(request.device, request.device_dump)
+    progress.stage("finding dumps")
+    golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden")
+    device_dump = load_dumps(request.device_dump, device_graph.graph, "device")
+    return _Comparing(
+        request, thresholds, golden_graph, device_graph, golden_dump, device_dump
+    ).run(progress)
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    request: CompareRequest
+    thresholds: Thresholds
+    golden: GraphSource
+    device: GraphSource
+    golden_dump: DumpSource
+    device_dump: DumpSource
+
+    def run(self, progress: Progress) -> RunData:
+        progress.stage("linking ops")
+        lineage = link_graphs(self.golden.graph, self.device.graph)
+        arrays = graph_arrays(self.device.graph)
+        order = device_order(self.device.graph, list(arrays.ids))
+        items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
+        pairs = sum(isinstance(item, Pair) for item in items)
+        progress.stage("comparing tensors", pairs)
+        comparisons = tuple(_compare_all(items, self.thresholds, progress))
+        progress.stage("finding origins")
+        outputs = outputs_by_op(comparisons)
+        origin_ids = _origins(arrays, outputs)
+        ops = self.device.graph.op_index()
+        origins = describe_origins(origin_ids, ops, outputs, lineage.links)
+        counts = count(len(order), comparisons)
+        run = Run(
+            name=self.request.name,
+            golden=self.golden.graph.id,
+            device=self.device.graph.id,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            verdict=verdict(counts, origins, comparisons),
+            method=Method.THRESHOLDS,
+            counts=counts,
+            thresholds=self.thresholds.as_mapping(),
+            inputs=self._inputs(),
+            warnings=tuple(self._warnings(outputs, origin_ids, comparisons)),
+            version=_version(),
+        )
+        return RunData(
+            run,
+            self.golden.graph,
+            self.device.graph,
+            lineage.links,
+            comparisons,
+            op_states(arrays.ids, outputs, frozenset(origin_ids)),
+            origins,
+        )
+
+    def _inputs(self) -> Mapping[str, str]:
+        return {
+            "golden": str(self.golden.path),
+            "golden_dump": str(self.golden_dump.path),
+            "device": str(self.device.path),
+            "device_dump": str(self.device_dump.path),
+            "thresholds": str(self.request.thresholds or ""),
+        }
+
+    def _warnings(
+        self,
+        outputs: Mapping[str, Sequence[Comparison]],
+        origins: Sequence[str],
+        comparisons: Sequence[Comparison],
+    ) -> Iterator[str]:
+        yield from self.device.notes
+        yield from self.device_dump.notes
+        yield from self.golden_dump.notes
+        for side, graph in (("golden", self.golden.graph), ("device", self.device.graph)):
+            for warning in graph.warnings:
+                yield f"{side} graph: {warning}"
+        for side, dump in (("golden", self.golden_dump), ("device", self.device_dump)):
+            for problem in dump.index.problems:
+                yield f"{side} dump: {problem.path.name}: {problem.detail}"
+            if dump.index.unmatched:
+                names = ", ".join(path.name for path in dump.index.unmatched[:3])
+                yield f"{side} dump: {len(dump.index.unmatched)} files belong to no op ({names})"
+        yield from _entry_mismatches(comparisons, origins)
+
+
+def _compare_all(
+    items: Sequence[Pair | Comparison], thresholds: Thresholds, progress: Progress
+) -> Iterator[Comparison]:
+    for item in items:
+        if isinstance(item, Comparison):
+            yield item
+            continue
+        yield compare_pair(item, thresholds)
+        progress.step(note=item.op.name)
+
+
+def _origins(arrays: GraphArrays, outputs: Mapping[str, Sequence[Comparison]]) -> list[str]:
+    measured = np.array(
+        [any(item.compared for item in outputs.get(op, ())) for op in arrays.ids], dtype=np.bool_
+    )
+    over = np.array(
+        [any(item.over for item in outputs.get(op, ())) for op in arrays.ids], dtype=np.bool_
+    )
+    return [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
+
+
+def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str]) -> Iterator[str]:
+    """An origin whose own dumped input is over already got wrong data from outside."""
+    wanted = set(origins)
+    for item in comparisons:
+        if item.io is TensorIO.INPUT and item.over and item.op in wanted:
+            yield (
+                f"{item.op}: its input {item.port} already differs from golden {item.golden}, "
+                "so the error may come from outside the compared ops"
+            )
+
+
+def _version() -> str:
+    from divergraph import __version__
+
+    return __version__

@@ -1,0 +1,93 @@
+"""Compare one pair of dumped tensors: read, undo the layout, measure, judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from divergraph.comparison.metrics import compare_arrays, overflow_flag
+from divergraph.comparison.thresholds import Thresholds
+from divergraph.pipeline.pairing import Pair
+from graphstore.errors import ImportFormatError
+from graphstore.model import Comparison, DType, DumpTensorRef, Reason
+from importers.dumps import read_array
+from importers.layouts import LayoutError, align_to_golden, to_layout
+
+_DEVICE_LAYOUTS = ("NC1HWC0", "FRACTAL", "NDC1HWC0", "C1HWN")
+_UNMEASURABLE = frozenset({DType.STRING, DType.STRING_REF, DType.VARIANT, DType.RESOURCE})
+
+
+def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
+    """The comparison of *pair*; damaged or unfitting dumps give a reason, never an error."""
+    base = Comparison(
+        pair.op.id,
+        pair.io,
+        pair.port,
+        pair.match.golden,
+        pair.match.rule,
+        device_dtype=pair.device.dtype,
+        golden_dtype=pair.golden.dtype,
+        device_path=str(pair.device.path),
+        golden_path=str(pair.golden.path),
+        address=pair.device.address,
+    )
+    for ref in (pair.device, pair.golden):
+        if ref.dtype is None or ref.dtype in _UNMEASURABLE:
+            detail = f"{ref.path}: no metric is defined for {ref.dtype or 'this type'}"
+            return replace(base, reason=Reason.DTYPE_UNSUPPORTED, detail=detail)
+    try:
+        device, golden = read_array(pair.device), _read_golden(pair)
+    except ImportFormatError as error:
+        return replace(base, reason=Reason.UNREADABLE_DUMP, detail=str(error))
+    except LayoutError as error:
+        return replace(base, reason=Reason.LAYOUT_UNSUPPORTED, detail=str(error))
+    base = replace(base, shape=tuple(golden.shape), overflow=overflow_flag(device))
+    return _measure(pair, base, device, golden, thresholds)
+
+
+def _measure(
+    pair: Pair,
+    base: Comparison,
+    device: np.ndarray,
+    golden: np.ndarray,
+    thresholds: Thresholds,
+) -> Comparison:
+    try:
+        aligned = align_to_golden(
+            device,
+            pair.device.layout,
+            pair.origin_layout or pair.golden_layout,
+            pair.device.original_shape,
+            golden.shape,
+            groups=pair.device.groups,
+        )
+    except LayoutError as error:
+        same_layout = pair.device.layout in (None, "ND", pair.origin_layout)
+        reason = Reason.SHAPE_MISMATCH if same_layout else Reason.LAYOUT_UNSUPPORTED
+        return replace(base, reason=reason, detail=str(error))
+    try:
+        metrics = compare_arrays(aligned, golden)
+    except ValueError as error:
+        return replace(base, reason=Reason.DTYPE_UNSUPPORTED, detail=str(error))
+    judgement = thresholds.judge(metrics)
+    return replace(
+        base,
+        metrics=metrics,
+        level=judgement.level,
+        failed=judgement.failed,
+    )
+
+
+def _read_golden(pair: Pair) -> np.ndarray:
+    """The golden values in framework layout (a golden side may be a device dump too)."""
+    array = read_array(pair.golden)
+    layout = pair.golden.layout
+    if layout is None or not layout.startswith(_DEVICE_LAYOUTS):
+        return array
+    wanted = pair.golden_layout or pair.origin_layout or "ND"
+    return to_layout(array, layout, wanted, _original_shape(pair.golden), groups=pair.golden.groups)
+
+
+def _original_shape(ref: DumpTensorRef) -> tuple[int, ...] | None:
+    return ref.original_shape or None
