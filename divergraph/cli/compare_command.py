@@ -1,0 +1,91 @@
+"""``divergraph compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, store_url
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.text import show_run
+from divergraph.json_shapes import run_json
+from divergraph.outcomes import outcome_of_verdict
+from graphstore.contract import RunData
+
+_path = click.Path(path_type=Path)
+
+
+@click.command("compare")
+@click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
+@click.option(
+    "--golden-dump", required=True, type=_path, metavar="DIR", help="Its dumped tensors (.npy)."
+)
+@click.option(
+    "--device",
+    required=True,
+    type=_path,
+    metavar="GRAPH|DIR",
+    help="The device's graph, or a folder of ge_proto_* files to choose from.",
+)
+@click.option(
+    "--device-dump",
+    required=True,
+    type=_path,
+    metavar="DIR",
+    help="The device's dump, at any level of {time}/{device}/{model}/{id}/{step}.",
+)
+@click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
+@click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
+@click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
+@click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
+@click.option("--csv", "csv_path", type=_path, metavar="FILE", help="Write the report as CSV.")
+@common
+def compare_command(
+    golden: Path,
+    golden_dump: Path,
+    device: Path,
+    device_dump: Path,
+    device_graph: Path | None,
+    name: str | None,
+    replace_it: bool,
+    thresholds: Path | None,
+    csv_path: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Compare two dumps tensor by tensor and say where the error starts.
+
+    Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
+    """
+    from divergraph.comparison.report_csv import check_writable, write_csv
+    from divergraph.pipeline import CompareRequest
+    from divergraph.runs import compare_into
+
+    if csv_path is not None:
+        check_writable(csv_path)
+    request = CompareRequest(golden, golden_dump, device_graph or device, device_dump, thresholds)
+    with opened(store) as opened_store, progress_bar() as progress:
+        data, kept = compare_into(
+            opened_store, request, name=name, replace_it=replace_it, progress=progress
+        )
+    if csv_path is not None:
+        write_csv(csv_path, data)
+    for warning in data.run.warnings:
+        click.echo(f"note: {warning}", err=True)
+    _show(data, store_url(store), as_json=as_json, kept=kept)
+    return outcome_of_verdict(data.run.verdict).exit_code
+
+
+def _show(data: RunData, store: str, *, as_json: bool, kept: bool) -> None:
+    if as_json:
+        types = {op.id: op.type for op in data.device.ops}
+        print_json(run_json(data.run, data.origins, data.comparisons, types, stored=kept))
+    else:
+        show_run(data.run, data.origins, data.comparisons)
+    if kept:
+        click.echo(f"kept as {data.run.name} in {store}", err=True)
+    else:
+        click.echo(
+            "divergraph: nothing could be compared, so nothing was kept (see the reasons)", err=True
+        )

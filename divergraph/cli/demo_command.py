@@ -1,0 +1,42 @@
+"""``divergraph demo``."""
+
+from __future__ import annotations
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, store_url
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.text import show_run
+from divergraph.json_shapes import run_json
+
+
+@click.command("demo")
+@common
+def demo_command(store: str | None, as_json: bool) -> int:
+    """Compare one training step of LeNet with a faulty device run that comes along.
+
+    Exit code 0 although the run diverges: finding the fault is the point of it.
+    """
+    from divergraph.demo import demo_request
+    from divergraph.runs import compare_into
+
+    with demo_request() as request, opened(store) as opened_store, progress_bar() as progress:
+        data, _ = compare_into(
+            opened_store, request, name="demo", replace_it=True, progress=progress
+        )
+    if as_json:
+        types = {op.id: op.type for op in data.device.ops}
+        print_json(run_json(data.run, data.origins, data.comparisons, types))
+        return 0
+    click.echo(
+        "One training step of LeNet, golden values by TensorFlow on a CPU against a device run\n"
+        "in which one fused op adds its bias to half of the channels only.\n"
+    )
+    show_run(data.run, data.origins, data.comparisons)
+    where = f" --store {store}" if store else ""
+    click.echo(f"\nkept as 'demo' in {store_url(store)}; look around with\n")
+    click.echo(f"  divergraph tui demo{where}")
+    click.echo(f"  divergraph ops demo --where 'state:origin|inherited'{where}")
+    if data.origins:
+        click.echo(f"  divergraph trace demo {data.origins[0].op}{where}")
+    return 0

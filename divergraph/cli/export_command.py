@@ -1,0 +1,34 @@
+"""``divergraph export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, opened, print_json
+
+
+@click.command("export")
+@click.argument("run")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Its ending says the format: .json, .csv (report of a run), .graphml.",
+)
+@click.option("--side", type=click.Choice(["device", "golden"]), default="device")
+@common
+def export_command(run: str, output: Path, side: str, store: str | None, as_json: bool) -> None:
+    """Write a run or imported graph to a file."""
+    from divergraph.export.files import export
+    from graphstore.model import Side
+
+    with opened(store) as opened_store:
+        export(opened_store, run, output, Side(side))
+    if as_json:
+        print_json({"run": run, "path": str(output)})
+    else:
+        click.echo(f"wrote {output}", err=True)

@@ -1,0 +1,80 @@
+"""``divergraph origins``, ``trace``, ``lineage`` and ``between``."""
+
+from __future__ import annotations
+
+import click
+
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.text import show_links, show_origins, show_rows, show_trace
+from divergraph.json_shapes import link_json, origin_json, row_json, trace_json
+
+
+@click.command("origins")
+@click.argument("run")
+@common
+def origins_command(run: str, store: str | None, as_json: bool) -> None:
+    """Say where the error of a run starts."""
+    with opened(store) as opened_store:
+        verdict = opened_store.run(run).verdict
+        origins = opened_store.origins(run)
+    if as_json:
+        print_json(
+            {
+                "run": run,
+                "verdict": verdict.value,
+                "origins": [origin_json(origin) for origin in origins],
+            }
+        )
+    else:
+        show_origins(origins)
+
+
+@click.command("trace")
+@click.argument("run")
+@click.argument("op")
+@common
+def trace_command(run: str, op: str, store: str | None, as_json: bool) -> None:
+    """Follow an error from an op down to the outputs."""
+    from divergraph.questions import trace
+
+    with opened(store) as opened_store:
+        found = trace(opened_store, run, op)
+    if as_json:
+        print_json(trace_json(run, found))
+    else:
+        show_trace(found)
+
+
+@click.command("lineage")
+@click.argument("run")
+@click.argument("op")
+@common
+def lineage_command(run: str, op: str, store: str | None, as_json: bool) -> None:
+    """Show which originals a device op was made of, or where an original went."""
+    from divergraph.questions import lineage
+
+    with opened(store) as opened_store:
+        links = lineage(opened_store, run, op)
+    if as_json:
+        print_json({"run": run, "op": op, "links": [link_json(link) for link in links]})
+    else:
+        show_links(op, links)
+
+
+@click.command("between")
+@click.argument("run")
+@click.argument("start")
+@click.argument("end")
+@common
+def between_command(run: str, start: str, end: str, store: str | None, as_json: bool) -> None:
+    """List the ops on any way from START to END, both included."""
+    from divergraph.questions import ops_between
+
+    with opened(store) as opened_store:
+        rows = ops_between(opened_store, run, [start], [end])
+    if as_json:
+        print_json({"run": run, "start": start, "end": end, "ops": [row_json(row) for row in rows]})
+        return
+    if not rows:
+        click.echo(f"no way leads from {start} to {end}", err=True)
+    show_rows(rows)

@@ -1,0 +1,29 @@
+"""``divergraph tui``: the UI is an entry point, this package never imports one."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+import click
+
+from divergraph.cli.options import common, print_json, store_url
+from graphstore.errors import InputError
+
+GROUP = "divergraph.ui"
+
+
+@click.command("tui")
+@click.argument("run", required=False)
+@common
+def tui_command(run: str | None, store: str | None, as_json: bool) -> int:
+    """Browse runs in the terminal. With --json: say which UI would start."""
+    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    if not found:
+        raise InputError("no terminal UI is installed", hint="reinstall divergraph")
+    url = store_url(store)
+    if as_json:
+        print_json({"ui": found[0].name, "store": url, "run": run})
+        return 0
+    start = found[0].load()
+    code: int = start(url, run)
+    return code

@@ -1,0 +1,1 @@
+"""Write a run or graph for other tools."""

@@ -1,0 +1,63 @@
+"""Make a run and keep it: what ``compare`` and ``demo`` do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from divergraph.pipeline import CompareRequest, compare
+from divergraph.progress import NO_PROGRESS, Progress
+from graphstore.contract import GraphStore, RunData
+from graphstore.errors import InputError
+from graphstore.model import Verdict
+
+_FRESH = re.compile(r"run-(\d+)")
+
+
+def fresh_name(store: GraphStore) -> str:
+    """The next free name of the form ``run-N``."""
+    taken = [run.name for run in store.runs()] + [info.name for info in store.graphs()]
+    numbers = [int(found[1]) for name in taken if (found := _FRESH.fullmatch(name))]
+    return f"run-{max(numbers, default=0) + 1}"
+
+
+def check_name_free(store: GraphStore, name: str, *, replace_it: bool) -> None:
+    """Refuse a taken name before the work, not after it.
+
+    Raises:
+        InputError: *name* is a graph, or a run that may not be replaced.
+    """
+    if any(info.name == name for info in store.graphs()):
+        raise InputError(f"{name!r} is an imported graph", hint="choose another --run name")
+    if not replace_it and any(run.name == name for run in store.runs()):
+        raise InputError(
+            f"a run named {name!r} is already there",
+            hint="--replace overwrites it; without --run a fresh name is made",
+        )
+
+
+def compare_into(
+    store: GraphStore,
+    request: CompareRequest,
+    *,
+    name: str | None = None,
+    replace_it: bool = False,
+    progress: Progress = NO_PROGRESS,
+) -> tuple[RunData, bool]:
+    """Compare and keep the run. Returns the run and whether it was kept.
+
+    A run in which nothing could be compared is not kept.
+
+    Raises:
+        InputError: an input cannot be used or the name is taken.
+        StoreError: the store cannot be written.
+    """
+    if name is not None:
+        check_name_free(store, name, replace_it=replace_it)
+    data = compare(request, progress)
+    if data.run.verdict is Verdict.NOT_COMPARED:
+        return data, False
+    progress.stage("writing the run")
+    data = replace(data, run=replace(data.run, name=name or fresh_name(store)))
+    store.save_run(data, replace=replace_it)
+    return data, True
