@@ -1,0 +1,166 @@
+"""Names of golden ``.npy`` files, and the tensors of a graph they stand for.
+
+The writers replace characters, so names are lossy: the graph's names are written the
+same ways and looked up. Closer ways win over coarser ones, an op's name over a
+tensor's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from graphstore.model import ModelGraph, Op, Tensor
+
+_AS_WRITTEN = str.maketrans({"/": "_", ":": "."})
+_COARSE = str.maketrans(dict.fromkeys("/.:\\ ", "_"))
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+# Microseconds since 1970 have 16 digits, seconds 10; no output index has.
+_TIMESTAMP_DIGITS = 10
+# How far past the outputs a graph lists an index is still taken for an output.
+_MAX_PORT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Output *port* of *op*, as one reading of a file's name."""
+
+    op: Op
+    port: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputHit:
+    """A graph input that is no op."""
+
+    tensor: Tensor
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One way to take a file's name apart; ``port`` is None if it has no index."""
+
+    name: str
+    port: int | None
+    timestamp: int
+
+
+def _as_written(name: str) -> str:
+    return name.translate(_AS_WRITTEN)
+
+
+def _coarse(name: str) -> str:
+    return name.translate(_COARSE)
+
+
+def _coarsest(name: str) -> str:
+    return _ODD.sub("_", name)
+
+
+class _Table:
+    """Ops and tensors of a graph under one way of writing names."""
+
+    def __init__(self, graph: ModelGraph, write: Callable[[str], str]) -> None:
+        self.write = write
+        self.ops: dict[str, list[Op]] = {}
+        self.tensors: dict[str, list[tuple[Op, int]]] = {}
+        for op in graph.ops:
+            self.ops.setdefault(write(op.name), []).append(op)
+            for port, tensor in enumerate(op.outputs):
+                if tensor.name:
+                    self.tensors.setdefault(write(tensor.name), []).append((op, port))
+
+
+class GoldenNames:
+    """Finds the tensors a golden file can hold by the file's name."""
+
+    def __init__(self, graph: ModelGraph) -> None:
+        self._graph = graph
+        self._tables = [_Table(graph, _as_written), _Table(graph, _coarse)]
+        self._coarsest: _Table | None = None
+
+    def find(self, stem: str) -> list[Hit]:
+        """The tensors a file named *stem* (without ``.npy``) can hold, best guess only.
+
+        One if the name is clear, none if nothing fits. Ops of the root graph go before
+        ops of bodies, since the tools that write these files name the root's.
+        """
+        readings = _readings(stem)
+        hits = next(self._tries(readings), [])
+        if not hits:
+            hits = next(self._last_tries(readings), [])
+        rooted = [hit for hit in hits if not hit.op.subgraph]
+        return rooted or hits
+
+    def _tries(self, readings: list[_Reading]) -> Iterator[list[Hit]]:
+        for table in self._tables:
+            yield from _by_op(table, readings, strict=True)
+            yield from _by_tensor(table, readings)
+
+    def _last_tries(self, readings: list[_Reading]) -> Iterator[list[Hit]]:
+        if self._coarsest is None:
+            self._coarsest = _Table(self._graph, _coarsest)
+        yield from _by_op(self._coarsest, readings, strict=True)
+        yield from _by_tensor(self._coarsest, readings)
+        for table in (*self._tables, self._coarsest):
+            yield from _by_op(table, readings, strict=False)
+
+    def find_input(self, stem: str) -> InputHit | None:
+        """The graph input a file named *stem* holds; for inputs that are no ops."""
+        for reading in _readings(stem):
+            for write in (_as_written, _coarse, _coarsest):
+                name = write(reading.name)
+                fitting = [given for given in self._graph.inputs if write(given.name) == name]
+                if len(fitting) == 1 and not reading.port:
+                    return InputHit(fitting[0], reading.timestamp)
+        return None
+
+
+def _readings(stem: str) -> list[_Reading]:
+    """All ways to read a name, likeliest first.
+
+    ``a.1.0`` is output 1 of ``a`` at time 0 or output 0 of ``a.1``: only a number long
+    enough to be a time is one in the first place.
+    """
+    parts = stem.split(".")
+    full: list[_Reading] = []
+    short: list[_Reading] = []
+    bare = [_Reading(stem, None, 0)]
+    last = parts[-1]
+    if len(parts) > 1 and _is_number(last):
+        name = ".".join(parts[:-1])
+        short.append(_Reading(name, int(last), 0))
+        bare.append(_Reading(name, None, int(last)))
+        if len(parts) > 2 and _is_number(parts[-2]):
+            full.append(_Reading(".".join(parts[:-2]), int(parts[-2]), int(last)))
+    indexed = full + short if len(last) >= _TIMESTAMP_DIGITS else short + full
+    return indexed + bare
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 255
+
+
+def _by_op(table: _Table, readings: list[_Reading], *, strict: bool) -> Iterator[list[Hit]]:
+    """Hits by op name; not *strict*: also past the outputs listed, or without an index."""
+    for reading in readings:
+        if reading.port is None and strict:
+            continue
+        port = reading.port or 0
+        hits = [
+            Hit(op, port, reading.timestamp)
+            for op in table.ops.get(table.write(reading.name), ())
+            if port < (max(len(op.outputs), 1) if strict else _MAX_PORT)
+        ]
+        if hits:
+            yield hits
+
+
+def _by_tensor(table: _Table, readings: list[_Reading]) -> Iterator[list[Hit]]:
+    for reading in readings:
+        found = table.tensors.get(table.write(reading.name), ())
+        if found and not reading.port:
+            yield [Hit(op, port, reading.timestamp) for op, port in found]

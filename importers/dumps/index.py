@@ -1,0 +1,103 @@
+"""What a scan of a dump folder gives: tensors by op, and what could not be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from graphstore.errors import InputError
+from graphstore.model import DumpTensorRef, Reason, TensorIO
+
+TensorKey: TypeAlias = tuple[str, TensorIO, int]
+"""Op id, input or output, port."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpProblem:
+    """A dump file, or one tensor of it, that cannot be used.
+
+    ``op`` is None if the file could not be given to an op; ``io`` and ``port`` are None
+    if the whole file is meant. ``detail`` names the byte offset where there is one.
+    """
+
+    path: Path
+    op: str | None
+    io: TensorIO | None
+    port: int | None
+    reason: Reason
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DumpIndex:
+    """Everything found in one dump folder.
+
+    ``tensors`` holds the latest dump of each tensor. ``graph_inputs`` holds dumps of
+    graph inputs that are no ops, by input name. ``unmatched`` are dump files of no op
+    of the graph, ``superseded`` older dumps of an op or tensor that has a later one,
+    ``debug_files`` the device's overflow records. ``files`` counts the dump files seen.
+    All sequences are in file-name order.
+    """
+
+    tensors: Mapping[TensorKey, DumpTensorRef] = field(default_factory=dict)
+    problems: tuple[DumpProblem, ...] = ()
+    unmatched: tuple[Path, ...] = ()
+    files: int = 0
+    graph_inputs: Mapping[str, DumpTensorRef] = field(default_factory=dict)
+    superseded: tuple[Path, ...] = ()
+    debug_files: tuple[Path, ...] = ()
+
+    def problems_by_op(self) -> dict[str, list[DumpProblem]]:
+        """The problems of each op; build it once and keep it."""
+        found: dict[str, list[DumpProblem]] = {}
+        for problem in self.problems:
+            if problem.op is not None:
+                found.setdefault(problem.op, []).append(problem)
+        return found
+
+
+class DamagedError(Exception):
+    """A dump file or tensor cannot be used; turned into a :class:`DumpProblem`."""
+
+    def __init__(self, reason: Reason, detail: str, *, offset: int | None = None) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail if offset is None else f"at byte {offset}: {detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The names in a folder, sorted: regular files, and other things (no folders)."""
+
+    folder: Path
+    files: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def list_folder(folder: Path) -> Listing:
+    """The names directly in *folder*.
+
+    Raises:
+        InputError: the folder is missing, no folder, or may not be read.
+    """
+    files: list[str] = []
+    others: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                (files if _is_file(entry) else others).append(entry.name)
+    except OSError as error:
+        raise InputError(
+            f"the dump folder cannot be read: {error.strerror}", where=str(folder)
+        ) from error
+    return Listing(folder, tuple(sorted(files)), tuple(sorted(others)))
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False

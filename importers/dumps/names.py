@@ -1,0 +1,134 @@
+"""Names of Ascend dump files, and the ops of a graph they stand for.
+
+The device writes ``{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}`` with ``.``,
+``/``, ``\\`` and space of type and name as ``_``. That loses information, so a name is
+never turned back: the ops of the graph are written the same way and looked up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.model import ModelGraph, Op
+
+_WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
+_SLICE = re.compile(r"_lxslice(\d+)")
+_GROUP_PREFIX = re.compile(r"_sgt_graph_\d+_")
+_NO_THREAD = 65535
+
+OPDEBUG = "Opdebug."
+MAPPING = "mapping.csv"
+
+
+def written(name: str) -> str:
+    """An op's type or name as it appears in a device dump file's name."""
+    return name.translate(_WRITTEN)
+
+
+@dataclass(frozen=True, slots=True)
+class DumpName:
+    """The parts of a device dump file's name; type and name as written.
+
+    ``timestamp`` is in microseconds. ``part`` tells apart the slices of an op that ran
+    in several (FFTS+ threads, L1 slices); it is empty for a whole op.
+    """
+
+    op_type: str
+    op_name: str
+    task: int
+    stream: int | None
+    timestamp: int
+    part: str = ""
+
+
+def parse_dump_name(name: str) -> DumpName | None:
+    """The parts of a dump file's *name*, or None if it is no such name.
+
+    Accepts the form without stream id and the FFTS+ suffix
+    ``.{task type}.{context}.{thread}.{device}``. Dots inside the op's name are taken
+    as part of it.
+    """
+    parts = name.split(".")
+    numbers = 0
+    while numbers < len(parts) - 2 and _is_number(parts[-1 - numbers]):
+        numbers += 1
+    tail = [int(part) for part in parts[len(parts) - numbers :]]
+    op_type, op_name = parts[0], "_".join(parts[1 : len(parts) - numbers])
+    if numbers < 2 or not op_type or not op_name:
+        return None
+    # Only the timestamp is that large: it tells the form with a stream id from the old.
+    has_stream = numbers > 2 and (numbers == 3 or tail[2] > tail[1])
+    stamp_at = 2 if has_stream else 1
+    return DumpName(
+        op_type,
+        op_name,
+        tail[0],
+        tail[1] if has_stream else None,
+        tail[stamp_at],
+        _part(op_name, tail[stamp_at + 1 :]),
+    )
+
+
+def _part(op_name: str, suffix: list[int]) -> str:
+    thread = suffix[-2] if len(suffix) >= 3 else _NO_THREAD
+    lx_slice = _SLICE.search(op_name)
+    marks = [] if thread == _NO_THREAD else [f"thread {thread}"]
+    if lx_slice:
+        marks.append(f"slice {lx_slice.group(1)}")
+    return ", ".join(marks)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 255
+
+
+class OpNames:
+    """The ops of a graph by exact name and by the name in device dump files."""
+
+    def __init__(self, graph: ModelGraph) -> None:
+        self._exact: dict[str, list[Op]] = {}
+        self._written: dict[str, list[Op]] = {}
+        for op in graph.ops:
+            self._exact.setdefault(op.name, []).append(op)
+            self._written.setdefault(written(op.name), []).append(op)
+
+    def find(self, name: DumpName | None, exact_name: str = "") -> tuple[Op, ...]:
+        """The ops a dump can belong to: one if it is clear, none if no op fits.
+
+        *exact_name* is the op name in the file's header, if there is one; it wins over
+        the file's name. The op type breaks ties only.
+        """
+        found: Iterable[Op] = self._exact.get(exact_name, ()) if exact_name else ()
+        if not found and name is not None:
+            found = self._by_written(name.op_name)
+        candidates = tuple(found)
+        if len(candidates) > 1 and name is not None:
+            same_type = tuple(op for op in candidates if written(op.type) == name.op_type)
+            candidates = same_type or candidates
+        return candidates
+
+    def _by_written(self, op_name: str) -> list[Op]:
+        bare = _SLICE.sub("", op_name)
+        for form in (op_name, bare, _GROUP_PREFIX.sub("", bare)):
+            # Names from mapping.csv may not be written the file's way yet.
+            if found := self._written.get(form) or self._written.get(written(form)):
+                return found
+        return []
+
+
+def read_mapping(folder: Path) -> dict[str, str]:
+    """The long names of *folder*: hash or short name to the name it stands for.
+
+    Too long file names are replaced by a number, told in ``mapping.csv`` as lines
+    ``number,name``. Lines without a comma are passed over. Unreadable: as if absent,
+    since the headers may still tell the ops.
+    """
+    try:
+        text = (folder / MAPPING).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    pairs = (line.partition(",") for line in text.splitlines())
+    return {short.strip(): full.strip() for short, comma, full in pairs if comma}

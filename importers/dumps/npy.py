@@ -1,0 +1,141 @@
+"""Headers of ``.npy`` files, read fast and without ever unpickling.
+
+A dump has thousands of files but few distinct headers, so parsed headers are cached by
+their bytes. Format: versions 1 to 3 of ``numpy.lib.format``.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+from numpy.lib.format import descr_to_dtype
+
+from graphstore.model import DType, Reason
+from importers.dumps.index import DamagedError
+
+_MAGIC = b"\x93NUMPY"
+_FIRST_READ = 512
+_MAX_HEADER = 10_000
+_KEYS = {"descr", "fortran_order", "shape"}
+_PYTHON2_LONG = re.compile(r"(?<=\d)L\b")
+
+_DTYPES: dict[str, DType] = {
+    "f2": DType.FLOAT16,
+    "f4": DType.FLOAT32,
+    "f8": DType.FLOAT64,
+    "i1": DType.INT8,
+    "i2": DType.INT16,
+    "i4": DType.INT32,
+    "i8": DType.INT64,
+    "u1": DType.UINT8,
+    "u2": DType.UINT16,
+    "u4": DType.UINT32,
+    "u8": DType.UINT64,
+    "b1": DType.BOOL,
+    "c8": DType.COMPLEX64,
+    "c16": DType.COMPLEX128,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NpyHeader:
+    """What a ``.npy`` header says; ``dtype`` may be of either byte order."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    fortran_order: bool
+    data_offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def element_type(self, expected: DType | None = None) -> DType:
+        """The element type in our names.
+
+        numpy has no bfloat16 or 8-bit float and saves them as raw bytes; *expected*
+        (from the graph) then says what they are.
+
+        Raises:
+            DamagedError: a type that is no tensor element (object, structured, text).
+        """
+        known = _DTYPES.get(f"{self.dtype.kind}{self.dtype.itemsize}")
+        if known is not None:
+            return known
+        raw = self.dtype.kind == "V" and self.dtype.names is None and not self.dtype.shape
+        bits = expected.bits if expected is not None and expected.numpy is None else None
+        if raw and expected is not None and bits == self.dtype.itemsize * 8:
+            return expected
+        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of numpy type {self.dtype.str}")
+
+
+def read_npy_header(fd: int, size: int) -> NpyHeader:
+    """The header of the open ``.npy`` file of *size* bytes.
+
+    Raises:
+        DamagedError: it is no such file, or the data is not as long as the header says.
+    """
+    start = os.pread(fd, _FIRST_READ, 0)
+    if start[:6] != _MAGIC:
+        what = "the file is empty" if not start else "this is no .npy file: its magic is missing"
+        raise DamagedError(Reason.UNREADABLE_DUMP, what, offset=0)
+    if len(start) < 10 or start[6] not in (1, 2, 3):
+        raise DamagedError(Reason.UNREADABLE_DUMP, "no known .npy version", offset=6)
+    width = 2 if start[6] == 1 else 4
+    data_offset = 8 + width + int.from_bytes(start[8 : 8 + width], "little")
+    if data_offset > min(size, _MAX_HEADER):
+        raise DamagedError(
+            Reason.UNREADABLE_DUMP,
+            f"the .npy header should take {data_offset} bytes, the file has {size}",
+            offset=8,
+        )
+    if data_offset > len(start):
+        start = os.pread(fd, data_offset, 0)
+    header = _parse(bytes(start[8 + width : data_offset]), data_offset)
+    if not header.dtype.hasobject and header.data_offset + header.nbytes != size:
+        raise DamagedError(
+            Reason.UNREADABLE_DUMP,
+            f"the header gives {header.nbytes} bytes of data, "
+            f"the file has {size - header.data_offset}",
+            offset=header.data_offset,
+        )
+    return header
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: bytes, data_offset: int) -> NpyHeader:
+    fields = _literal(text.decode("latin-1"))
+    if not isinstance(fields, dict) or set(fields) != _KEYS:
+        raise _bad("it should name descr, fortran_order and shape")
+    shape, order = fields["shape"], fields["fortran_order"]
+    if not isinstance(shape, tuple) or not all(type(dim) is int and dim >= 0 for dim in shape):
+        raise _bad("its shape is no tuple of sizes")
+    if not isinstance(order, bool):
+        raise _bad("its fortran_order is neither True nor False")
+    try:
+        dtype = descr_to_dtype(fields["descr"])
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise _bad("its descr is no element type") from None
+    return NpyHeader(dtype, shape, order, data_offset)
+
+
+def _literal(text: str) -> object:
+    for attempt in (text, _PYTHON2_LONG.sub("", text)):
+        try:
+            return ast.literal_eval(attempt.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    raise _bad("it is no Python literal")
+
+
+def _bad(what: str) -> DamagedError:
+    return DamagedError(
+        Reason.UNREADABLE_DUMP, f"the .npy header cannot be understood: {what}", offset=10
+    )

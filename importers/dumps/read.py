@@ -1,0 +1,104 @@
+"""The data of one dumped tensor as a numpy array."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import DType, DumpFormat, DumpTensorRef
+from importers.dumps.decode import Bytes, can_decode, decode
+from importers.dumps.index import DamagedError
+from importers.dumps.npy import read_npy_header
+from importers.dumps.openfile import open_dump
+
+_MAP_FROM = 1 << 20
+
+
+def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
+    """The tensor's values in its stored (device) shape, native byte order, read-only.
+
+    bfloat16 and 8-bit floats come as float32, packed integers as int8/uint8, complex32
+    as complex64, all others in their own type. Tensors over 1 MiB are mapped, not read;
+    the mapping ends with the array.
+
+    Raises:
+        ImportFormatError: the file vanished, or is not what it was when scanned.
+    """
+    if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
+        what = "elements without a known type" if ref.dtype is None else f"elements of {ref.dtype}"
+        raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
+    try:
+        with open_dump(ref.path) as (fd, size):
+            fortran, swapped = _check(fd, size, ref)
+            raw = _raw(fd, ref)
+    except DamagedError as damage:
+        raise ImportFormatError(ref.path, damage.detail) from damage
+    try:
+        return _shaped(raw, ref, fortran=fortran, swapped=swapped)
+    except ValueError as error:  # more dimensions, or larger ones, than numpy can have
+        what = f"shape {list(ref.shape)} cannot be read: {error}"
+        raise ImportFormatError(ref.path, what, offset=ref.offset) from error
+
+
+def _check(fd: int, size: int, ref: DumpTensorRef) -> tuple[bool, bool]:
+    """If the data is in Fortran order, and in the other byte order."""
+    if ref.offset + ref.nbytes > size:
+        raise ImportFormatError(
+            ref.path,
+            f"the tensor takes bytes {ref.offset} to {ref.offset + ref.nbytes}, "
+            f"the file has {size}",
+            offset=size,
+            hint="the file has changed since the folder was scanned",
+        )
+    if ref.format is not DumpFormat.NPY:
+        return False, sys.byteorder == "big"
+    header = read_npy_header(fd, size)
+    if header.shape != ref.shape or header.data_offset != ref.offset or header.nbytes != ref.nbytes:
+        raise ImportFormatError(
+            ref.path,
+            f"the header gives shape {list(header.shape)} of {header.dtype.str}, "
+            f"not shape {list(ref.shape or ())} of {ref.dtype}",
+            offset=0,
+            hint="the file has changed since the folder was scanned",
+        )
+    return header.fortran_order, not header.dtype.isnative
+
+
+def _raw(fd: int, ref: DumpTensorRef) -> Bytes:
+    if ref.nbytes >= _MAP_FROM:
+        return _mapped(fd, ref.offset, ref.nbytes)
+    data = os.pread(fd, ref.nbytes, ref.offset)
+    if len(data) < ref.nbytes:
+        raise ImportFormatError(
+            ref.path,
+            f"only {len(data)} of {ref.nbytes} bytes could be read",
+            offset=ref.offset,
+            hint="the file has changed since the folder was scanned",
+        )
+    return np.frombuffer(data, np.uint8)
+
+
+def _mapped(fd: int, offset: int, nbytes: int) -> Bytes:
+    start = offset - offset % mmap.ALLOCATIONGRANULARITY
+    length = offset - start + nbytes
+    # Older Pythons keep a file descriptor with each mapping, closed with the array.
+    kept = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    view = mmap.mmap(fd, length, access=mmap.ACCESS_READ, offset=start, **kept)
+    view.madvise(mmap.MADV_SEQUENTIAL)
+    return np.frombuffer(view, np.uint8, nbytes, offset - start)
+
+
+def _shaped(raw: Bytes, ref: DumpTensorRef, *, fortran: bool, swapped: bool) -> NDArray[np.generic]:
+    shape, dtype = ref.shape or (), ref.dtype or DType.INT8
+    if swapped and dtype.numpy is not None:
+        raw = raw.view(dtype.numpy.newbyteorder()).astype(dtype.numpy).view(np.uint8)
+    values = decode(raw, dtype, prod(shape))
+    array = values.reshape(shape, order="F" if fortran else "C")
+    array.flags.writeable = False
+    return array
