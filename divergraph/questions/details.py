@@ -147,7 +147,7 @@ def _names(names: tuple[str, ...]) -> str:
 def _limit_text(facts: Facts, metric: Metric, item: Comparison) -> str:
     assert item.metrics is not None
     value = item.metrics.value(metric)
-    limit = None if facts.run is None else facts.run.thresholds.get(f"fail.{metric.value}")
+    limit = None if facts.run is None else facts.run.thresholds.get(metric.value)
     if isinstance(value, tuple) or limit is None:
         return metric.value
     sign = "<" if metric is Metric.COSINE_SIMILARITY else ">"

@@ -1,0 +1,231 @@
+"""Fused, split, inserted and renamed device ops find their originals, with evidence."""
+
+from __future__ import annotations
+
+from divergraph.lineage import Unmatched, link_graphs
+from graphstore.model import (
+    Framework,
+    GraphKind,
+    InputRef,
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    Tensor,
+    TensorMatch,
+    TensorOrigin,
+    TensorRef,
+)
+
+
+def op(name, kind="Op", inputs=(), outputs=1, **more):
+    refs = tuple(InputRef(f"{source}:0", TensorRef(source, 0)) for source in inputs)
+    tensors = more.pop("tensors", None) or tuple(
+        Tensor(f"{name}:{port}") for port in range(outputs)
+    )
+    return Op(name, name, kind, refs, outputs=tensors, **more)
+
+
+def tensor_from(origin, port=0):
+    return Tensor("", origin=TensorOrigin(origin, port))
+
+
+def graph(*ops, kind=GraphKind.ORIGINAL, framework=Framework.TENSORFLOW):
+    return ModelGraph("g", kind, framework, "test", ops)
+
+
+def device(*ops):
+    return graph(*ops, kind=GraphKind.DEVICE, framework=Framework.ASCEND)
+
+
+GOLDEN = graph(
+    op("x"),
+    op("conv/Conv2D", inputs=["x"]),
+    op("conv/BiasAdd", inputs=["conv/Conv2D"]),
+    op("conv/Relu", inputs=["conv/BiasAdd"]),
+    op("bn", inputs=["conv/Relu"], outputs=3),
+)
+
+
+def test_one_device_op_made_of_several_originals_equals_the_last_of_them():
+    fused = op(
+        "conv/Conv2D",
+        original_names=("conv/Conv2D", "conv/BiasAdd", "conv/Relu"),
+        tensors=(tensor_from("conv/Relu"),),
+    )
+    lineage = link_graphs(GOLDEN, device(fused))
+    match = lineage.outputs[TensorRef("conv/Conv2D", 0)]
+    assert match == TensorMatch(
+        TensorRef("conv/Conv2D", 0), TensorRef("conv/Relu", 0), LineageRule.ORIGIN_OUTPUT
+    )
+    assert [(link.original, link.original_port) for link in lineage.links] == [
+        ("conv/Conv2D", None),
+        ("conv/BiasAdd", None),
+        ("conv/Relu", 0),
+    ]
+    assert {link.rule for link in lineage.links} == {LineageRule.ORIGINAL_NAMES}
+
+
+def test_an_equal_name_does_not_make_outputs_equal():
+    """A folded bias keeps the convolution's name; its output is the addition's."""
+    folded = op(
+        "conv/Conv2D",
+        original_names=("conv/BiasAdd", "conv/Conv2D"),
+        tensors=(tensor_from("conv/BiasAdd"),),
+    )
+    match = link_graphs(GOLDEN, device(folded)).outputs[TensorRef("conv/Conv2D", 0)]
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("conv/BiasAdd", 0)
+
+
+def test_one_original_split_over_several_device_ops():
+    reduce = op(
+        "bn_reduce",
+        original_names=("bn",),
+        tensors=(Tensor(""), Tensor("")),
+        attrs={"_datadump_is_multiop": True},
+    )
+    update = op(
+        "bn_update",
+        inputs=["bn_reduce"],
+        original_names=("bn",),
+        tensors=(tensor_from("bn", 0), tensor_from("bn", 2)),
+        attrs={"_datadump_is_multiop": True},
+    )
+    lineage = link_graphs(GOLDEN, device(reduce, update))
+    inner = lineage.outputs[TensorRef("bn_reduce", 0)]
+    assert isinstance(inner, Unmatched)
+    assert inner.reason is Reason.INNER_OF_SPLIT
+    third = lineage.outputs[TensorRef("bn_update", 1)]
+    assert isinstance(third, TensorMatch)
+    assert third.golden == TensorRef("bn", 2)
+    assert [(link.device, link.original) for link in lineage.links] == [
+        ("bn_reduce", "bn"),
+        ("bn_update", "bn"),
+    ]
+
+
+def test_an_inserted_op_has_no_original_and_is_no_failure():
+    cast = op("trans_Cast_0", "Cast", original_names=())
+    lineage = link_graphs(GOLDEN, device(cast))
+    assert lineage.links == ()
+    assert lineage.outputs[TensorRef("trans_Cast_0", 0)] == Unmatched(
+        Reason.INSERTED, "inserted by the compiler, no original"
+    )
+
+
+def test_an_inserted_op_whose_output_names_a_tensor_is_compared_with_it():
+    cast = op("trans_Cast_0", "Cast", original_names=(), tensors=(tensor_from("conv/Relu"),))
+    lineage = link_graphs(GOLDEN, device(cast))
+    match = lineage.outputs[TensorRef("trans_Cast_0", 0)]
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("conv/Relu", 0)
+    assert lineage.links == ()
+
+
+def test_a_renamed_op_alone_with_its_original_takes_over_its_output():
+    renamed = op("PReluD", original_names=("conv/Relu",), tensors=(Tensor(""),))
+    match = link_graphs(GOLDEN, device(renamed)).outputs[TensorRef("PReluD", 0)]
+    assert isinstance(match, TensorMatch)
+    assert (match.golden, match.rule) == (TensorRef("conv/Relu", 0), LineageRule.RENAMED)
+
+
+def test_an_op_without_attributes_is_its_own_original():
+    lineage = link_graphs(GOLDEN, device(op("bn", outputs=3)))
+    assert lineage.links == (LineageLink("bn", "bn", LineageRule.SAME_NAME, 0, 0),)
+    match = lineage.outputs[TensorRef("bn", 2)]
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("bn", 2)
+
+
+def test_an_original_the_golden_graph_lacks_is_named():
+    lost = op("a", original_names=("gone",), tensors=(tensor_from("gone", 1),))
+    found = link_graphs(GOLDEN, device(lost)).outputs[TensorRef("a", 0)]
+    assert isinstance(found, Unmatched)
+    assert found.reason is Reason.UNKNOWN_ORIGINAL
+    assert "gone:1" in found.detail
+
+
+def test_inputs_are_held_against_the_producer_behind_inserted_casts():
+    ops = (
+        op("conv/Relu"),
+        op("trans_Cast_0", "Cast", inputs=["conv/Relu"], original_names=()),
+        op("bn", inputs=["trans_Cast_0"], outputs=3),
+    )
+    lineage = link_graphs(GOLDEN, device(*ops))
+    match = lineage.input_match(ops[2], 0)
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("conv/Relu", 0)
+    assert match.rule is LineageRule.THROUGH_INSERTED
+    assert lineage.input_match(ops[2], 7) is None
+
+
+def test_an_original_cast_is_no_way_through():
+    golden = graph(op("x"), op("Cast", "Cast", inputs=["x"]), op("y", inputs=["Cast"]))
+    ops = (op("x"), op("Cast", "Cast", inputs=["x"]), op("y", inputs=["Cast"]))
+    match = link_graphs(golden, device(*ops)).input_match(ops[2], 0)
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("Cast", 0)
+
+
+def test_lossy_names_are_found_when_only_one_original_fits():
+    lineage = link_graphs(GOLDEN, device(op("conv_Relu")))
+    match = lineage.outputs[TensorRef("conv_Relu", 0)]
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("conv/Relu", 0)
+    two = graph(op("a/b"), op("a.b"))
+    found = link_graphs(two, device(op("a_b"))).outputs[TensorRef("a_b", 0)]
+    assert isinstance(found, Unmatched)
+
+
+def test_two_device_runs_meet_in_their_originals():
+    one = op("Conv2DRelu", original_names=("c", "r"), tensors=(tensor_from("r"),))
+    other = op("c_ub_fusion", original_names=("c", "r"), tensors=(tensor_from("r"),))
+    match = link_graphs(device(one), device(other)).outputs[TensorRef("c_ub_fusion", 0)]
+    assert isinstance(match, TensorMatch)
+    assert match.golden == TensorRef("Conv2DRelu", 0)
+
+
+def onnx_op(name, kind, inputs, output):
+    refs = tuple(InputRef(ref, TensorRef(source, 0)) for ref, source in inputs)
+    return Op(name, name, kind, refs, outputs=(Tensor(output),))
+
+
+ONNX_GOLDEN = graph(
+    onnx_op("c", "Conv", [], "t1"),
+    onnx_op("s", "Sigmoid", [("t1", "c")], "t2"),
+    onnx_op("m", "Mul", [("t1", "c"), ("t2", "s")], "t3"),
+    onnx_op("r", "Relu", [("t3", "m")], "t4"),
+    framework=Framework.ONNX,
+)
+
+
+def test_tensor_names_survive_fusion_and_originals_between_them_belong_to_the_fused_op():
+    fused = graph(
+        onnx_op("c", "Conv", [], "t1"),
+        onnx_op("m/QuickGeluFusion/", "QuickGelu", [("t1", "c")], "t3"),
+        onnx_op("r_renamed", "Relu", [("t3", "m/QuickGeluFusion/")], "t4"),
+        framework=Framework.ONNX,
+    )
+    lineage = link_graphs(ONNX_GOLDEN, fused)
+    assert {(link.device, link.original, link.rule) for link in lineage.links} == {
+        ("c", "c", LineageRule.SAME_TENSOR),
+        ("m/QuickGeluFusion/", "m", LineageRule.SAME_TENSOR),
+        ("m/QuickGeluFusion/", "s", LineageRule.BETWEEN_TENSORS),
+        ("r_renamed", "r", LineageRule.SAME_TENSOR),
+    }
+
+
+def test_blocked_layout_ops_are_found_by_the_tensor_in_their_name():
+    blocked = graph(onnx_op("t1_nchwc", "Conv", [], "reorder_token_1"), framework=Framework.ONNX)
+    match = link_graphs(ONNX_GOLDEN, blocked).outputs[TensorRef("t1_nchwc", 0)]
+    assert isinstance(match, TensorMatch)
+    assert (match.golden, match.rule) == (TensorRef("c", 0), LineageRule.FUSION_NAME)
+
+
+def test_a_cast_the_converter_added_is_inserted():
+    cast = graph(onnx_op("x_cast", "Cast", [], "x_cast_out"), framework=Framework.ONNX)
+    found = link_graphs(ONNX_GOLDEN, cast).outputs[TensorRef("x_cast", 0)]
+    assert isinstance(found, Unmatched)
+    assert found.reason is Reason.INSERTED
