@@ -1,0 +1,337 @@
+"""Model values to JSON text and back, without loss; what columns alone cannot hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from graphstore.model import (
+    AttrValue,
+    Constant,
+    Counts,
+    DType,
+    Framework,
+    GraphKind,
+    InputRef,
+    Level,
+    LineageLink,
+    LineageRule,
+    Method,
+    Metric,
+    MetricSet,
+    ModelGraph,
+    Op,
+    Origin,
+    Run,
+    Shape,
+    Subgraph,
+    Tensor,
+    TensorOrigin,
+    TensorRef,
+    Verdict,
+)
+
+
+def dumps(value: object) -> str:
+    """Compact JSON; NaN and infinities as Python's json writes them."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def shape_text(shape: Shape | None) -> str | None:
+    """``[1,null,224]``; None for an unknown rank."""
+    return None if shape is None else dumps(list(shape))
+
+
+def shape_value(text: str | None) -> Any:
+    """The shape behind :func:`shape_text`."""
+    return None if text is None else tuple(json.loads(text))
+
+
+def attrs_text(attrs: Mapping[str, AttrValue]) -> str:
+    """Attributes as a JSON object; tuples as lists."""
+    return dumps(dict(attrs))
+
+
+def attrs_value(text: str) -> dict[str, AttrValue]:
+    """The attributes behind :func:`attrs_text`."""
+    return _attrs(json.loads(text))
+
+
+def op_text(op: Op) -> str:
+    """An op without its attributes."""
+    return dumps(
+        {
+            "id": op.id,
+            "name": op.name,
+            "type": op.type,
+            "inputs": [
+                None if ref is None else [ref.tensor, *_ref_list(ref.producer)] for ref in op.inputs
+            ],
+            "control": op.control_inputs,
+            "outputs": [_tensor_list(tensor) for tensor in op.outputs],
+            "subgraph": op.subgraph,
+            "owns": op.owns,
+            "originals": op.original_names,
+            "sequence": op.sequence,
+        }
+    )
+
+
+def op_value(text: str, attrs: str) -> Op:
+    """The op behind :func:`op_text` and :func:`attrs_text`."""
+    read = json.loads(text)
+    originals = read["originals"]
+    return Op(
+        id=read["id"],
+        name=read["name"],
+        type=read["type"],
+        inputs=tuple(
+            None if ref is None else InputRef(ref[0], TensorRef(*ref[1:]) if ref[1:] else None)
+            for ref in read["inputs"]
+        ),
+        control_inputs=tuple(read["control"]),
+        outputs=tuple(_tensor(tensor) for tensor in read["outputs"]),
+        attrs=attrs_value(attrs),
+        subgraph=read["subgraph"],
+        owns=tuple(read["owns"]),
+        original_names=None if originals is None else tuple(originals),
+        sequence=read["sequence"],
+    )
+
+
+def header_text(graph: ModelGraph) -> str:
+    """A graph without its ops."""
+    return dumps(
+        {
+            "name": graph.name,
+            "kind": graph.kind,
+            "framework": graph.framework,
+            "format": graph.format,
+            "subgraphs": [
+                {
+                    "name": body.name,
+                    "owner": body.owner,
+                    "role": body.role,
+                    "inputs": body.inputs,
+                    "outputs": [[port, *_ref_list(ref)] for port, ref in body.outputs],
+                }
+                for body in graph.subgraphs
+            ],
+            "inputs": [_tensor_list(tensor) for tensor in graph.inputs],
+            "outputs": [_ref_list(ref) for ref in graph.outputs],
+            "constants": [
+                [_tensor_list(const.tensor), const.location, const.offset, const.nbytes]
+                for const in graph.constants
+            ],
+            "attrs": dict(graph.attrs),
+            "warnings": graph.warnings,
+            "source": graph.source,
+            "sha256": graph.sha256,
+        }
+    )
+
+
+def graph_value(header: str, ops: Iterable[Op]) -> ModelGraph:
+    """The graph behind :func:`header_text` with its *ops*."""
+    read = json.loads(header)
+    return ModelGraph(
+        name=read["name"],
+        kind=GraphKind(read["kind"]),
+        framework=Framework(read["framework"]),
+        format=read["format"],
+        ops=tuple(ops),
+        subgraphs=tuple(
+            Subgraph(
+                name=body["name"],
+                owner=body["owner"],
+                role=body["role"],
+                inputs=tuple((position, op) for position, op in body["inputs"]),
+                outputs=tuple((port, TensorRef(op, out)) for port, op, out in body["outputs"]),
+            )
+            for body in read["subgraphs"]
+        ),
+        inputs=tuple(_tensor(tensor) for tensor in read["inputs"]),
+        outputs=tuple(TensorRef(op, port) for op, port in read["outputs"]),
+        constants=tuple(
+            Constant(_tensor(tensor), location, offset, nbytes)
+            for tensor, location, offset, nbytes in read["constants"]
+        ),
+        attrs=_attrs(read["attrs"]),
+        warnings=tuple(read["warnings"]),
+        source=read["source"],
+        sha256=read["sha256"],
+    )
+
+
+def run_text(run: Run) -> str:
+    """A run."""
+    counts = run.counts
+    return dumps(
+        {
+            "name": run.name,
+            "golden": run.golden,
+            "device": run.device,
+            "created": run.created,
+            "verdict": run.verdict,
+            "method": run.method,
+            "counts": [
+                counts.ops,
+                counts.tensors,
+                counts.compared,
+                counts.over,
+                counts.not_compared,
+            ],
+            "thresholds": dict(run.thresholds),
+            "inputs": dict(run.inputs),
+            "warnings": run.warnings,
+            "version": run.version,
+        }
+    )
+
+
+def run_value(text: str) -> Run:
+    """The run behind :func:`run_text`."""
+    read = json.loads(text)
+    return Run(
+        name=read["name"],
+        golden=read["golden"],
+        device=read["device"],
+        created=read["created"],
+        verdict=Verdict(read["verdict"]),
+        method=Method(read["method"]),
+        counts=Counts(*read["counts"]),
+        thresholds=read["thresholds"],
+        inputs=read["inputs"],
+        warnings=tuple(read["warnings"]),
+        version=read["version"],
+    )
+
+
+def origins_text(origins: Iterable[Origin]) -> str:
+    """The origins of a run in order."""
+    return dumps(
+        [
+            {
+                "rank": origin.rank,
+                "op": origin.op,
+                "type": origin.type,
+                "output": origin.output,
+                "golden": [_ref_list(ref) for ref in origin.golden],
+                "metrics": _metrics_dict(origin.metrics),
+                "level": origin.level,
+                "suspicion": origin.suspicion,
+                "cause": origin.cause,
+            }
+            for origin in origins
+        ]
+    )
+
+
+def origins_value(text: str) -> list[Origin]:
+    """The origins behind :func:`origins_text`."""
+    return [
+        Origin(
+            rank=read["rank"],
+            op=read["op"],
+            type=read["type"],
+            output=read["output"],
+            golden=tuple(TensorRef(op, port) for op, port in read["golden"]),
+            metrics=_metrics(read["metrics"]),
+            level=Level(read["level"]),
+            suspicion=read["suspicion"],
+            cause=read["cause"],
+        )
+        for read in json.loads(text)
+    ]
+
+
+def links_text(links: Iterable[tuple[int, LineageLink]]) -> str:
+    """Links that no relationship can hold, each with its place among all."""
+    return dumps(
+        [
+            [
+                place,
+                link.device,
+                link.original,
+                link.rule,
+                link.device_port,
+                link.original_port,
+            ]
+            for place, link in links
+        ]
+    )
+
+
+def links_value(text: str) -> list[tuple[int, LineageLink]]:
+    """The links behind :func:`links_text`."""
+    return [
+        (place, LineageLink(device, original, LineageRule(rule), out, origin_out))
+        for place, device, original, rule, out, origin_out in json.loads(text)
+    ]
+
+
+def notes_text(notes: Mapping[Metric, str]) -> str | None:
+    """Notes as a JSON object, None if there are none."""
+    return dumps({metric.value: note for metric, note in notes.items()}) if notes else None
+
+
+def notes_value(text: str | None) -> dict[Metric, str]:
+    """The notes behind :func:`notes_text`."""
+    return {} if text is None else {Metric(name): note for name, note in json.loads(text).items()}
+
+
+def _metrics_dict(metrics: MetricSet) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for metric in Metric:
+        value = metrics.value(metric)
+        values[metric] = [float(v) for v in value] if isinstance(value, tuple) else float(value)
+    values["elements"] = int(metrics.elements)
+    values["device_nonfinite"] = int(metrics.device_nonfinite)
+    values["golden_nonfinite"] = int(metrics.golden_nonfinite)
+    values["notes"] = {metric.value: note for metric, note in metrics.notes.items()}
+    return values
+
+
+def _metrics(read: dict[str, Any]) -> MetricSet:
+    read["standard_deviation"] = tuple(read["standard_deviation"])
+    read["notes"] = {Metric(name): note for name, note in read["notes"].items()}
+    return MetricSet(**read)
+
+
+def _ref_list(ref: TensorRef | None) -> list[object]:
+    return [] if ref is None else [ref.op, ref.port]
+
+
+def _tensor_list(tensor: Tensor) -> list[object]:
+    head: list[object] = [tensor.name, tensor.dtype, tensor.shape, tensor.layout]
+    origin = tensor.origin
+    if origin is not None:
+        head.append([origin.op, origin.port, origin.layout, origin.dtype, origin.shape])
+    return head
+
+
+def _tensor(read: list[Any]) -> Tensor:
+    name, dtype, shape, layout, *rest = read
+    return Tensor(name, _dtype(dtype), _shape(shape), layout, _origin(rest[0]) if rest else None)
+
+
+def _origin(read: list[Any]) -> TensorOrigin:
+    op, port, layout, dtype, shape = read
+    return TensorOrigin(op, port, layout, _dtype(dtype), _shape(shape))
+
+
+def _dtype(read: str | None) -> DType | None:
+    return None if read is None else DType(read)
+
+
+def _shape(read: list[int | None] | None) -> Shape | None:
+    return None if read is None else tuple(read)
+
+
+def _attrs(read: dict[str, Any]) -> dict[str, AttrValue]:
+    return {name: _attr(value) for name, value in read.items()}
+
+
+def _attr(read: Any) -> AttrValue:
+    return tuple(_attr(item) for item in read) if isinstance(read, list) else read

@@ -1,0 +1,302 @@
+"""What every Cypher store answers alike: look-ups by named query, values from rows.
+
+A store adds how a target is found, how a query is sent, and how rows are written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from graphstore import codec
+from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
+from graphstore.contract import GraphStore, QueryResult
+from graphstore.errors import QueryError, StoreError, UnknownNameError
+from graphstore.model import (
+    Comparison,
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    OpState,
+    Origin,
+    Run,
+    Side,
+)
+from graphstore.op_search import OpIndex
+from graphstore.queries import Dialect, NamedQuery, load
+from graphstore.records import comparison_value, op_key
+
+_SLICE = 20_000
+"""Rows asked for at once, so that no answer of a server gets too big."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the rows of a target are: node keys of its run and graphs.
+
+    ``golden`` is None and ``run`` is None for an imported graph; ``content`` is the hash
+    of the device (or only) graph and ``golden_content`` of the other.
+    """
+
+    name: str
+    device: str
+    content: str
+    run: str | None = None
+    golden: str | None = None
+    golden_content: str | None = None
+
+    def graph(self, side: Side) -> tuple[str, str]:
+        """(key, content hash) of the graph on *side*; an imported graph has one side."""
+        if side is Side.GOLDEN and self.golden is not None and self.golden_content is not None:
+            return self.golden, self.golden_content
+        return self.device, self.content
+
+
+class CypherStore(GraphStore):
+    """The part of :class:`GraphStore` that runs on named queries."""
+
+    dialect: Dialect
+
+    def __init__(self) -> None:
+        self._arrays: _Recent[GraphArrays] = _Recent(8)
+        self._graphs: _Recent[ModelGraph] = _Recent(4)
+        self._indexes: _Recent[OpIndex] = _Recent(8)
+
+    @abstractmethod
+    def _place(self, target: str) -> Place:
+        """Where *target* is; UnknownNameError if nowhere."""
+
+    @abstractmethod
+    def _ask(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+        """All rows of a query on one target."""
+
+    @abstractmethod
+    def _names(self) -> list[str]:
+        """Names of all runs and imported graphs."""
+
+    def run(self, name: str) -> Run:
+        """One run."""
+        record = self._run_record(self._run_place(name))
+        return codec.run_value(str(record["run"]))
+
+    def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
+        """A whole graph, equal to the one saved."""
+        place = self._place(target)
+        key, content = place.graph(side)
+        return self._graphs.get(content, lambda: self._read_graph(place, key))
+
+    def arrays(self, target: str, side: Side = Side.DEVICE) -> GraphArrays:
+        """The graph as arrays for traversal; cached by content."""
+        place = self._place(target)
+        key, content = place.graph(side)
+        return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
+
+    def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
+        """The comparisons of a run, all or those of the device ops with these ids."""
+        place = self._run_place(run)
+        if ops is None:
+            rows = self._slices(place, "run_metrics", {})
+        else:
+            wanted = [op_key(place.device, op) for op in ops]
+            rows = self._rows(place, "op_metrics", {"ops": wanted})
+            found = {row["op"] for row in rows}
+            for op, key in zip(ops, wanted, strict=True):
+                if key not in found:
+                    raise self._unknown_op(place, op, Side.DEVICE)
+        return [comparison_value(_local_ops(row, place)) for row in rows]
+
+    def states(self, run: str) -> dict[str, OpState]:
+        """The state of every device op of a run, by op id, in topo order."""
+        rows = self._rows(self._run_place(run), "run_states", {})
+        return {row["op"]: OpState(row["state"]) for row in rows}
+
+    def origins(self, run: str) -> list[Origin]:
+        """The origins of a run in rank order."""
+        return codec.origins_value(str(self._run_record(self._run_place(run))["origins"]))
+
+    def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
+        """Lineage links, all or those of one device (or golden) op."""
+        place = self._run_place(run)
+        if op is None:
+            rows = self._rows(place, "run_links", {})
+        else:
+            name = "lineage_of_device_op" if side is Side.DEVICE else "lineage_of_original_op"
+            key, _ = place.graph(side)
+            rows = self._rows(place, name, {"op": op_key(key, op)})
+        found = [(int(row["seq"]), _link(row)) for row in rows]
+        loose = codec.links_value(str(self._run_record(place)["loose_links"]))
+        for seq, link in loose:
+            end = link.device if side is Side.DEVICE else link.original
+            if op is None or end == op:
+                found.append((seq, link))
+        if op is not None and not found:
+            self._node(place, op, side)
+        return [link for _, link in sorted(found, key=lambda item: item[0])]
+
+    def find_ops(
+        self, target: str, text: str, side: Side = Side.DEVICE, *, limit: int = 20
+    ) -> list[str]:
+        """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
+        return self._index(self._place(target), side).find(text, limit)
+
+    def named(self, query: str, target: str, params: Mapping[str, object]) -> QueryResult:
+        """The answer of a named query of ``graphstore/queries`` on *target*."""
+        place = self._place(target)
+        wanted = load(query, self.dialect)
+        if set(params) != set(wanted.parameters):
+            raise QueryError(
+                f"query {query} takes {_listed(wanted.parameters)}, not {_listed(params)}"
+            )
+        values = {
+            name: self._parameter(place, kind, params[name])
+            for name, kind in wanted.parameters.items()
+        }
+        return self._ask(place, wanted, {**self._implied(place, wanted), **values})
+
+    def _implied(self, place: Place, query: NamedQuery) -> dict[str, object]:
+        """The parameters a query gets from the target."""
+        implied = {
+            "run": place.run,
+            "golden": place.golden,
+            "device": place.device,
+            "graph": place.device,
+        }
+        used = {name: value for name, value in implied.items() if query.uses(name)}
+        if None in used.values():
+            raise QueryError(
+                f"query {query.name} is about a run; {place.name!r} is an imported graph"
+            )
+        return dict(used)
+
+    def _parameter(self, place: Place, kind: str, value: object) -> object:
+        side = Side.GOLDEN if kind.startswith("original ") else Side.DEVICE
+        if kind.endswith("ops") and isinstance(value, Sequence):
+            return [self._node(place, str(op), side) for op in value]
+        if kind.endswith("op"):
+            return self._node(place, str(value), side)
+        return value
+
+    def _node(self, place: Place, op: str, side: Side) -> str:
+        """The node id of an op that must exist."""
+        node = op_key(place.graph(side)[0], op)
+        if not self._rows(place, "op_exists", {"id": node}):
+            raise self._unknown_op(place, op, side)
+        return node
+
+    def _unknown_op(self, place: Place, op: str, side: Side) -> UnknownNameError:
+        return UnknownNameError("op", op, near=self._index(place, side).find(op, 3))
+
+    def _unknown_target(self, what: str, name: str) -> UnknownNameError:
+        return UnknownNameError(what, name, near=difflib.get_close_matches(name, self._names()))
+
+    def _run_place(self, name: str) -> Place:
+        place = self._place(name)
+        if place.run is None:
+            raise UnknownNameError("run", name)
+        return place
+
+    def _rows(self, place: Place, name: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
+        query = load(name, self.dialect)
+        answer = self._ask(place, query, {**self._implied(place, query), **params})
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+    def _slices(
+        self, place: Place, name: str, params: Mapping[str, object]
+    ) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        first = 0
+        while True:
+            part = self._rows(place, name, {**params, "first": first, "until": first + _SLICE})
+            rows.extend(part)
+            if len(part) < _SLICE:
+                return rows
+            first += _SLICE
+
+    def _run_record(self, place: Place) -> dict[str, Any]:
+        rows = self._rows(place, "run_record", {})
+        if not rows:
+            raise StoreError(f"the run {place.name!r} is damaged: its record is missing")
+        return rows[0]
+
+    def _read_graph(self, place: Place, key: str) -> ModelGraph:
+        header = self._rows(place, "graph_header", {"graph": key})
+        if not header:
+            raise StoreError(f"{place.name!r} is damaged: its graph {key!r} is missing")
+        rows = self._slices(place, "graph_records", {"graph": key})
+        ops: Iterable[Op] = (codec.op_value(row["record"], row["attrs"]) for row in rows)
+        return codec.graph_value(header[0]["header"], ops)
+
+    def _read_arrays(self, place: Place, key: str, content: str) -> GraphArrays:
+        index = self._indexes.get(content, lambda: self._read_index(place, key))
+        return arrays_from_edges(
+            index.ids,
+            self._pairs(place, "feed_numbers", key),
+            self._pairs(place, "control_numbers", key),
+        )
+
+    def _pairs(self, place: Place, name: str, key: str) -> tuple[Int32, Int32]:
+        rows = self._rows(place, name, {"graph": key})
+        pairs = rows[0]["pairs"] if rows else None
+        both = np.asarray(pairs or [], dtype=np.int32).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
+
+    def _index(self, place: Place, side: Side) -> OpIndex:
+        key, content = place.graph(side)
+        return self._indexes.get(content, lambda: self._read_index(place, key))
+
+    def _read_index(self, place: Place, key: str) -> OpIndex:
+        rows = self._rows(place, "graph_order", {"graph": key})
+        return OpIndex.of((row["op"], row["name"], row["type"]) for row in rows)
+
+
+def _local_ops(row: dict[str, Any], place: Place) -> dict[str, Any]:
+    """A Metric row with op ids of the graphs instead of node ids."""
+    row["op"] = row["op"].removeprefix(f"{place.device}/")
+    if row["golden_op"] is not None:
+        row["golden_op"] = row["golden_op"].removeprefix(f"{place.golden}/")
+    return row
+
+
+def _link(row: Mapping[str, Any]) -> LineageLink:
+    return LineageLink(
+        row["device"],
+        row["original"],
+        LineageRule(row["evidence"]),
+        row["device_port"],
+        row["original_port"],
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"${name}" for name in sorted(names)) or "no parameters"
+
+
+class _Recent(Generic[_T]):
+    """The few values asked for last, safe for threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[str, _T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], _T]) -> _T:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
+        return value

@@ -1,0 +1,217 @@
+"""One ladybug database file: written once, then only read.
+
+Every trap of the engine is kept here: bulk data only by COPY from Arrow tables, the
+address space it may reserve, its silent limit of 30 hops, one connection a query.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from graphstore.contract import QueryResult
+from graphstore.errors import QueryError, StoreError
+from graphstore.records import Records, Row
+from graphstore.schema import NODES, RELS, Column, ColumnType, embedded_ddl
+
+_MAX_DB_SIZE = 2**36
+"""Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
+_SMALLEST_DB_SIZE = 2**30
+_BUFFER_POOL = 2**30
+_READ_BUFFER_POOL = 2**28
+_MAX_HOPS = 65535
+"""Its hop counter has 16 bits and wraps without a word; its default limit is 30."""
+_INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
+
+
+def write_database(path: Path, records: Records) -> None:
+    """Make a new database file at *path* (which must not exist) with *records* in it.
+
+    Raises:
+        StoreError: the engine cannot write it; what is left of it is not usable.
+    """
+    with _engine_errors(path), _opened(path, read_only=False) as database:
+        connection = _connect(database)
+        try:
+            for statement in embedded_ddl():
+                connection.execute(statement)
+            for node in NODES:
+                _copy(connection, node.label, node.columns, records.nodes.get(node.label, ()))
+            for rel in RELS:
+                ends = (Column("from", ColumnType.STRING), Column("to", ColumnType.STRING))
+                rows = records.rels.get(rel.type, ())
+                _copy(connection, rel.type, ends + rel.columns, rows)
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+
+
+class ReadDatabase:
+    """A database file opened read-only; several processes and threads may do so at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._idle = threading.Condition()
+        self._running: set[Any] = set()
+        with _engine_errors(path):
+            self._database = _open(path, read_only=True)
+
+    def ask(
+        self,
+        cypher: str,
+        params: Mapping[str, object],
+        *,
+        limit: int | None = None,
+        timeout: float | None = None,
+    ) -> QueryResult:
+        """The rows of a query, at most *limit*; *timeout* in seconds.
+
+        Raises:
+            QueryError: the engine refuses the query or it takes too long.
+        """
+        with self._connection() as connection:
+            if timeout is not None:
+                connection.set_query_timeout(max(1, int(timeout * 1000)))
+            try:
+                result = connection.execute(cypher, dict(params))
+            except RuntimeError as error:
+                raise _query_error(cypher, str(error), timeout) from error
+            if isinstance(result, list):
+                raise QueryError("one statement at a time")
+            try:
+                return _collect(result, limit)
+            except RuntimeError as error:
+                raise _query_error(cypher, str(error), timeout) from error
+            finally:
+                result.close()
+
+    def close(self) -> None:
+        """Stop the queries that still run and release the file."""
+        with self._idle:
+            for connection in self._running:
+                connection.interrupt()
+            self._idle.wait_for(lambda: not self._running)
+            self._database.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        with self._idle:
+            connection = _connect(self._database)
+            self._running.add(connection)
+        try:
+            yield connection
+        finally:
+            connection.close()
+            with self._idle:
+                self._running.discard(connection)
+                self._idle.notify_all()
+
+
+def _collect(result: Any, limit: int | None) -> QueryResult:
+    columns = tuple(result.get_column_names())
+    rows: list[tuple[object, ...]] = []
+    while result.has_next():
+        row = result.get_next()
+        if limit is not None and len(rows) == limit:
+            return QueryResult(columns, tuple(rows), truncated=True)
+        rows.append(tuple(_plain(value) for value in row))
+    return QueryResult(columns, tuple(rows))
+
+
+def _plain(value: Any) -> object:
+    """Nodes and relationships as dicts of what is set, without the engine's own ids."""
+    if isinstance(value, dict) and "_LABEL" in value:
+        kept = {k: v for k, v in value.items() if v is not None and k not in _INTERNAL_KEYS}
+        return {"_label": kept.pop("_LABEL"), **kept}
+    return value
+
+
+def _copy(connection: Any, table: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    import pyarrow as pa
+
+    types = {
+        ColumnType.STRING: pa.string(),
+        ColumnType.INT64: pa.int64(),
+        ColumnType.DOUBLE: pa.float64(),
+        ColumnType.BOOL: pa.bool_(),
+        ColumnType.STRINGS: pa.list_(pa.string()),
+    }
+    values = zip(*rows, strict=True)
+    arrays = {
+        column.name: pa.array(column_values, types[column.type])
+        for column, column_values in zip(columns, values, strict=True)
+    }
+    connection.execute(f"COPY {table} FROM $rows", {"rows": pa.table(arrays)})
+
+
+def _open(path: Path, *, read_only: bool) -> Any:
+    import ladybug
+
+    size = _MAX_DB_SIZE
+    while True:
+        try:
+            return ladybug.Database(
+                path,
+                read_only=read_only,
+                max_db_size=size,
+                buffer_pool_size=min(size // 2, _READ_BUFFER_POOL if read_only else _BUFFER_POOL),
+            )
+        except RuntimeError as error:
+            if "mmap" not in str(error).lower() or size <= _SMALLEST_DB_SIZE:
+                raise
+            size //= 4
+
+
+@contextmanager
+def _opened(path: Path, *, read_only: bool) -> Iterator[Any]:
+    database = _open(path, read_only=read_only)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _connect(database: Any) -> Any:
+    import ladybug
+
+    connection = ladybug.Connection(database)
+    connection.execute(f"CALL var_length_extend_max_depth={_MAX_HOPS}")
+    return connection
+
+
+@contextmanager
+def _engine_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise StoreError(
+            f"the embedded database says: {said}",
+            where=str(path),
+            hint="is the disk full, or the file damaged or made by another version?",
+        ) from error
+
+
+def _query_error(cypher: str, said: str, timeout: float | None) -> Exception:
+    first = said.strip().partition("\n")[0]
+    if first.startswith("Interrupted"):
+        return QueryError(
+            f"the query took longer than {timeout:g} s",
+            hint="narrow it, or raise the time limit",
+        )
+    place = re.search(r"\(line: (\d+), offset: (\d+)\)", first)
+    position = None
+    if place is not None:
+        position = _offset(cypher, int(place[1]), int(place[2]))
+        first = first[: place.start()].strip()
+    return QueryError(first, position=position)
+
+
+def _offset(cypher: str, line: int, column: int) -> int:
+    before = cypher.splitlines(keepends=True)[: line - 1]
+    return sum(map(len, before)) + column

@@ -1,0 +1,42 @@
+"""Open the store behind a path or URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError
+
+_SERVER_SCHEMES = tuple(
+    f"{scheme}{security}" for scheme in ("neo4j", "bolt") for security in ("", "+s", "+ssc")
+)
+
+
+def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStore:
+    """The store at *url_or_path*: a folder, or ``neo4j://host[:port][/database]``.
+
+    A folder need not exist: it is made at the first write, reading finds it empty. The
+    engine is loaded only now.
+
+    Raises:
+        InputError: the URL is not of a known kind.
+        StoreError: the store cannot be opened.
+    """
+    text = str(url_or_path)
+    scheme, separator, rest = text.partition("://")
+    if isinstance(url_or_path, Path) or not separator:
+        from graphstore.embedded import EmbeddedStore
+
+        return EmbeddedStore(Path(url_or_path), read_only=read_only)
+    if scheme == "file":
+        from graphstore.embedded import EmbeddedStore
+
+        return EmbeddedStore(Path(rest), read_only=read_only)
+    if scheme in _SERVER_SCHEMES:
+        from graphstore.neo4j import Neo4jStore
+
+        return Neo4jStore.from_url(text, read_only=read_only)
+    raise InputError(
+        f"no store behind {scheme}://",
+        hint="give a folder, or a URL that starts with neo4j:// or bolt://",
+    )

@@ -1,0 +1,88 @@
+"""The named queries: one ``.cypher`` file a question, the same text for every store.
+
+Where a dialect forces it there are ``name.embedded.cypher`` and ``name.neo4j.cypher``.
+A file starts with ``// Answers: ...`` and one ``// Parameter name: kind`` a parameter.
+Kinds that end in ``op`` or ``ops`` take op ids of a graph; the store turns them into
+node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+from graphstore.errors import UnknownNameError
+
+_ANSWERS = re.compile(r"^// Answers: (.+)$", re.MULTILINE)
+_PARAMETER = re.compile(r"^// Parameter (\w+): (.+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
+
+
+class Dialect(StrEnum):
+    """Whose Cypher a text is for."""
+
+    EMBEDDED = "embedded"
+    NEO4J = "neo4j"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedQuery:
+    """A query text without its comments, what it answers and its parameters by kind."""
+
+    name: str
+    text: str
+    answers: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    def uses(self, parameter: str) -> bool:
+        """True if the text mentions ``$parameter``."""
+        return re.search(rf"\${parameter}\b", self.text) is not None
+
+
+def load(name: str, dialect: Dialect) -> NamedQuery:
+    """The query *name* as *dialect* needs it.
+
+    Raises:
+        UnknownNameError: there is no such query.
+    """
+    for stem in (f"{name}.{dialect}", name):
+        if stem in _texts():
+            return _parse(name, _texts()[stem])
+    near = difflib.get_close_matches(name, [query.name for query in list_queries()])
+    raise UnknownNameError("query", name, near=near)
+
+
+def list_queries() -> list[NamedQuery]:
+    """All named queries by name; of two variants, the embedded one."""
+    found: dict[str, NamedQuery] = {}
+    for stem, text in _texts().items():
+        name, _, dialect = stem.partition(".")
+        if dialect != Dialect.NEO4J:
+            found[name] = _parse(name, text)
+    return [found[name] for name in sorted(found)]
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return {
+        entry.name.removesuffix(".cypher"): entry.read_text(encoding="utf-8")
+        for entry in files(__name__).iterdir()
+        if entry.name.endswith(".cypher")
+    }
+
+
+def _parse(name: str, text: str) -> NamedQuery:
+    answers = _ANSWERS.search(text)
+    if answers is None:
+        raise ValueError(f"the query {name} does not say what it answers")
+    return NamedQuery(
+        name,
+        _COMMENT.sub("", text).strip(),
+        answers.group(1).strip(),
+        dict(_PARAMETER.findall(text)),
+    )

@@ -1,0 +1,6 @@
+// Answers: all ops that feed an op, over any distance.
+// Parameter op: op
+MATCH (s:Op {id: $op})<-[:FEEDS*1..]-(b:Op)
+WITH DISTINCT b WHERE b.id <> $op
+RETURN b.topo AS topo, b.op AS op, b.type AS type
+ORDER BY topo

@@ -1,0 +1,7 @@
+// Answers: all ops that an op feeds, over any distance.
+// At most 65535 hops: the engine counts no further.
+// Parameter op: op
+MATCH (s:Op {id: $op})-[:FEEDS* SHORTEST 1..65535]->(b:Op)
+WITH DISTINCT b WHERE b.id <> $op
+RETURN b.topo AS topo, b.op AS op, b.type AS type
+ORDER BY topo

@@ -1,0 +1,10 @@
+// Answers: the ops on some way from a start to an end op, both with them.
+// Parameter start_op: op
+// Parameter end_op: op
+MATCH (s:Op {id: $start_op}), (e:Op {id: $end_op})
+CALL (s) { MATCH (s)-[:FEEDS*0..]->(x:Op) RETURN collect(DISTINCT x) AS below }
+CALL (e) { MATCH (e)<-[:FEEDS*0..]-(y:Op) RETURN collect(DISTINCT y) AS above }
+UNWIND below + above AS o
+WITH o, count(*) AS sides WHERE sides = 2
+RETURN o.topo AS topo, o.op AS op, o.type AS type
+ORDER BY topo

@@ -1,0 +1,248 @@
+"""What a store keeps: node and relationship tables and their columns, said once.
+
+The embedded store makes its tables from this, Neo4j its constraints and indexes, and
+both take their rows in this form. Absent is null. DOUBLE columns never hold NaN: a NaN
+is null and its column is named in ``Metric.nan`` (so both stores answer alike; ladybug
+turns a whole column chunk into NaN if its first value is one and another is null).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+"""Raised whenever tables or columns change their meaning; newer stores are refused."""
+
+
+class ColumnType(StrEnum):
+    """Types both stores have; the value is the embedded store's word."""
+
+    STRING = "STRING"
+    INT64 = "INT64"
+    DOUBLE = "DOUBLE"
+    BOOL = "BOOLEAN"
+    STRINGS = "STRING[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One property."""
+
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTable:
+    """Nodes of one label; the first column, ``id``, is unique. ``indexed`` speeds look-ups."""
+
+    label: str
+    columns: tuple[Column, ...]
+    indexed: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RelTable:
+    """Relationships of one type between nodes of the given labels."""
+
+    type: str
+    source: str
+    target: str
+    columns: tuple[Column, ...]
+
+
+def _columns(**groups: str) -> tuple[Column, ...]:
+    return tuple(Column(name, ColumnType[kind]) for name, kind in groups.items())
+
+
+METRIC_COLUMNS = (
+    "cosine_similarity",
+    "max_absolute_error",
+    "accumulated_relative_error",
+    "relative_euclidean_distance",
+    "kullback_leibler_divergence",
+    "device_mean",
+    "device_std",
+    "golden_mean",
+    "golden_std",
+    "mean_absolute_error",
+    "root_mean_square_error",
+    "max_relative_error",
+    "mean_relative_error",
+)
+"""The ten metrics as columns; ``standard_deviation`` is its four numbers."""
+
+NODES: tuple[NodeTable, ...] = (
+    NodeTable("Model", _columns(id="STRING", name="STRING", framework="STRING")),
+    NodeTable(
+        "Graph",
+        _columns(
+            id="STRING",
+            model="STRING",
+            name="STRING",
+            kind="STRING",
+            framework="STRING",
+            format="STRING",
+            sha256="STRING",
+            content="STRING",
+            ops="INT64",
+            edges="INT64",
+            subgraphs="INT64",
+            fused_ops="INT64",
+            source="STRING",
+            header_json="STRING",
+        ),
+    ),
+    NodeTable(
+        "Run",
+        _columns(
+            id="STRING",
+            name="STRING",
+            golden="STRING",
+            device="STRING",
+            created="STRING",
+            verdict="STRING",
+            method="STRING",
+            version="STRING",
+            ops="INT64",
+            tensors="INT64",
+            compared="INT64",
+            over="INT64",
+            not_compared="INT64",
+            run_json="STRING",
+            origins_json="STRING",
+            loose_links_json="STRING",
+        ),
+    ),
+    NodeTable("Import", _columns(id="STRING", name="STRING", graph="STRING", created="STRING")),
+    NodeTable(
+        "Op",
+        _columns(
+            id="STRING",
+            graph="STRING",
+            op="STRING",
+            name="STRING",
+            name_lower="STRING",
+            type="STRING",
+            topo="INT64",
+            place="INT64",
+            sequence="INT64",
+            scope="STRING",
+            subgraph="STRING",
+            originals="INT64",
+            original_names="STRINGS",
+            attrs_json="STRING",
+            record_json="STRING",
+        ),
+        (("graph", "topo"), ("graph", "place"), ("graph", "name"), ("graph", "type")),
+    ),
+    NodeTable(
+        "Tensor",
+        _columns(
+            id="STRING",
+            op="STRING",
+            port="INT64",
+            name="STRING",
+            shape="STRING",
+            dtype="STRING",
+            layout="STRING",
+            origin_op="STRING",
+            origin_port="INT64",
+        ),
+        (("op",),),
+    ),
+    NodeTable(
+        "Metric",
+        _columns(
+            id="STRING",
+            run="STRING",
+            seq="INT64",
+            op="STRING",
+            tensor="STRING",
+            io="STRING",
+            port="INT64",
+            state="STRING",
+            level="STRING",
+            compared="BOOL",
+            over="BOOL",
+            origin_rank="INT64",
+            suspicion="DOUBLE",
+            cause="STRING",
+        )
+        + tuple(Column(name, ColumnType.DOUBLE) for name in METRIC_COLUMNS)
+        + _columns(
+            nan="STRINGS",
+            notes_json="STRING",
+            elements="INT64",
+            device_nonfinite="INT64",
+            golden_nonfinite="INT64",
+            failed="STRINGS",
+            golden_op="STRING",
+            golden_port="INT64",
+            rule="STRING",
+            reason="STRING",
+            detail="STRING",
+            shape="STRING",
+            device_dtype="STRING",
+            golden_dtype="STRING",
+            device_path="STRING",
+            golden_path="STRING",
+            address="STRING",
+            overflow="BOOL",
+        ),
+        (("run", "seq"), ("run", "op"), ("run", "reason")),
+    ),
+)
+
+RELS: tuple[RelTable, ...] = (
+    RelTable(
+        "FEEDS",
+        "Op",
+        "Op",
+        (
+            Column("out", ColumnType.INT64),
+            Column("in", ColumnType.INT64),
+            Column("tensor", ColumnType.STRING),
+            Column("kind", ColumnType.STRING),
+        ),
+    ),
+    RelTable("CONTROLS", "Op", "Op", ()),
+    RelTable(
+        "FUSES",
+        "Op",
+        "Op",
+        _columns(run="STRING", seq="INT64", evidence="STRING", out="INT64", origin_out="INT64"),
+    ),
+    RelTable("NEXT_MEASURED", "Op", "Op", _columns(run="STRING", back="BOOL")),
+    RelTable("OF", "Metric", "Op", ()),
+    RelTable("COMPARED", "Run", "Metric", ()),
+)
+
+
+def embedded_ddl() -> Iterator[str]:
+    """The statements that make the embedded store's tables."""
+    for node in NODES:
+        columns = ", ".join(f"`{column.name}` {column.type}" for column in node.columns)
+        yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
+    for rel in RELS:
+        columns = "".join(f", `{column.name}` {column.type}" for column in rel.columns)
+        yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
+
+
+def neo4j_ddl() -> Iterator[str]:
+    """The statements that make Neo4j's constraints and indexes, if they are not there."""
+    for node in NODES:
+        name = node.label.lower()
+        yield (
+            f"CREATE CONSTRAINT divergraph_{name}_id IF NOT EXISTS "
+            f"FOR (n:{node.label}) REQUIRE n.id IS UNIQUE"
+        )
+        for columns in node.indexed:
+            keys = ", ".join(f"n.{column}" for column in columns)
+            yield (
+                f"CREATE INDEX divergraph_{name}_{'_'.join(columns)} IF NOT EXISTS "
+                f"FOR (n:{node.label}) ON ({keys})"
+            )
+    yield ("CREATE TEXT INDEX divergraph_op_name_lower IF NOT EXISTS FOR (n:Op) ON (n.name_lower)")

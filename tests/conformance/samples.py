@@ -1,0 +1,311 @@
+"""A small run with every kind of fact in it, and graphs of any shape, made by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from graphstore.contract import RunData
+from graphstore.model import (
+    Comparison,
+    Constant,
+    Counts,
+    DType,
+    Framework,
+    GraphKind,
+    InputRef,
+    Level,
+    LineageLink,
+    LineageRule,
+    Method,
+    Metric,
+    MetricSet,
+    ModelGraph,
+    Op,
+    OpState,
+    Origin,
+    Reason,
+    Run,
+    Subgraph,
+    Tensor,
+    TensorIO,
+    TensorOrigin,
+    TensorRef,
+    Verdict,
+)
+
+
+def metric_set(error: float = 0.0, **more: object) -> MetricSet:
+    values: dict = {
+        "cosine_similarity": 1.0 - error,
+        "max_absolute_error": error,
+        "accumulated_relative_error": error / 3,
+        "relative_euclidean_distance": error,
+        "kullback_leibler_divergence": math.inf if error > 1 else 0.1,
+        "standard_deviation": (0.1, 1.0, 0.2, 1.1),
+        "mean_absolute_error": error / 2,
+        "root_mean_square_error": error,
+        "max_relative_error": error,
+        "mean_relative_error": error,
+        "elements": 24,
+    }
+    return MetricSet(**{**values, **more})
+
+
+def original_graph(name: str = "net") -> ModelGraph:
+    """x -> conv -> bias -> relu -> pool, with an unconnected optional input and a constant."""
+    return ModelGraph(
+        name=name,
+        kind=GraphKind.ORIGINAL,
+        framework=Framework.TENSORFLOW,
+        format="meta",
+        ops=(
+            _op("x", "Placeholder", ()),
+            _op("conv", "Conv2D", ("x", None), {"strides": (1, 2), "pad": "SAME", "alpha": 0.5}),
+            _op("block/bias", "BiasAdd", ("conv",), {"deep": ((1, 2), ("a",)), "on": True}),
+            _op("block/relu", "Relu", ("block/bias",)),
+            _op("pool", "MaxPool", ("block/relu",)),
+        ),
+        inputs=(Tensor("x", DType.FLOAT32, (None, 3)),),
+        outputs=(TensorRef("pool", 0),),
+        constants=(Constant(Tensor("w", DType.FLOAT16, (3, 3)), "weights.bin", 8, 18),),
+        attrs={"producer": "hand", "version": 3},
+        warnings=("one attribute was left out",),
+        source="net.meta",
+        sha256="ab" * 32,
+    )
+
+
+def device_graph(name: str = "net_device") -> ModelGraph:
+    """x -> fused conv -> inserted cast -> loop owner with a body -> pool; one control edge."""
+    fused = Tensor(
+        "conv:0",
+        DType.FLOAT16,
+        (1, 1, 4, 4, 16),
+        "NC1HWC0",
+        TensorOrigin("block/relu", 0, "NHWC", DType.FLOAT32, (1, 4, 4, 3)),
+    )
+    cast = Op(
+        "trans",
+        "trans",
+        "Cast",
+        (_from("conv"),),
+        outputs=(Tensor("trans:0"),),
+        original_names=(),
+        sequence=3,
+    )
+    owner = Op(
+        "loop",
+        "loop",
+        "While",
+        (_from("trans"),),
+        outputs=(Tensor("loop:0"),),
+        owns=("body",),
+        original_names=("x",),
+        sequence=4,
+    )
+    return ModelGraph(
+        name=name,
+        kind=GraphKind.DEVICE,
+        framework=Framework.ASCEND,
+        format="ge_proto",
+        ops=(
+            _op("x", "Data", (), originals=("x",)),
+            Op(
+                "conv",
+                "conv",
+                "Conv2D",
+                (_from("x"), None, InputRef("w")),
+                control_inputs=("x",),
+                outputs=(fused,),
+                original_names=("conv", "block/bias", "block/relu"),
+                sequence=2,
+            ),
+            cast,
+            owner,
+            _op("pool", "Pooling", ("loop",), originals=("pool",)),
+            Op("body/in", "in", "Data", (), (), (Tensor("in:0"),), subgraph="body"),
+            Op(
+                "body/é 'q'\"", "é 'q'\"", "Add", (_from("body/in"),), (), (Tensor(""),), {}, "body"
+            ),
+        ),
+        subgraphs=(
+            Subgraph(
+                "body", "loop", "body", ((0, "body/in"),), ((0, TensorRef("body/é 'q'\"", 0)),)
+            ),
+        ),
+        outputs=(TensorRef("pool", 0),),
+        sha256="cd" * 32,
+    )
+
+
+def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> RunData:
+    """A run of the two graphs with an origin, an inherited op, NaN and infinite metrics."""
+    bad = metric_set(2.0, notes={Metric.KULLBACK_LEIBLER_DIVERGENCE: "golden has a zero"})
+    broken = metric_set(
+        math.nan,
+        standard_deviation=(math.nan, 0.0, 0.5, math.inf),
+        device_nonfinite=7,
+        notes={Metric.COSINE_SIMILARITY: "not a number on the device"},
+    )
+    golden, device = original_graph(), device_graph()
+    comparisons = (
+        _not_compared("x", Reason.NO_TASK),
+        Comparison(
+            "conv",
+            TensorIO.OUTPUT,
+            0,
+            TensorRef("block/relu", 0),
+            LineageRule.ORIGIN_OUTPUT,
+            bad,
+            Level.FAIL,
+            (Metric.RELATIVE_EUCLIDEAN_DISTANCE,),
+            shape=(1, 4, 4, 3),
+            device_dtype=DType.FLOAT16,
+            golden_dtype=DType.FLOAT32,
+            device_path="dump/Conv2D.conv.1.2",
+            golden_path="dump/block_relu.0.npy",
+            address=2**63 + 5,
+            overflow=True,
+        ),
+        Comparison(
+            "conv",
+            TensorIO.INPUT,
+            0,
+            TensorRef("x", 0),
+            LineageRule.SAME_NAME,
+            metric_set(),
+            Level.PASS,
+            shape=(),
+            overflow=False,
+        ),
+        _not_compared("trans", Reason.INSERTED),
+        _not_compared("loop", Reason.UNKNOWN_ORIGINAL, golden=TensorRef("gone", 1)),
+        Comparison(
+            "pool",
+            TensorIO.OUTPUT,
+            0,
+            TensorRef("pool", 0),
+            LineageRule.SAME_NAME,
+            broken,
+            Level.FAIL,
+        ),
+        _not_compared("body/in", Reason.NO_DEVICE_DUMP, "no file Data.in.*"),
+        _not_compared("body/é 'q'\"", Reason.NO_ORIGINAL),
+    )
+    links = (
+        LineageLink("conv", "conv", LineageRule.ORIGINAL_NAMES),
+        LineageLink("conv", "block/bias", LineageRule.ORIGINAL_NAMES),
+        LineageLink("loop", "gone", LineageRule.ORIGINAL_NAMES),
+        LineageLink("conv", "block/relu", LineageRule.ORIGIN_OUTPUT, 0, 0),
+        LineageLink("pool", "pool", LineageRule.SAME_NAME, 0, 0),
+        LineageLink("x", "x", LineageRule.SAME_NAME),
+    )
+    states = dict.fromkeys((op.id for op in device.ops), OpState.NOT_COMPARED)
+    states |= {"conv": OpState.ORIGIN, "pool": OpState.BROKEN}
+    origin = Origin(
+        1, "conv", "Conv2D", 0, (TensorRef("block/relu", 0),), bad, Level.FAIL, 0.75, "rounding"
+    )
+    run = Run(
+        name,
+        golden.id,
+        device.id,
+        created,
+        Verdict.DIVERGED,
+        Method.THRESHOLDS,
+        Counts(7, 8, 3, 2, 5),
+        {"cosine_similarity": 0.99},
+        {"golden_dump": "/data/golden"},
+        ("a warning",),
+        "0.1.0",
+    )
+    return RunData(run, golden, device, links, comparisons, states, (origin,))
+
+
+def shaped_run(
+    name: str,
+    edges: Iterable[tuple[str, str]],
+    errors: Mapping[str, bool | None],
+) -> RunData:
+    """A run over ops named in *errors*: True is over, False is fine, None is unmeasured."""
+    device = shaped_graph(f"{name}_graph", edges, errors)
+    golden = ModelGraph(f"{name}_golden", GraphKind.ORIGINAL, Framework.ONNX, "onnx", ())
+    comparisons = []
+    states = {}
+    for op, over in errors.items():
+        if over is None:
+            comparisons.append(_not_compared(op, Reason.NO_DEVICE_DUMP))
+            states[op] = OpState.NOT_COMPARED
+        else:
+            level = Level.FAIL if over else Level.PASS
+            comparisons.append(
+                Comparison(
+                    op, TensorIO.OUTPUT, 0, None, None, metric_set(2.0 if over else 0), level
+                )
+            )
+            states[op] = OpState.INHERITED if over else OpState.CLEAN
+    run = Run(
+        name,
+        golden.id,
+        device.id,
+        "2026-01-01T00:00:00Z",
+        Verdict.DIVERGED,
+        Method.THRESHOLDS,
+        Counts(len(errors), len(errors), 0, 0, 0),
+        {},
+    )
+    return RunData(run, golden, device, (), tuple(comparisons), states, ())
+
+
+def shaped_graph(
+    name: str,
+    edges: Iterable[tuple[str, str]],
+    ops: Iterable[str],
+    control: Iterable[tuple[str, str]] = (),
+) -> ModelGraph:
+    """A graph of one-output ops with the given edges, in the given file order."""
+    inputs: dict[str, list[InputRef]] = {op: [] for op in ops}
+    waits: dict[str, list[str]] = {op: [] for op in inputs}
+    for source, target in edges:
+        inputs[target].append(_from(source))
+    for source, target in control:
+        waits[target].append(source)
+    return ModelGraph(
+        name,
+        GraphKind.DEVICE,
+        Framework.ONNX,
+        "onnx",
+        tuple(
+            Op(op, op, "Add", tuple(refs), tuple(waits[op]), (Tensor(f"{op}:0"),))
+            for op, refs in inputs.items()
+        ),
+    )
+
+
+def _op(
+    name: str,
+    kind: str,
+    inputs: Iterable[str | None],
+    attrs: Mapping | None = None,
+    originals: tuple[str, ...] | None = None,
+) -> Op:
+    return Op(
+        id=name,
+        name=name,
+        type=kind,
+        inputs=tuple(None if source is None else _from(source) for source in inputs),
+        outputs=(Tensor(f"{name}:0", DType.FLOAT32, (None, 4), "NHWC"),),
+        attrs=attrs or {},
+        original_names=originals,
+        sequence=9 if name == "pool" else 0,
+    )
+
+
+def _from(op: str) -> InputRef:
+    return InputRef(f"{op}:0", TensorRef(op, 0))
+
+
+def _not_compared(
+    op: str, reason: Reason, detail: str = "", golden: TensorRef | None = None
+) -> Comparison:
+    return Comparison(op, TensorIO.OUTPUT, 0, golden, reason=reason, detail=detail)
