@@ -63,9 +63,7 @@ def _complex32(raw: Bytes, _elements: int) -> NDArray[np.generic]:
     return raw.view("<f2").astype(np.float32).view(np.complex64)
 
 
-def _table(
-    values: Callable[[], NDArray[np.float32]],
-) -> Callable[[Bytes, int], NDArray[np.generic]]:
+def _table(values: Values) -> Decoder:
     def look_up(raw: Bytes, _elements: int) -> NDArray[np.generic]:
         return values()[raw]
 
