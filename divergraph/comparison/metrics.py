@@ -71,7 +71,7 @@ def compare_arrays(
 
 def overflow_flag(device: NDArray[Any]) -> bool | None:
     """True if some |x| reached 65504, the largest float16; None for other types."""
-    if device.dtype != np.float16:
+    if device.dtype.kind != "f" or device.dtype.itemsize != 2:
         return None
     bits = np.ascontiguousarray(device, dtype=np.float16).reshape(-1).view(np.uint16)
     for start in range(0, len(bits), 65_536):
