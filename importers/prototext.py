@@ -226,6 +226,30 @@ class TextReader:
         return f"{field!r} is followed by neither ':' nor a block"
 
 
+def outline(head: bytes) -> set[tuple[bytes, ...]]:
+    """The field names in sight: ``(outer,)`` and ``(outer, inner)``, of a text's first bytes.
+
+    A string field at the top comes also as ``(name, literal)``. Empty where *head* is no
+    protobuf text.
+    """
+    names: set[tuple[bytes, ...]] = set()
+    stack: list[bytes] = []
+    for match in _TOKEN.finditer(head, _start(head)):
+        kind = match.lastindex
+        if kind in (_IN_FIELD, _IN_OPEN, *_WHOLE):
+            if len(stack) < 2:
+                names.add((*stack, match[1]))
+            if kind == _IN_OPEN:
+                stack.append(match[1])
+            elif kind == _IN_FIELD and not stack and is_string(match[2]):
+                names.add((match[1], match[2]))
+        elif kind == _CLOSE and stack:
+            stack.pop()
+        else:
+            break
+    return names
+
+
 def _start(buffer: Buffer) -> int:
     return 3 if buffer[:3] == b"\xef\xbb\xbf" else 0
 
@@ -292,6 +316,8 @@ def integer(token: bytes) -> int:
     Raises:
         ValueError: it is not one.
     """
+    if token.isdigit() and token[:1] != b"0":
+        return int(token)
     text = _one_word(token)
     digits = text.lstrip("+-")
     if digits[:2] in ("0x", "0X"):

@@ -1,0 +1,269 @@
+"""Turn the text fields of GE's ``OpDef`` and ``TensorDescriptor`` into plain values.
+
+Field names follow ge_ir.proto; unknown ones are passed over, since files of many CANN
+versions circulate. Every function raises ValueError on a field of a wrong kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from graphstore.model import AttrValue, DType, Shape, Tensor, TensorOrigin
+from importers.ge.types import dtype_named, layout_named
+from importers.kept import MAX_TEXT, kept_list, kept_text, tensor_text
+from importers.prototext import Fields, Value, boolean, integer, is_string, real, string
+
+
+@dataclass(slots=True)
+class Node:
+    """One ``op`` block. *inputs* are as written: data inputs, then control ones (``:-1``)."""
+
+    name: str = ""
+    type: str = ""
+    number: int = 0
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    subgraphs: list[str] = field(default_factory=list)
+    attrs: dict[str, AttrValue] = field(default_factory=dict)
+    input_descs: list[Fields] = field(default_factory=list)
+
+
+def read_node(fields: Fields) -> Node:
+    """The op that *fields* describe."""
+    node = Node()
+    outputs: list[Fields] = []
+    for name, value in fields:
+        if name == b"attr":
+            read_attr(value, node.attrs)
+        elif name == b"output_desc":
+            outputs.append(message(value))
+        elif name == b"input_desc":
+            node.input_descs.append(message(value))
+        elif name == b"input":
+            node.inputs.append(text(value))
+        elif name == b"name":
+            node.name = text(value)
+        elif name == b"type":
+            node.type = text(value)
+        elif name == b"id":
+            node.number = integer(scalar(value))
+        elif name == b"subgraph_name":
+            node.subgraphs.append(text(value))
+    if not node.name:
+        raise ValueError("an op without a name")
+    if node.type != "NetOutput":  # the only descriptors of inputs that are asked for later
+        node.input_descs.clear()
+    node.outputs = [_output(f"{node.name}:{k}", k, desc) for k, desc in enumerate(outputs)]
+    return node
+
+
+def read_attr(
+    entry: Value, attrs: dict[str, AttrValue], only: frozenset[str] | None = None
+) -> None:
+    """Add one ``attr`` map entry to *attrs*, if it has a value and its key is in *only*."""
+    key, value = _map_entry(entry)
+    if value and (only is None or key in only):
+        kind, content = value[-1]  # of a oneof set twice the last counts
+        convert = _CONVERT.get(kind)
+        if convert is not None:
+            attrs[key] = convert(content)
+
+
+def parent_index(desc: Fields) -> int | None:
+    """``_parent_node_index`` of a descriptor: the owner's port it stands for."""
+    attrs: dict[str, AttrValue] = {}
+    for name, value in desc:
+        if name == b"attr":
+            read_attr(value, attrs, frozenset({_PARENT_INDEX}))
+    index = attrs.get(_PARENT_INDEX)
+    return index if isinstance(index, int) else None
+
+
+def is_placeholder(desc: Fields) -> bool:
+    """Whether an input descriptor only keeps the place of an unconnected input."""
+    found = {name: value for name, value in desc if name in (b"layout", b"dtype")}
+    layout = text(found[b"layout"]) if b"layout" in found else ""
+    return b"dtype" not in found and layout_named(layout) is None
+
+
+def scalar(value: Value) -> bytes:
+    """*value* if it is a scalar."""
+    if isinstance(value, bytes):
+        return value
+    raise ValueError("a block where a value belongs")
+
+
+def message(value: Value) -> Fields:
+    """*value* if it is a block."""
+    if isinstance(value, bytes):
+        raise ValueError(f"{_shown(value)} where a block belongs")  # noqa: TRY004 - the file is wrong, not the call
+    return value
+
+
+def text(value: Value) -> str:
+    """The text of a string field."""
+    literal = scalar(value)
+    if not is_string(literal):
+        raise ValueError(f"{_shown(literal)} where a text belongs")
+    return string(literal)
+
+
+def _shown(literal: bytes) -> str:
+    return literal[:40].decode("utf-8", "backslashreplace")
+
+
+def _map_entry(entry: Value) -> tuple[str, Fields]:
+    key, value = "", None
+    for name, content in message(entry):
+        if name == b"key":
+            key = _key(scalar(content))
+        elif name == b"value":
+            value = message(content)
+    return key, value or []
+
+
+@lru_cache(maxsize=10_000)
+def _key(literal: bytes) -> str:
+    # A graph repeats some hundred attribute names a million times: keep one text of each.
+    return text(literal)
+
+
+_ORIGIN_KEYS = frozenset(
+    {
+        "_datadump_origin_name",
+        "_datadump_origin_output_index",
+        "_datadump_origin_format",
+        "_datadump_origin_data_type",
+        "origin_format",
+        "origin_shape",
+        "origin_shape_initialized",
+        "origin_data_type",
+    }
+)
+_PARENT_INDEX = "_parent_node_index"
+
+
+def _output(name: str, port: int, desc: Fields) -> Tensor:
+    dtype: DType | None = None
+    shape: Shape | None = None
+    layout = None
+    attrs: dict[str, AttrValue] = {}
+    for key, value in desc:
+        if key == b"attr":
+            read_attr(value, attrs, _ORIGIN_KEYS)
+        elif key == b"dtype":
+            dtype = dtype_named(scalar(value).decode("ascii", "backslashreplace"))
+        elif key == b"shape":
+            shape = _shape([integer(scalar(d)) for n, d in message(value) if n == b"dim"])
+        elif key == b"layout":
+            layout = layout_named(text(value))
+    return Tensor(name, dtype, shape, layout, _origin(attrs, port))
+
+
+def _shape(dims: list[int]) -> Shape | None:
+    """Source: ge_ir.proto ShapeDef: -1 is an unknown dimension, -2 an unknown rank."""
+    return None if -2 in dims else tuple(None if dim < 0 else dim for dim in dims)
+
+
+def _origin(attrs: dict[str, AttrValue], port: int) -> TensorOrigin | None:
+    if not attrs:
+        return None
+    index = attrs.get("_datadump_origin_output_index", port)
+    layout = attrs.get("_datadump_origin_format") or attrs.get("origin_format")
+    dtype = attrs.get("_datadump_origin_data_type") or attrs.get("origin_data_type")
+    dims = attrs.get("origin_shape")
+    known = isinstance(dims, tuple) and (dims or attrs.get("origin_shape_initialized", True))
+    return TensorOrigin(
+        op=str(attrs.get("_datadump_origin_name", "")),
+        port=index if isinstance(index, int) else port,
+        layout=layout_named(layout) if isinstance(layout, str) else None,
+        dtype=dtype_named(dtype) if isinstance(dtype, str) else None,
+        shape=_shape([int(d) for d in dims if isinstance(d, int)])
+        if known and isinstance(dims, tuple)
+        else None,
+    )
+
+
+def _text_attr(value: Value) -> AttrValue:
+    literal = scalar(value)
+    # Long ones are whole files in an attribute; only the start is worth decoding.
+    if len(literal) > 8 * MAX_TEXT:
+        return f"text of {len(literal)} characters, left out"
+    return kept_text(text(literal))
+
+
+def _bytes_attr(value: Value) -> AttrValue:
+    return f"bytes, {len(scalar(value))} characters as text"
+
+
+def _int_attr(value: Value) -> AttrValue:
+    return integer(scalar(value))
+
+
+def _float_attr(value: Value) -> AttrValue:
+    return real(scalar(value))
+
+
+def _bool_attr(value: Value) -> AttrValue:
+    return boolean(scalar(value))
+
+
+def _list_attr(value: Value) -> AttrValue:
+    # The filled field tells the type: the serializer's own lists carry no val_type.
+    items = [_CONVERT[n](v) for n, v in message(value) if n in _LISTED]
+    # Lists of names are short, and lineage needs every one of them.
+    return tuple(items) if items and isinstance(items[0], str) else kept_list(items)
+
+
+def _nested_list_attr(value: Value) -> AttrValue:
+    rows: list[AttrValue] = []
+    for name, row in message(value):
+        if name in (b"list_list_i", b"list_list_f"):
+            rows.append(
+                kept_list([integer(scalar(v)) for n, v in message(row) if n == b"list_i"])
+                if name == b"list_list_i"
+                else kept_list([real(scalar(v)) for n, v in message(row) if n == b"list_f"])
+            )
+    return kept_list(rows)
+
+
+def _named_attr(value: Value) -> AttrValue:
+    names = [text(content) for name, content in message(value) if name == b"name"]
+    return f"function {names[-1]}" if names else "function"
+
+
+def _graph_attr(value: Value) -> AttrValue:
+    names = [text(content) for name, content in message(value) if name == b"name"]
+    return f"graph {names[-1]}" if names else "graph"
+
+
+def _desc_attr(value: Value) -> AttrValue:
+    tensor = _output("", 0, message(value))
+    return tensor_text(tensor.dtype, tensor.shape)
+
+
+def _tensor_attr(value: Value) -> AttrValue:
+    descs = [content for name, content in message(value) if name == b"desc"]
+    return _desc_attr(descs[-1]) if descs else "tensor"
+
+
+_CONVERT: dict[bytes, Callable[[Value], AttrValue]] = {
+    b"s": _text_attr,
+    b"expression": _text_attr,
+    b"i": _int_attr,
+    b"dt": _int_attr,
+    b"f": _float_attr,
+    b"b": _bool_attr,
+    b"bt": _bytes_attr,
+    b"list": _list_attr,
+    b"list_list_int": _nested_list_attr,
+    b"list_list_float": _nested_list_attr,
+    b"func": _named_attr,
+    b"na": _named_attr,
+    b"g": _graph_attr,
+    b"td": _desc_attr,
+    b"t": _tensor_attr,
+}
+_LISTED = frozenset({b"s", b"i", b"f", b"b", b"bt", b"td", b"t", b"g", b"na", b"dt"})

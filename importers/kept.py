@@ -1,0 +1,40 @@
+"""What is kept of an attribute: small values as they are, large ones as a short text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphstore.model import AttrValue, DType, Shape
+
+MAX_TEXT = 4096
+"""Characters of a text attribute that are kept."""
+
+MAX_ITEMS = 1024
+"""Elements of a list attribute that are kept; longer ones are tables or weights."""
+
+MAX_PORT = 1 << 16
+"""Output ports past this are taken as damage: no op has so many outputs."""
+
+
+def kept_text(text: str) -> str:
+    """*text*, or its beginning and its length."""
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[:MAX_TEXT]}... ({len(text)} characters)"
+
+
+def kept_list(values: Sequence[AttrValue]) -> AttrValue:
+    """*values* as a tuple, or only how many there are."""
+    return tuple(values) if len(values) <= MAX_ITEMS else f"list of {len(values)}"
+
+
+def tensor_text(dtype: DType | None, shape: Shape | None) -> str:
+    """A tensor in words, e.g. ``tensor float32[3,?]``."""
+    dims = "" if shape is None else f"[{','.join('?' if d is None else str(d) for d in shape)}]"
+    return f"tensor {dtype.value if dtype else 'of unknown type'}{dims}"
+
+
+def some(names: Sequence[str], shown: int = 3) -> str:
+    """The first few of *names*, and how many more there are."""
+    listed = ", ".join(names[:shown])
+    return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more"

@@ -1,0 +1,95 @@
+"""Find the importer for a file by its content, among all that are installed."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import ModelGraph
+from importers.contract import ENTRY_POINT_GROUP, Confidence, Importer
+from importers.sniff import foreign
+from importers.source import read_head
+
+_LOG = logging.getLogger(__name__)
+_GRAPH_ENDINGS = (".onnx", ".pb", ".pbtxt", ".meta", ".txt")
+
+
+def read_graph(path: Path | str) -> ModelGraph:
+    """The graph in a file, or in a SavedModel or GE dump folder, whatever its format.
+
+    Raises:
+        ImportFormatError: missing, not readable, of no known format, or damaged.
+    """
+    path = Path(path)
+    head = read_head(path)
+    importers = installed()
+    found = [(_confidence(importer, path, head), importer) for importer in importers]
+    best = max((confidence for confidence, _ in found), default=Confidence.NO)
+    if best is Confidence.NO:
+        raise _unknown(path, head, importers)
+    failure: ImportFormatError | None = None
+    for confidence, importer in found:
+        if confidence is best:
+            try:
+                return importer.read(path)
+            except ImportFormatError as error:
+                failure = failure or error
+    raise failure or _unknown(path, head, importers)
+
+
+@cache
+def installed() -> tuple[Importer, ...]:
+    """All importers that can be loaded, by name; those that cannot are logged.
+
+    Raises:
+        InputError: not a single one is installed.
+    """
+    found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINT_GROUP))]
+    importers = tuple(importer for importer in found if importer is not None)
+    if not importers:
+        raise InputError("no importer is installed", hint="install divergraph again")
+    return importers
+
+
+def _load(entry: EntryPoint) -> Importer | None:
+    try:
+        loaded = entry.load()
+        importer: Importer = loaded() if isinstance(loaded, type) else loaded
+        complete = all(hasattr(importer, name) for name in ("name", "reads", "detect", "read"))
+    except Exception as error:  # noqa: BLE001 - someone else's code: whatever it raises
+        _LOG.warning("importer %s (%s) cannot be loaded: %s", entry.name, entry.value, error)
+        return None
+    if not complete:
+        _LOG.warning("importer %s (%s) is not complete, left out", entry.name, entry.value)
+        return None
+    return importer
+
+
+def _confidence(importer: Importer, path: Path, head: bytes) -> Confidence:
+    try:
+        return importer.detect(path, head)
+    except Exception as error:  # noqa: BLE001 - one importer must not stop the others
+        _LOG.warning("importer %s failed to look at %s: %s", importer.name, path, error)
+        return Confidence.NO
+
+
+def _unknown(path: Path, head: bytes, importers: tuple[Importer, ...]) -> ImportFormatError:
+    reads = "can be read: " + "; ".join(importer.reads for importer in importers)
+    if path.is_dir():
+        return _unknown_folder(path, reads)
+    name, hint = foreign(path, head)
+    if name:
+        return ImportFormatError(path, f"this is {name}, not a graph", hint=hint or reads)
+    return ImportFormatError(path, "not a graph in a known format", offset=0, hint=reads)
+
+
+def _unknown_folder(path: Path, reads: str) -> ImportFormatError:
+    names = sorted(child.name for child in path.iterdir())
+    if not names:
+        return ImportFormatError(path, "the folder is empty", hint=reads)
+    graphs = [name for name in names if Path(name).suffix in _GRAPH_ENDINGS]
+    hint = f"give one file, such as {', '.join(graphs[:3])}" if graphs else reads
+    return ImportFormatError(path, "no graph of its own in this folder", hint=hint)

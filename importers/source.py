@@ -1,0 +1,90 @@
+"""Open graph files so that whatever is wrong with one ends as one clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from graphstore.errors import ImportFormatError
+from importers.contract import HEAD_BYTES
+
+
+def read_head(path: Path) -> bytes:
+    """The first bytes of a file, empty for a folder.
+
+    Raises:
+        ImportFormatError: missing, empty, not readable, or no regular file.
+    """
+    with _told_errors(path):
+        if path.is_dir():
+            next(path.iterdir(), None)
+            return b""
+        if path.exists() and not path.is_file():
+            raise ImportFormatError(path, "is neither a file nor a folder")
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    if not head:
+        raise ImportFormatError(path, "the file is empty", hint="write it again")
+    return head
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """The bytes of a file, mapped: they take no memory of their own.
+
+    Raises:
+        ImportFormatError: missing, empty or not readable.
+    """
+    with _told_errors(path):
+        file = path.open("rb")
+    with file:
+        try:
+            buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            raise ImportFormatError(path, "the file is empty", hint="write it again") from None
+        except OSError as error:
+            raise ImportFormatError(path, _reason(error)) from error
+        with buffer:
+            yield buffer
+
+
+def read_whole(path: Path) -> bytes:
+    """All bytes of a file.
+
+    Raises:
+        ImportFormatError: missing, empty or not readable.
+    """
+    with _told_errors(path):
+        data = path.read_bytes()
+    if not data:
+        raise ImportFormatError(path, "the file is empty", hint="write it again")
+    return data
+
+
+def sha256(data: bytes | mmap.mmap) -> str:
+    """Hexadecimal SHA-256 of *data*."""
+    return hashlib.sha256(data).hexdigest()
+
+
+@contextmanager
+def _told_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ImportFormatError(path, "no such file or folder") from error
+    except PermissionError as error:
+        hint = "give yourself read access to it"
+        raise ImportFormatError(
+            path, "it may not be read (permission denied)", hint=hint
+        ) from error
+    except OSError as error:
+        raise ImportFormatError(path, _reason(error)) from error
+    except ValueError as error:  # a name with a zero byte in it
+        raise ImportFormatError(str(path), f"not a usable path: {error}") from error
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"
