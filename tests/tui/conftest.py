@@ -1,0 +1,266 @@
+"""A small made run in a real embedded store, and the app on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from divergraph.questions import open_store
+from graphstore.contract import GraphStore, RunData
+from graphstore.model import (
+    Comparison,
+    Counts,
+    DType,
+    Framework,
+    GraphKind,
+    InputRef,
+    Level,
+    LineageLink,
+    LineageRule,
+    Method,
+    Metric,
+    MetricSet,
+    ModelGraph,
+    Op,
+    OpState,
+    Origin,
+    Reason,
+    Run,
+    Tensor,
+    TensorIO,
+    TensorRef,
+    Verdict,
+)
+from tui.app import DivergraphApp
+from tui.glyphs import SETS
+from tui.session import Session
+from tui.settings import Settings
+
+LIMITS = {"cosine_similarity": 0.99, "relative_euclidean_distance": 0.05}
+LAYER = ("MatMul", "Softmax", "Cast", "BatchMatMul", "Add", "LayerNorm")
+
+
+@dataclass(frozen=True)
+class MadeOp:
+    """One device op of the made run; ``error`` is its relative error, None: not compared."""
+
+    name: str
+    type: str
+    error: float | None
+    state: OpState
+    originals: tuple[str, ...]
+
+
+def made_ops(layers: int = 6) -> list[MadeOp]:
+    """Layers of six ops; an error starts in layer_2, one more in layer_4, a NaN in layer_5."""
+    ops = []
+    for layer in range(layers):
+        for part in LAYER:
+            name = f"model/layer_{layer}/{part}"
+            state, error = OpState.CLEAN, 1e-4 * (1 + layer)
+            if (layer, part) in {(2, "Softmax"), (4, "LayerNorm")}:
+                state, error = OpState.ORIGIN, 0.27 if layer == 2 else 0.19
+            elif layer > 2 or (layer == 2 and part in {"BatchMatMul", "Add", "LayerNorm"}):
+                state, error = OpState.INHERITED, 0.24 - 0.01 * layer
+            elif layer == 1 and part == "Add":
+                state, error = OpState.DRIFTING, 0.02
+            if (layer, part) == (5, "BatchMatMul"):
+                state, error = OpState.BROKEN, math.nan
+            originals = (f"{name}/core", f"{name}/bias") if part == "MatMul" else (name,)
+            if part == "Cast":
+                state, error, originals = OpState.NOT_COMPARED, None, ()
+            ops.append(MadeOp(name, part, error, state, originals))
+    return ops
+
+
+def metrics_of(error: float) -> MetricSet:
+    """Ten metrics that fit a relative error."""
+    return MetricSet(
+        cosine_similarity=1.0 - error**2 / 2,
+        max_absolute_error=error,
+        accumulated_relative_error=error * 10,
+        relative_euclidean_distance=error,
+        kullback_leibler_divergence=error / 100,
+        standard_deviation=(0.1, 0.9, 0.1, 0.9),
+        mean_absolute_error=error / 4,
+        root_mean_square_error=error / 3,
+        max_relative_error=error * 4,
+        mean_relative_error=error,
+        elements=98304,
+        device_nonfinite=12 if math.isnan(error) else 0,
+    )
+
+
+def made_run(name: str = "14", layers: int = 6, created: str = "2026-01-31T14:02:03Z") -> RunData:
+    """The run as the store takes it."""
+    made = made_ops(layers)
+    names = [op.name for op in made]
+    device_ops = tuple(_device_op(op, names, at) for at, op in enumerate(made))
+    originals = [original for op in made for original in op.originals]
+    golden_ops = tuple(
+        Op(original, original, "Op", outputs=(_tensor(original, DType.FLOAT32),), sequence=at)
+        for at, original in enumerate(originals)
+    )
+    comparisons = tuple(_comparison(op) for op in made)
+    origins = tuple(
+        _origin(rank, op, comparisons)
+        for rank, op in enumerate((o for o in made if o.state is OpState.ORIGIN), start=1)
+    )
+    compared = sum(item.compared for item in comparisons)
+    run = Run(
+        name=name,
+        golden="bert_base.onnx@111111111111",
+        device="bert_base_npu@222222222222",
+        created=created,
+        verdict=Verdict.DIVERGED if origins else Verdict.CLEAN,
+        method=Method.THRESHOLDS,
+        counts=Counts(
+            ops=len(made),
+            tensors=len(made),
+            compared=compared,
+            over=sum(item.over for item in comparisons),
+            not_compared=len(made) - compared,
+        ),
+        thresholds=LIMITS,
+    )
+    return RunData(
+        run=run,
+        golden=_graph("bert_base.onnx", GraphKind.ORIGINAL, Framework.ONNX, golden_ops, "1" * 64),
+        device=_graph("bert_base_npu", GraphKind.DEVICE, Framework.ASCEND, device_ops, "2" * 64),
+        links=tuple(
+            LineageLink(op.name, original, LineageRule.ORIGINAL_NAMES)
+            for op in made
+            for original in op.originals
+        ),
+        comparisons=comparisons,
+        states={op.name: op.state for op in made},
+        origins=origins,
+    )
+
+
+def _tensor(name: str, dtype: DType) -> Tensor:
+    return Tensor(f"{name}:0", dtype, (1, 12, 128, 64), "ND")
+
+
+def _graph(
+    name: str, kind: GraphKind, framework: Framework, ops: tuple[Op, ...], sha256: str
+) -> ModelGraph:
+    return ModelGraph(name, kind, framework, "made", ops, sha256=sha256)
+
+
+def _device_op(op: MadeOp, names: list[str], at: int) -> Op:
+    inputs = [InputRef(f"{names[at - 1]}:0", TensorRef(names[at - 1], 0))] if at else []
+    if op.type == "Add" and at >= 4:
+        inputs.append(InputRef(f"{names[at - 4]}:0", TensorRef(names[at - 4], 0)))
+    return Op(
+        op.name,
+        op.name,
+        op.type,
+        inputs=tuple(inputs),
+        outputs=(_tensor(op.name, DType.FLOAT16),),
+        attrs={"axes": (-1,), "half_to_float": False} if op.type == "Softmax" else {},
+        original_names=op.originals,
+        sequence=at,
+    )
+
+
+def _comparison(op: MadeOp) -> Comparison:
+    base = Comparison(op.name, TensorIO.OUTPUT, 0)
+    if op.error is None:
+        return replace(base, reason=Reason.INSERTED)
+    metrics = metrics_of(op.error)
+    failed = tuple(
+        metric
+        for metric, over in (
+            (Metric.COSINE_SIMILARITY, not metrics.cosine_similarity >= 0.99),
+            (Metric.RELATIVE_EUCLIDEAN_DISTANCE, not op.error <= 0.05),
+        )
+        if over
+    )
+    level = Level.FAIL if failed else Level.WARN if op.error > 0.01 else Level.PASS
+    return replace(
+        base,
+        golden=TensorRef(op.originals[-1], 0),
+        rule=LineageRule.ORIGIN_OUTPUT,
+        metrics=metrics,
+        level=level,
+        failed=failed,
+        shape=(1, 12, 128, 64),
+        device_dtype=DType.FLOAT16,
+        golden_dtype=DType.FLOAT32,
+        device_path="dump/op",
+        golden_path="golden/op.npy",
+    )
+
+
+def _origin(rank: int, op: MadeOp, comparisons: tuple[Comparison, ...]) -> Origin:
+    item = next(item for item in comparisons if item.op == op.name)
+    assert item.metrics is not None
+    return Origin(
+        rank, op.name, op.type, 0, (TensorRef(op.originals[-1], 0),), item.metrics, Level.FAIL
+    )
+
+
+@pytest.fixture(scope="session")
+def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the diverging run ``14`` only."""
+    url = str(tmp_path_factory.mktemp("store") / "one")
+    with open_store(url) as store:
+        store.save_run(made_run())
+    return url
+
+
+@pytest.fixture(scope="session")
+def several_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with two runs, ``clean`` newer than ``14``, and an imported graph."""
+    url = str(tmp_path_factory.mktemp("store") / "several")
+    with open_store(url) as store:
+        store.save_run(made_run())
+        store.save_run(made_run("clean", layers=2, created="2026-02-01T09:00:00Z"))
+        store.save_graph(made_run().device, "bert [v2]")
+    return url
+
+
+MakeApp = Callable[..., DivergraphApp]
+
+
+@pytest.fixture
+def make_app(tmp_path: Path) -> MakeApp:
+    """Makes the app on a store; exports and copies go to the test's own folder."""
+
+    def make(url: str, start: str | None = None, glyphs: str = "unicode") -> DivergraphApp:
+        def connect() -> GraphStore:
+            return open_store(url)
+
+        settings = Settings(
+            glyphs=SETS[glyphs], export_dir=tmp_path, state_dir=tmp_path / "state"
+        )
+        session = Session(connect, ".divergraph")
+        session.jumps.places.clear()
+        return DivergraphApp(session, settings, start)
+
+    return make
+
+
+@pytest.fixture
+def settle() -> Callable[[Pilot[None]], object]:
+    """Waits until every answer is drawn: no worker, no delayed question, no message left."""
+
+    async def wait(pilot: Pilot[None]) -> None:
+        app = pilot.app
+        for _ in range(200):
+            await app.workers.wait_for_complete()
+            await pilot.pause()
+            screen = app.screen
+            busy = any(not worker.is_finished for worker in app.workers)
+            if not busy and not getattr(screen, "waiting", False):
+                return
+            await pilot.pause(0.01)
+        raise AssertionError("the screen never came to rest")
+
+    return wait

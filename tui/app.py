@@ -1,0 +1,212 @@
+"""The app: which views there are, the session they share, going from place to place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import App
+from textual.message import Message
+
+from graphstore.errors import DivergraphError, InputError
+from tui import theme
+from tui.address import Address, parse_address
+from tui.keys import Scope, remapped
+from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
+from tui.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
+from tui.palette import PaletteProvider
+from tui.session import Session
+from tui.settings import THEMES, Settings, load_settings
+from tui.views.base import ViewScreen
+from tui.views.ops import OpsScreen
+from tui.views.overview import OverviewScreen
+from tui.views.runs import RunsScreen
+from tui.widgets.text_pane import Build
+
+if TYPE_CHECKING:
+    from graphstore.contract import GraphStore
+
+
+class DivergraphApp(App[None]):
+    """Browses the runs and graphs of one store."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "divergraph"
+    MODES: ClassVar[dict[str, Callable[[], ViewScreen]]] = {  # type: ignore[assignment]
+        "runs": RunsScreen,
+        "overview": OverviewScreen,
+        "ops": OpsScreen,
+    }
+    DEFAULT_MODE = "runs"
+    COMMANDS = App.COMMANDS | {PaletteProvider}
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+
+    class Started(Message):
+        """The store said where to start."""
+
+        def __init__(self, address: Address | None) -> None:
+            super().__init__()
+            self.address = address
+
+    def __init__(self, session: Session, settings: Settings, start: str | None = None) -> None:
+        super().__init__()
+        self.session = session
+        self.settings = settings
+        self.keys = remapped(dict(settings.keymap))
+        self._start = start
+        self.animation_level = "none"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The names of our colours for themes that do not define them."""
+        return theme.DARK_VARIABLES
+
+    def on_mount(self) -> None:
+        """Set theme and keys, then ask the store where to start."""
+        self.register_theme(theme.DARK)
+        self.register_theme(theme.LIGHT)
+        self.theme = THEMES[self.settings.theme]
+        self.set_keymap(dict(self.settings.keymap))
+        self._find_start()
+
+    def on_unmount(self) -> None:
+        """Let go of the store."""
+        self.session.close()
+
+    @work(thread=True, group="start")
+    def _find_start(self) -> None:
+        try:
+            self.post_message(self.Started(start_address(self.session, self._start)))
+        except DivergraphError as error:
+            self.call_from_thread(self.screen.post_message, Failed(error))
+
+    @on(Started)
+    async def _started(self, event: Started) -> None:
+        if event.address is None:
+            await self._show(Address(""), "runs")
+        else:
+            self.go(event.address)
+
+    def go(self, address: Address) -> None:
+        """Go to *address* and remember it in the jump list."""
+        self.session.jumps.visit(address)
+        self._show_later(address)
+
+    def jump(self, direction: int) -> None:
+        """Go back (-1) or forward (1) in the jump list."""
+        address = self.session.jumps.step(direction)
+        if address is not None:
+            self._show_later(address)
+
+    def _show_later(self, address: Address) -> None:
+        if address.view != "runs":
+            self.session.look_at(address.target, address.kind)
+        self.call_later(self._show, address, address.view)
+
+    async def _show(self, address: Address, view: str) -> None:
+        await self.switch_mode(view)
+        screen = self.screen
+        if isinstance(screen, ViewScreen):
+            screen.show_address(address)
+
+    def open_op(self, op: str) -> None:
+        """Show *op* in the list of ops, keeping that list's filter and order if it is open."""
+        screen = self.screen
+        session = self.session
+        here = screen.address() if isinstance(screen, OpsScreen) else None
+        address = here or Address(session.target, session.kind, view="ops")
+        self.go(replace(address, op=op))
+
+    def open_filter(self, where: str | None) -> None:
+        """Go to the list of ops, filtered by *where*, or with the cursor in its filter."""
+        if not isinstance(self.screen, OpsScreen):
+            session = self.session
+            self.go(Address(session.target, session.kind, view="ops", where=where or ""))
+        if where is None:
+            self.call_later(self._type_filter)
+
+    def _type_filter(self) -> None:
+        if isinstance(self.screen, OpsScreen):
+            self.screen.open_filter(None)
+
+    @on(OpenOp)
+    def _open_op(self, event: OpenOp) -> None:
+        self.open_op(event.op)
+
+    @on(OpenFilter)
+    def _open_filter(self, event: OpenFilter) -> None:
+        self.open_filter(event.where)
+
+    @on(OpenTarget)
+    def _open_target(self, event: OpenTarget) -> None:
+        view = "overview" if event.kind == "run" else "ops"
+        self.go(Address(event.name, event.kind, view=view))
+
+    def show_text(self, title: str, build: Build) -> None:
+        """Show a long text in a window."""
+        self.push_screen(TextOverlay(self.settings.glyphs, title, build))
+
+    def show_help(self, scopes: Sequence[Scope], unavailable: Mapping[str, str]) -> None:
+        """Show the keys, those of *scopes* first."""
+        from graphstore.op_filter import FIELDS
+
+        fields = [(field.name, field.help) for field in FIELDS]
+        path = str(self.settings.path or "")
+        text = help_text(self.keys, scopes, unavailable, fields, path)
+        self.show_text("Keys", lambda _: text)
+
+    def show_log(self) -> None:
+        """Show the shell commands equal to what was on screen."""
+        self.push_screen(LogOverlay(self.settings.glyphs, self.session.commands), self.copy)
+
+    def offer_copies(self, choices: Mapping[str, tuple[str, str]]) -> None:
+        """Let the user choose what to copy."""
+        self.push_screen(YankOverlay(self.settings.glyphs, choices), self.copy)
+
+    def copy(self, text: str | None) -> None:
+        """Copy *text* by the terminal (OSC 52), and to a file since none confirms that."""
+        if not text:
+            return
+        self.copy_to_clipboard(text)
+        path = self.settings.state_dir / "copied.txt"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            self.notify(f"copied; not kept in {path}: {error.strerror}", markup=False)
+        else:
+            self.notify(f"copied; also in {path}", markup=False)
+
+
+def start_address(session: Session, start: str | None) -> Address | None:
+    """Where to begin: at *start* (a run, graph or address), at the only run, or None."""
+    runs, graphs = session.targets()
+    if start is None:
+        only = runs[0].name if len(runs) == 1 and not graphs else None
+        return Address(only, view="overview") if only else None
+    if any(run.name == start for run in runs):
+        return Address(start, view="overview")
+    if any(graph.name == start for graph in graphs):
+        return Address(start, "graph", view="ops")
+    try:
+        address = parse_address(start)
+    except InputError:
+        return Address(start, view="overview")
+    view = address.view if address.view in {"overview", "ops"} else ""
+    return replace(address, view=view or ("ops" if address.op else "overview"))
+
+
+def run(store_url: str, run: str | None) -> int:
+    """Browse the store at *store_url*, starting with *run*; returns the exit code.
+
+    *run* may be a run, an imported graph, an address, or None for a choice.
+    """
+    from divergraph.questions import open_store
+
+    def connect() -> GraphStore:
+        return open_store(store_url)
+
+    app = DivergraphApp(Session(connect, store_url), load_settings(), run)
+    app.run()
+    return 3 if app.return_code else 0

@@ -1,0 +1,230 @@
+"""The text of the panes about one op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from textual.content import Content
+
+from divergraph.questions import OpDetail, TensorRow
+from graphstore.model import Comparison, Level, Metric
+from tui import theme, wording
+from tui.glyphs import Glyphs
+from tui.widgets.cells import cut_to, fit, printable
+
+LABEL = 9
+SHOWN_TENSORS, SHOWN_LINKS, SHOWN_ATTRS = 4, 4, 6
+_LEVEL_WORDS = {Level.PASS: "pass", Level.WARN: "warn", Level.FAIL: "over"}
+
+
+class _Lines:
+    """Lines of text, each cut to one width, with a label column."""
+
+    def __init__(self, glyphs: Glyphs, width: int, *, whole: bool) -> None:
+        self.glyphs, self.width, self.whole = glyphs, width, whole
+        self.lines: list[Content] = []
+
+    def add(self, label: str, *parts: str | tuple[str, str]) -> None:
+        line = Content.assemble((fit(label, LABEL, ""), theme.HEADING), *parts)
+        self.lines.append(line if self.whole else line.truncate(self.width))
+
+    def name(self, text: str, room: int) -> str:
+        text = printable(text)
+        return text if self.whole else cut_to(text, max(8, room), self.glyphs.ellipsis, "left")
+
+    def content(self) -> Content:
+        return Content("\n").join(self.lines)
+
+
+def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) -> Content:
+    """What the op is, what it reads and feeds, where it comes from, why it has its state.
+
+    With *whole* nothing is shortened; else long lists end with how many more there are.
+    """
+    lines = _Lines(glyphs, width, whole=whole)
+    row = detail.row
+    if row.state is not None:
+        mark = f"{glyphs.state(row.state)} {row.state.value}"
+        lines.add("state", (mark, theme.STATE_STYLES[row.state]))
+        for text in _wrapped(printable(detail.explanation), width - LABEL):
+            lines.add("", text)
+    kind = f"{row.type}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
+    lines.add("type", f"{kind} {wording.shape_text(row.shape)} {row.layout}".rstrip())
+    _tensors(lines, "inputs", detail.inputs)
+    _tensors(lines, "outputs", detail.outputs)
+    _links(lines, detail)
+    shown = list(detail.attrs.items())
+    for name, value in shown if whole else shown[:SHOWN_ATTRS]:
+        label = "attrs" if (name, value) == shown[0] else ""
+        lines.add(label, (f"{printable(name)}=", theme.QUIET), printable(_attr_text(value)))
+    if not whole and len(shown) > SHOWN_ATTRS:
+        lines.add("", (f"{len(shown) - SHOWN_ATTRS} more: enter shows all", theme.QUIET))
+    if detail.controls and whole:
+        lines.add("after", ", ".join(map(printable, detail.controls)))
+    return lines.content()
+
+
+def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...]) -> None:
+    g = lines.glyphs
+    shown = tensors if lines.whole else tensors[:SHOWN_TENSORS]
+    for tensor in shown:
+        what = f"{wording.dtype_text(tensor.dtype)} {wording.shape_text(tensor.shape)}"
+        what = f"{what} {tensor.layout}" if tensor.layout else what
+        state = _tensor_state(tensor.comparison, g)
+        taken = LABEL + 3 + len(what) + 2 + sum(len(text) for text, _ in state)
+        name = lines.name(_partner(tensor, g), lines.width - taken - 1)
+        lines.add(label, (f"{tensor.port:<2} ", theme.QUIET), f"{name}  {what}  ", *state)
+        label = ""
+    if len(shown) < len(tensors):
+        lines.add("", (f"{len(tensors) - len(shown)} more: enter shows all", theme.QUIET))
+
+
+def _partner(tensor: TensorRow, glyphs: Glyphs) -> str:
+    if tensor.producer is not None:
+        return str(tensor.producer)
+    if tensor.consumers:
+        more = f" +{len(tensor.consumers) - 1}" if len(tensor.consumers) > 1 else ""
+        return f"{glyphs.feeds} {tensor.consumers[0]}{more}"
+    return tensor.tensor or "not connected"
+
+
+def _tensor_state(comparison: Comparison | None, glyphs: Glyphs) -> list[tuple[str, str]]:
+    if comparison is None:
+        return []
+    if comparison.metrics is None:
+        reason = comparison.reason
+        word = "not compared" if reason is None else wording.REASON_SHORT[reason]
+        return [(f"{glyphs.unknown} {word}", theme.QUIET)]
+    value = wording.cosine(comparison.metrics.cosine_similarity, glyphs)
+    style = theme.LEVEL_STYLES[comparison.level or Level.PASS]
+    return [(f"cos {value} {_LEVEL_WORDS[comparison.level or Level.PASS]}", style)]
+
+
+def _links(lines: _Lines, detail: OpDetail) -> None:
+    row = detail.row
+    if not detail.links and row.originals:
+        lines.add("originals", ", ".join(map(printable, row.originals)))
+    elif not detail.links and row.fused == 0:
+        lines.add("originals", ("none: the compiler inserted this op", theme.QUIET))
+    merged: dict[str, list[str]] = {}
+    for link in detail.links:
+        other = link.device if link.original == row.id and link.device != row.id else link.original
+        words = wording.RULE_WORDS[link.rule]
+        if link.original_port is not None:
+            words += f" :{link.original_port}"
+        merged.setdefault(other, []).append(words)
+    label = f"from {len(merged)}" if merged else ""
+    shown = list(merged.items()) if lines.whole else list(merged.items())[:SHOWN_LINKS]
+    for name, rules in shown:
+        evidence = ", ".join(dict.fromkeys(rules))
+        room = lines.width - LABEL - len(evidence) - 2
+        lines.add(label, (lines.name(name, room), theme.FUSED), (f"  {evidence}", theme.QUIET))
+        label = ""
+    if len(shown) < len(merged):
+        lines.add("", (f"{len(merged) - len(shown)} more: enter shows all", theme.QUIET))
+
+
+def metrics(
+    comparison: Comparison | None,
+    thresholds: Mapping[str, float],
+    glyphs: Glyphs,
+    width: int,
+    *,
+    whole: bool = False,
+) -> Content:
+    """The ten metrics of one tensor with their limits, or why there are none."""
+    lines = _Lines(glyphs, width, whole=whole)
+    if comparison is None:
+        return Content.styled("no comparison of this op's outputs is stored", theme.QUIET)
+    golden = comparison.golden
+    if golden is not None:
+        lines.add("golden", lines.name(str(golden), width - LABEL))
+    lines.lines.append(_types(comparison))
+    if comparison.metrics is None:
+        for text in _wrapped(printable(wording.why_not_compared(comparison)), width):
+            lines.lines.append(Content.styled(text, theme.QUIET))
+    else:
+        _metric_lines(lines, comparison, thresholds)
+    if whole:
+        for label, path in (("device", comparison.device_path), ("golden", comparison.golden_path)):
+            if path:
+                lines.add(label, (printable(path), theme.QUIET))
+    return lines.content()
+
+
+def _types(comparison: Comparison) -> Content:
+    shape = wording.shape_text(comparison.shape)
+    device = wording.dtype_text(comparison.device_dtype)
+    golden = wording.dtype_text(comparison.golden_dtype)
+    elements = comparison.metrics.elements if comparison.metrics is not None else 0
+    count = f"  {wording.count(elements, 'element')}" if elements else ""
+    return Content.assemble(
+        (fit("compared", LABEL, ""), theme.HEADING), f"{device} with {golden}  {shape}{count}"
+    )
+
+
+def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str, float]) -> None:
+    g, values = lines.glyphs, comparison.metrics
+    assert values is not None
+    for metric in Metric:
+        words = fit(wording.METRIC_WORDS[metric], 27, g.ellipsis)
+        text = fit(wording.metric_text(values, metric), 13, g.ellipsis, "right")
+        over = metric in comparison.failed
+        style = theme.LEVEL_STYLES[Level.FAIL] if over else ""
+        limit = thresholds.get(metric.value)
+        sign = g.at_least if metric is Metric.COSINE_SIMILARITY else g.at_most
+        rule = "" if limit is None else f"  {g.bad if over else g.good} {sign} {limit:g}"
+        note = values.notes.get(metric)
+        line = Content.assemble(
+            (words, theme.HEADING if over else ""),
+            (text, style),
+            (rule, style or theme.QUIET),
+            (f"  {printable(note)}" if note else "", theme.QUIET),
+        )
+        lines.lines.append(line if lines.whole else line.truncate(lines.width))
+    bad = values.device_nonfinite
+    if bad or values.golden_nonfinite:
+        text = f"NaN or Inf: {bad} on the device side, {values.golden_nonfinite} golden"
+        lines.lines.append(Content.styled(text, theme.LEVEL_STYLES[Level.FAIL]))
+    if comparison.overflow:
+        lines.lines.append(
+            Content.styled(
+                "float16 overflow: a value reached 65504", theme.LEVEL_STYLES[Level.FAIL]
+            )
+        )
+
+
+def shown_comparison(detail: OpDetail) -> Comparison | None:
+    """The comparison the op's row shows: that of its worst output, else its first one."""
+    found = [tensor.comparison for tensor in detail.outputs if tensor.comparison is not None]
+    worst = [item for item in found if item.port == detail.row.output]
+    return next(iter(worst or found), None)
+
+
+def _attr_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + ",".join(_attr_text(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _wrapped(text: str, width: int) -> Iterable[str]:
+    import textwrap
+
+    return textwrap.wrap(text, max(20, width)) or [""]
+
+
+def whole(detail: OpDetail, thresholds: Mapping[str, float], glyphs: Glyphs, width: int) -> Content:
+    """Everything about one op: facts, then the metrics of each of its tensors."""
+    parts = [facts(detail, glyphs, width, whole=True)]
+    for word, tensors in (("Output", detail.outputs), ("Input", detail.inputs)):
+        for tensor in tensors:
+            if tensor.comparison is None or (
+                word == "Input" and tensor.comparison.op != detail.row.id
+            ):
+                continue
+            title = f"{word} {tensor.port}  {printable(tensor.tensor)}"
+            parts += [Content(""), Content.styled(title, theme.HEADING)]
+            parts.append(metrics(tensor.comparison, thresholds, glyphs, width, whole=True))
+    return Content("\n").join(parts)

@@ -1,0 +1,59 @@
+"""Writes rows of ops as a CSV file that spreadsheets and scripts read."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from graphstore.errors import InputError
+from graphstore.model import Metric
+from graphstore.op_row import OpRow
+
+_FIELDS = ("topo", "id", "type", "dtype", "shape", "layout", "sub-graph", "fused", "originals")
+_RESULTS = ("state", "level", "output", "over", "reason", "detail", "gain", "origins")
+
+
+def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:
+    """Write *rows* to a new file in *folder* and return its path; none is overwritten.
+
+    Floats are in full precision, lists separated by blanks, unknown values empty.
+    Raises :class:`InputError` if the file cannot be written.
+    """
+    safe = re.sub(r"[^\w.-]+", "_", name) or "ops"
+    for number in range(1, 1000):
+        path = folder / (f"{safe}.csv" if number == 1 else f"{safe}-{number}.csv")
+        try:
+            with path.open("x", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file)
+                writer.writerow([*_FIELDS, *_RESULTS, *(metric.value for metric in Metric)])
+                writer.writerows(_values(row) for row in rows)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        return path
+    raise InputError("there are 999 exports of this name already", where=str(folder))
+
+
+def _values(row: OpRow) -> list[object]:
+    shape = "" if row.shape is None else ",".join("?" if d is None else str(d) for d in row.shape)
+    described = [row.topo, row.id, row.type, row.dtype, shape, row.layout, row.subgraph]
+    results = [row.state, row.level, row.output, " ".join(row.failed), row.reason, row.detail]
+    return [
+        *described,
+        row.fused,
+        " ".join(row.originals),
+        *("" if value is None else value for value in results),
+        "" if row.gain is None else repr(row.gain),
+        " ".join(row.origins),
+        *(_metric(row, metric) for metric in Metric),
+    ]
+
+
+def _metric(row: OpRow, metric: Metric) -> str:
+    if row.metrics is None:
+        return ""
+    value = row.metrics.value(metric)
+    return ";".join(map(repr, value)) if isinstance(value, tuple) else repr(value)

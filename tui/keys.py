@@ -1,0 +1,158 @@
+"""The table of all keys: what each is called, what it does and where it works.
+
+Bindings, the ``?`` page and ``docs/keys.md`` are made from this table, and a ``[keys]``
+table in the settings file gives an id other keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from textual.binding import Binding, BindingType
+
+
+class Scope(StrEnum):
+    """Where a key works; the value is its heading on the help page."""
+
+    EVERYWHERE = "everywhere"
+    LIST = "in every list"
+    OPS = "in the list of ops"
+    CURVE = "on the cosine curve"
+    FILTER = "while typing a filter"
+    YANK = "in the copy menu"
+    OVERLAY = "in a window over the view"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One binding. ``keys`` are comma-separated names as Textual spells them.
+
+    ``short`` is the word on the key line at the bottom (empty: not shown there).
+    """
+
+    id: str
+    keys: str
+    action: str
+    scope: Scope
+    help: str
+    short: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The keys as a person reads them: ``ctrl+d, pagedown`` or ``?``."""
+        return ", ".join(_SHOWN.get(key, key) for key in self.keys.split(","))
+
+
+_SHOWN = {
+    "question_mark": "?",
+    "slash": "/",
+    "colon": ":",
+    "at": "@",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "minus": "-",
+    "escape": "esc",
+    "pagedown": "page down",
+    "pageup": "page up",
+}
+
+ALL, ROWS, OPS, CURVE = Scope.EVERYWHERE, Scope.LIST, Scope.OPS, Scope.CURVE
+
+TABLE: tuple[Key, ...] = (
+    Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
+    Key("view.ops", "2", "view('ops')", ALL, "go to the list of ops"),
+    Key("view.runs", "0", "view('runs')", ALL, "choose another run or graph", "runs"),
+    Key("origin.first", "f", "first_origin", ALL, "jump to the first origin", "first origin"),
+    Key("origin.next", "e", "next_origin", ALL, "next origin in execution order", "next"),
+    Key("origin.previous", "E", "previous_origin", ALL, "previous origin", "prev"),
+    Key("filter.open", "slash", "open_filter", ALL, "filter the ops", "filter"),
+    Key("pane.next", "tab", "app.focus_next", ALL, "next pane"),
+    Key("pane.previous", "shift+tab", "app.focus_previous", ALL, "previous pane"),
+    Key("pane.zoom", "z", "zoom", ALL, "let the pane fill the screen, again to restore"),
+    Key("jump.back", "left_square_bracket", "back", ALL, "back in the jump list", "back"),
+    Key("jump.forward", "right_square_bracket", "forward", ALL, "forward in the jump list", "fwd"),
+    Key("yank", "y", "yank", ALL, "copy the name, row, address or command", "yank"),
+    Key("commands", "colon,ctrl+p", "app.command_palette", ALL, "find a command or an op", "find"),
+    Key("log", "at", "log", ALL, "the shell commands that show the same"),
+    Key("help", "question_mark", "help", ALL, "this page", "help"),
+    Key("close", "escape", "close", ALL, "close, restore, or clear the filter"),
+    Key("quit", "q", "quit", ALL, "leave", "quit"),
+    Key("list.down", "j,down", "move(1)", ROWS, "one row down"),
+    Key("list.up", "k,up", "move(-1)", ROWS, "one row up"),
+    Key("list.page_down", "ctrl+d,pagedown", "page(1)", ROWS, "one page down"),
+    Key("list.page_up", "ctrl+u,pageup", "page(-1)", ROWS, "one page up"),
+    Key("list.first", "g,home", "edge(-1)", ROWS, "first row"),
+    Key("list.last", "G,end", "edge(1)", ROWS, "last row"),
+    Key("list.left", "left", "column(-1)", ROWS, "choose the column to the left"),
+    Key("list.right", "right", "column(1)", ROWS, "choose the column to the right"),
+    Key("list.open", "enter", "open", ROWS, "open the row", "open"),
+    Key("list.sort", "s", "sort", ROWS, "sort by the chosen column", "sort"),
+    Key("list.reverse", "S", "reverse", ROWS, "reverse the order", "reverse"),
+    Key("ops.wide", "w", "wide", OPS, "all columns in full, scrolling sideways", "wide"),
+    Key("ops.mark", "space", "mark", OPS, "mark the row, again to unmark", "mark"),
+    Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),
+    Key("ops.match_previous", "N", "previous_match", OPS, "previous row that fits"),
+    Key("ops.export", "x", "export", OPS, "write the marked rows, or all shown, as CSV", "export"),
+    Key("curve.left", "left", "step(-1)", CURVE, "move the marker to earlier ops"),
+    Key("curve.right", "right", "step(1)", CURVE, "move the marker to later ops"),
+    Key("curve.start", "home", "step(-100000)", CURVE, "move the marker to the first op"),
+    Key("curve.end", "end", "step(100000)", CURVE, "move the marker to the last op"),
+    Key("curve.open", "enter", "open", CURVE, "show the worst op under the marker"),
+    Key("filter.accept", "enter", "accept", Scope.FILTER, "keep the filter, back to the list"),
+    Key("filter.clear", "escape", "clear", Scope.FILTER, "clear the filter"),
+    Key("yank.name", "n", "copy('name')", Scope.YANK, "copy the op's name"),
+    Key("yank.row", "r", "copy('row')", Scope.YANK, "copy the row, tab-separated"),
+    Key("yank.address", "l", "copy('address')", Scope.YANK, "copy the address (link)"),
+    Key("yank.command", "c", "copy('command')", Scope.YANK, "copy the shell command"),
+    Key("overlay.close", "escape,q", "dismiss", Scope.OVERLAY, "close the window"),
+)
+
+BY_ID = {key.id: key for key in TABLE}
+
+
+def bindings(*scopes: Scope) -> list[BindingType]:
+    """The bindings of *scopes* for a widget, screen or app class."""
+    return [
+        Binding(key.keys, key.action, key.help, id=key.id, show=False)
+        for key in TABLE
+        if key.scope in scopes
+    ]
+
+
+def remapped(keymap: dict[str, str]) -> tuple[Key, ...]:
+    """The table with the keys of *keymap* (id to keys) in place of the built-in ones."""
+    return tuple(
+        Key(key.id, keymap.get(key.id, key.keys), key.action, key.scope, key.help, key.short)
+        for key in TABLE
+    )
+
+
+def by_scope(table: Iterable[Key]) -> dict[Scope, list[Key]]:
+    """The keys grouped by where they work, in table order."""
+    groups: dict[Scope, list[Key]] = {}
+    for key in table:
+        groups.setdefault(key.scope, []).append(key)
+    return groups
+
+
+def markdown() -> str:
+    """The documentation page of the keys."""
+    lines = [
+        "# Keys of the terminal UI",
+        "",
+        "Made from `tui/keys.py` (`python -m tui.keys > docs/keys.md`). A `[keys]` table in",
+        "the settings file `divergraph.toml` of the user configuration folder gives an id",
+        'other keys, for example `"list.down" = "j,down"`. The folder is shown by `?`.',
+    ]
+    for scope, keys in by_scope(TABLE).items():
+        lines += ["", f"## {scope.value.capitalize()}", "", "| key | does | id |", "|---|---|---|"]
+        lines += [f"| `{key.shown}` | {key.help} | `{key.id}` |" for key in keys]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(markdown())

@@ -1,0 +1,313 @@
+"""The rows of the list of ops: filtered, in order, and as cells. Knows no widget state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from graphstore.model import Metric, MetricSet, OpState
+from graphstore.op_row import OpRow
+from tui import wording
+from tui.glyphs import Glyphs
+from tui.widgets.cells import width_of
+from tui.widgets.columns import Column
+from tui.widgets.row_list import Cell
+
+ERROR_FLOOR, ERROR_DECADES = 1e-6, 6.0
+"""The small bars run from a relative error of 1e-6 (lowest) to 1 (full), by decade."""
+NEIGHBOURS = 3
+
+
+class RowFilter(Protocol):
+    """Anything that says which ops are wanted."""
+
+    def matches(self, row: OpRow) -> bool:
+        """True if *row* is to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By which column the rows are sorted."""
+
+    column: str
+    descending: bool = False
+
+
+IN_RUN = Order("cos")
+IN_GRAPH = Order("topo")
+
+
+def state_style(state: OpState | None) -> str:
+    """The cell style of a state."""
+    return "" if state is None else _STYLES[state]
+
+
+_STYLES = {
+    OpState.ORIGIN: "origin",
+    OpState.INHERITED: "inherited",
+    OpState.DRIFTING: "drifting",
+    OpState.CLEAN: "clean",
+    OpState.BROKEN: "broken",
+    OpState.NOT_COMPARED: "unknown",
+}
+
+
+def select(
+    rows: Sequence[OpRow], wanted: RowFilter | None, stopped: Callable[[], bool]
+) -> list[int] | None:
+    """Numbers of the rows *wanted* lets through, or None if *stopped* in between."""
+    if wanted is None:
+        return list(range(len(rows)))
+    kept: list[int] = []
+    for start in range(0, len(rows), 2000):
+        if stopped():
+            return None
+        chunk = rows[start : start + 2000]
+        kept.extend(start + i for i, row in enumerate(chunk) if wanted.matches(row))
+    return kept
+
+
+def arrange(rows: Sequence[OpRow], numbers: Sequence[int], order: Order) -> list[int]:
+    """*numbers* sorted by *order*, equal ones by topo.
+
+    Ascending by a metric means worst first, NaN worst of all. Ops without a value come
+    last in either direction.
+    """
+    key = SORT_KEYS[order.column]
+    known: list[tuple[float | str, int]] = []
+    unknown: list[int] = []
+    for number in numbers:
+        value = key(rows[number])
+        if value is None:
+            unknown.append(number)
+        else:
+            known.append((value, number))
+    known.sort(key=lambda item: item[1])
+    known.sort(key=lambda item: item[0], reverse=order.descending)
+    return [number for _, number in known] + unknown
+
+
+def _rising(metric: Metric) -> Callable[[OpRow], float | None]:
+    """Key of a metric that grows with the error: the worst has the smallest key."""
+
+    def key(row: OpRow) -> float | None:
+        value = None if row.metrics is None else float(getattr(row.metrics, metric.value))
+        return None if value is None else (-math.inf if math.isnan(value) else -value)
+
+    return key
+
+
+def _cosine(row: OpRow) -> float | None:
+    if row.metrics is None:
+        return None
+    value = row.metrics.cosine_similarity
+    return -math.inf if math.isnan(value) or row.state is OpState.BROKEN else value
+
+
+def _gain(row: OpRow) -> float | None:
+    return None if row.gain is None else (-math.inf if math.isnan(row.gain) else -row.gain)
+
+
+_SEVERITY = (OpState.BROKEN, OpState.ORIGIN, OpState.INHERITED, OpState.DRIFTING, OpState.CLEAN)
+
+SORT_KEYS: dict[str, Callable[[OpRow], float | str | None]] = {
+    "state": lambda row: _SEVERITY.index(row.state) if row.state in _SEVERITY else None,
+    "topo": lambda row: row.topo,
+    "op": lambda row: row.id,
+    "type": lambda row: row.type,
+    "dtype": lambda row: row.dtype or None,
+    "shape": lambda row: None if row.shape is None else -math.prod(d or 1 for d in row.shape),
+    "layout": lambda row: row.layout or None,
+    "subgraph": lambda row: row.subgraph or None,
+    "cos": _cosine,
+    "max": _rising(Metric.MAX_ABSOLUTE_ERROR),
+    "rel": _rising(Metric.RELATIVE_EUCLIDEAN_DISTANCE),
+    "gain": _gain,
+    "from": lambda row: row.origins[0] if row.origins else None,
+}
+
+SORT_WORDS = {
+    "cos": ("worst cos first, NaN as worst", "best cos first"),
+    "max": ("largest error first, NaN as worst", "smallest error first"),
+    "rel": ("largest error first, NaN as worst", "smallest error first"),
+    "gain": ("largest gain first", "smallest gain first"),
+    "state": ("worst state first", "best state first"),
+    "shape": ("largest first", "smallest first"),
+}
+
+
+LARGEST_FIRST = {"max", "rel", "gain", "shape"}
+"""Columns whose worst or first value is the largest number."""
+
+
+def order_words(order: Order) -> str:
+    """The order as a phrase for the pane's title."""
+    ascending, descending = SORT_WORDS.get(
+        order.column, (f"by {order.column}", f"by {order.column}, reversed")
+    )
+    return descending if order.descending else ascending
+
+
+@dataclass(frozen=True)
+class OpTable:
+    """A view of *rows*: those of ``numbers`` in that order, as a :class:`RowSource`."""
+
+    rows: Sequence[OpRow]
+    numbers: Sequence[int]
+    glyphs: Glyphs
+    in_run: bool
+    marked: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", self._columns())
+        object.__setattr__(self, "topo_of", {row.id: row.topo for row in self.rows})
+
+    columns: tuple[Column, ...] = field(init=False)
+    topo_of: dict[str, int] = field(init=False)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def op(self, index: int) -> OpRow:
+        """The op of one row."""
+        return self.rows[self.numbers[index]]
+
+    def index_of(self, op: str) -> int | None:
+        """The row of an op, None if it is not shown."""
+        return next((i for i, n in enumerate(self.numbers) if self.rows[n].id == op), None)
+
+    def shown(self) -> Iterator[OpRow]:
+        """The ops in order."""
+        return (self.rows[number] for number in self.numbers)
+
+    def row(self, index: int) -> tuple[Cell, ...]:
+        """The cells of one row."""
+        number = self.numbers[index]
+        row = self.rows[number]
+        return tuple(_CELLS[column.id](self, row, number) for column in self.columns)
+
+    def _columns(self) -> tuple[Column, ...]:
+        rows = self.rows
+        names = max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
+        types = max((len(row.type) for row in rows), default=0)
+        shapes = max((len(wording.shape_text(row.shape)) for row in rows), default=0)
+        dtypes = max((len(wording.dtype_text(row.dtype)) for row in rows), default=0)
+        layouts = max((len(row.layout) for row in rows), default=0)
+        bodies = max((len(row.subgraph) for row in rows), default=0)
+        topo = max(4, len(str(len(rows))))
+        columns = [
+            Column("mark", "", 1, sticky=True, sortable=False),
+            Column("topo", "topo", topo, align="right", sticky=True),
+            Column("op", "op", 18, names, cut="left", sticky=True),
+            Column("type", "type", 8, types, priority=2),
+            Column("dtype", "dtype", 5, dtypes, priority=5),
+            Column("shape", "shape", 8, shapes, priority=4),
+        ]
+        if self.in_run:
+            columns[0] = Column("state", "", 2, sticky=True)
+            columns += self._run_columns()
+        columns.append(Column("layout", "layout", 6, layouts, priority=8))
+        if bodies:
+            columns.append(Column("subgraph", "sub-graph", 9, bodies, priority=9))
+        return tuple(columns)
+
+    def _run_columns(self) -> list[Column]:
+        g = self.glyphs
+        columns = [
+            Column("cos", "cos", 8, align="right"),
+            Column("max", f"max|{g.delta}|", 8, align="right", priority=1),
+            Column("rel", "rel.err", 8, align="right", priority=3),
+        ]
+        if any(row.gain is not None for row in self.rows):
+            columns.append(Column("gain", "gain", 6, 7, align="right", priority=4))
+        window = 2 * NEIGHBOURS + 1
+        return [
+            *columns,
+            Column("err", "err", window, priority=6, sortable=False),
+            Column("from", "from", 8, 10, priority=2),
+        ]
+
+    def err(self, number: int) -> str:
+        """The error of the op and its neighbours in execution order, as small bars."""
+        bars = ""
+        for at in range(number - NEIGHBOURS, number + NEIGHBOURS + 1):
+            row = self.rows[at] if 0 <= at < len(self.rows) else None
+            bars += " " if row is None else _bar(row.metrics, self.glyphs)
+        return bars
+
+    def from_(self, row: OpRow) -> str:
+        """Where the op's error comes from: itself, or the topo numbers of its origins."""
+        if row.state is OpState.ORIGIN:
+            return "origin"
+        if row.reason is not None and row.metrics is None:
+            return wording.REASON_SHORT[row.reason]
+        places = sorted(self.topo_of[op] for op in row.origins if op in self.topo_of)
+        return ",".join(map(str, places)) or self.glyphs.dash
+
+
+def _bar(metrics: MetricSet | None, glyphs: Glyphs) -> str:
+    if metrics is None:
+        return " "
+    error = metrics.relative_euclidean_distance
+    if not math.isfinite(error):
+        return glyphs.bars[-1]
+    return glyphs.bar(max(1e-9, 1 + math.log10(max(error, ERROR_FLOOR)) / ERROR_DECADES))
+
+
+def _mark(table: OpTable, row: OpRow, _: int) -> Cell:
+    marked = table.glyphs.marked if row.id in table.marked else " "
+    if not table.in_run:
+        return Cell(marked, "linked")
+    return Cell(table.glyphs.state(row.state), state_style(row.state), marked, "linked")
+
+
+def _name(table: OpTable, row: OpRow, _: int) -> Cell:
+    style = state_style(row.state) if row.state in {OpState.ORIGIN, OpState.BROKEN} else ""
+    if row.fused > 1:
+        return Cell(row.id, style, f" {table.glyphs.fused}{row.fused}", "fused")
+    return Cell(row.id, style)
+
+
+def _metric(row: OpRow, metric: Metric, text: str) -> Cell:
+    if row.metrics is None:
+        return Cell(text, "quiet")
+    return Cell(text, state_style(row.state) if metric in row.failed else "")
+
+
+def _value(row: OpRow, metric: Metric) -> float | None:
+    return None if row.metrics is None else float(getattr(row.metrics, metric.value))
+
+
+_CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
+    "mark": _mark,
+    "state": _mark,
+    "topo": lambda _, row, __: Cell(str(row.topo), "quiet"),
+    "op": _name,
+    "type": lambda _, row, __: Cell(row.type),
+    "dtype": lambda _, row, __: Cell(wording.dtype_text(row.dtype)),
+    "shape": lambda _, row, __: Cell(wording.shape_text(row.shape)),
+    "layout": lambda _, row, __: Cell(row.layout),
+    "subgraph": lambda _, row, __: Cell(row.subgraph),
+    "cos": lambda table, row, _: _metric(
+        row,
+        Metric.COSINE_SIMILARITY,
+        wording.cosine(_value(row, Metric.COSINE_SIMILARITY), table.glyphs),
+    ),
+    "max": lambda table, row, _: _metric(
+        row,
+        Metric.MAX_ABSOLUTE_ERROR,
+        wording.small(_value(row, Metric.MAX_ABSOLUTE_ERROR), table.glyphs),
+    ),
+    "rel": lambda table, row, _: _metric(
+        row,
+        Metric.RELATIVE_EUCLIDEAN_DISTANCE,
+        wording.small(_value(row, Metric.RELATIVE_EUCLIDEAN_DISTANCE), table.glyphs),
+    ),
+    "gain": lambda table, row, _: Cell(wording.gain(row.gain, table.glyphs)),
+    "err": lambda table, row, number: Cell(table.err(number), state_style(row.state)),
+    "from": lambda table, row, _: Cell(
+        table.from_(row), state_style(row.state) if row.origins or row.metrics else "quiet"
+    ),
+}

@@ -1,0 +1,152 @@
+"""Windows over a view: keys, one op in full, what to copy, shell commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from tui import theme
+from tui.glyphs import Glyphs
+from tui.keys import Key, Scope, bindings, by_scope
+from tui.widgets.cells import fit, width_of
+from tui.widgets.columns import Column
+from tui.widgets.row_list import Cell, FixedRows, RowList
+from tui.widgets.text_pane import Build, TextPane
+
+
+class Overlay(ModalScreen[str | None]):
+    """A window over the view, closed by escape; its result is a text to copy, or None."""
+
+    BINDINGS = bindings(Scope.OVERLAY)
+
+    def __init__(self, glyphs: Glyphs, title: str) -> None:
+        super().__init__(classes="-ascii" if glyphs.name == "ascii" else "")
+        self.glyphs = glyphs
+        self.window_title = title
+
+    def compose(self) -> ComposeResult:
+        """The window around its content."""
+        with Container(classes="window"):
+            yield self.content()
+
+    def on_mount(self) -> None:
+        """Name the window."""
+        window = self.query_one(".window")
+        window.border_title = Content(self.window_title)
+        window.border_subtitle = Content("esc closes")
+
+    def content(self) -> Widget:
+        """What the window shows."""
+        raise NotImplementedError
+
+
+class TextOverlay(Overlay):
+    """A window with a long text, for instance one op in full."""
+
+    def __init__(self, glyphs: Glyphs, title: str, build: Build) -> None:
+        super().__init__(glyphs, title)
+        self._build = build
+
+    def content(self) -> Widget:
+        """The text."""
+        return TextPane()
+
+    def on_mount(self) -> None:
+        """Fill in the text."""
+        pane = self.query_one(TextPane)
+        pane.show(self._build)
+        pane.focus()
+
+
+class LogOverlay(Overlay):
+    """The shell commands that show what was on screen, newest first; enter copies one."""
+
+    def __init__(self, glyphs: Glyphs, commands: Sequence[str]) -> None:
+        super().__init__(glyphs, "The same from the shell (enter copies)")
+        self._commands = commands[::-1]
+
+    def content(self) -> Widget:
+        """The list of commands."""
+        longest = max(map(width_of, self._commands), default=0)
+        column = Column("command", "command", 20, longest, sortable=False)
+        rows = [(Cell(command),) for command in self._commands]
+        return RowList(FixedRows((column,), rows), self.glyphs, empty="nothing was asked yet")
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """Copy the command."""
+        self.dismiss(self._commands[event.index])
+
+
+class YankOverlay(Overlay):
+    """What can be copied, each under its letter."""
+
+    BINDINGS = bindings(Scope.YANK)
+
+    def __init__(self, glyphs: Glyphs, choices: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__(glyphs, "Copy")
+        self._choices = choices
+
+    def content(self) -> Widget:
+        """One row a choice: letter, what, and the text itself."""
+        columns = (
+            Column("key", "key", 3, sortable=False),
+            Column("what", "what", 9, sortable=False),
+            Column("text", "text", 20, 200, sortable=False),
+        )
+        rows = [
+            (Cell(letter, "linked"), Cell(what), Cell(text))
+            for what, (letter, text) in self._choices.items()
+        ]
+        return RowList(FixedRows(columns, rows), self.glyphs)
+
+    def action_copy(self, what: str) -> None:
+        """Copy one of the choices."""
+        if what in self._choices:
+            self.dismiss(self._choices[what][1])
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """Copy the choice of the row."""
+        self.dismiss(list(self._choices.values())[event.index][1])
+
+
+def help_text(
+    table: Sequence[Key],
+    scopes: Sequence[Scope],
+    unavailable: Mapping[str, str],
+    fields: Sequence[tuple[str, str]],
+    settings: str,
+) -> Content:
+    """The ``?`` page: keys by where they work, those of *scopes* first, and the filter.
+
+    ``unavailable`` says by id why a key does nothing at present.
+    """
+    groups = by_scope(table)
+    ordered = [scope for scope in scopes if scope in groups]
+    ordered += [scope for scope in groups if scope not in ordered]
+    lines: list[Content] = []
+    for scope in ordered:
+        lines += [Content.styled(scope.value.capitalize(), theme.HEADING)]
+        lines += [_help_line(key, unavailable.get(key.id)) for key in groups[scope]] + [Content("")]
+    lines.append(Content.styled("Filter", theme.HEADING))
+    lines += [
+        Content("  blank = and, | in a value = or, ! = not, * = any text, ~ = regular expression"),
+        Content("  a bare word: the name contains it"),
+    ]
+    lines += [
+        Content.assemble((f"  {fit(name, 14, '')}", theme.LINKED), words) for name, words in fields
+    ]
+    if settings:
+        lines += [Content(""), Content.styled(f"Settings: {settings}", theme.QUIET)]
+    return Content("\n").join(lines)
+
+
+def _help_line(key: Key, why_not: str | None) -> Content:
+    shown = fit(key.shown, 18, "")
+    if why_not is None:
+        return Content.assemble((f"  {shown}", theme.LINKED), key.help)
+    return Content.styled(f"  {shown}{key.help} (not now: {why_not})", f"{theme.QUIET} 60%")

@@ -1,0 +1,110 @@
+"""The small lists of the overview as rows."""
+
+from __future__ import annotations
+
+from divergraph.questions import ModuleRow, Overview
+from graphstore.model import Metric, OpState
+from graphstore.op_row import OpRow
+from tui import wording
+from tui.glyphs import Glyphs
+from tui.op_table import state_style
+from tui.widgets.cells import width_of
+from tui.widgets.columns import Column
+from tui.widgets.row_list import Cell, FixedRows
+
+_SHORT_METRICS = {
+    Metric.COSINE_SIMILARITY: "cos",
+    Metric.MAX_ABSOLUTE_ERROR: "max abs",
+    Metric.ACCUMULATED_RELATIVE_ERROR: "acc.rel",
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "rel.err",
+    Metric.KULLBACK_LEIBLER_DIVERGENCE: "KL",
+    Metric.STANDARD_DEVIATION: "std",
+    Metric.MEAN_ABSOLUTE_ERROR: "mean abs",
+    Metric.ROOT_MEAN_SQUARE_ERROR: "RMSE",
+    Metric.MAX_RELATIVE_ERROR: "max rel",
+    Metric.MEAN_RELATIVE_ERROR: "mean rel",
+}
+_WORST_FIRST = (OpState.ORIGIN, OpState.BROKEN, OpState.INHERITED, OpState.DRIFTING, OpState.CLEAN)
+
+
+def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
+    """The origins in rank order; the largest deviations where there are none."""
+    rows = overview.origin_rows or overview.worst
+    ranks = [origin.rank for origin in overview.origins] or list(range(1, len(rows) + 1))
+    causes = {origin.op: origin.cause for origin in overview.origins if origin.cause}
+    cells = [_origin(rank, row, causes, glyphs) for rank, row in zip(ranks, rows, strict=True)]
+    names = max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
+    why = max((width_of(row[5].text) for row in cells), default=0)
+    columns = [
+        Column("rank", "#", 4, align="right", sortable=False),
+        Column("op", "op", 14, names, cut="left", sortable=False),
+        Column("type", "type", 8, 12, priority=6, sortable=False),
+        Column("cos", "cos", 8, align="right", sortable=False),
+        Column("rel", "rel.err", 8, align="right", priority=3, sortable=False),
+        Column("why", "over in", 7, why, priority=2, sortable=False),
+    ]
+    return FixedRows(columns, cells)
+
+
+def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tuple[Cell, ...]:
+    style = state_style(row.state)
+    tail = f" {glyphs.fused}{row.fused}" if row.fused > 1 else ""
+    over = ", ".join(_SHORT_METRICS[metric] for metric in row.failed)
+    metrics = row.metrics
+    return (
+        Cell(f"{rank} {glyphs.state(row.state)}", style),
+        Cell(row.id, style if row.state is OpState.ORIGIN else "", tail, "fused"),
+        Cell(row.type),
+        Cell(wording.cosine(None if metrics is None else metrics.cosine_similarity, glyphs)),
+        Cell(
+            wording.small(None if metrics is None else metrics.relative_euclidean_distance, glyphs)
+        ),
+        Cell(causes.get(row.id) or over or glyphs.dash),
+    )
+
+
+def modules(overview: Overview, glyphs: Glyphs) -> FixedRows:
+    """Name spaces, the worst first."""
+    rows = [_module(module, glyphs) for module in overview.modules]
+    names = max((width_of(module.name) for module in overview.modules), default=0)
+    columns = (
+        Column("state", "", 2, sortable=False),
+        Column("module", "module", 12, names, cut="left", sortable=False),
+        Column("ops", "ops", 5, align="right", priority=3, sortable=False),
+        Column("cos", "worst cos", 9, align="right", sortable=False),
+        Column("over", "over", 5, align="right", priority=2, sortable=False),
+    )
+    return FixedRows(columns, rows)
+
+
+def _module(module: ModuleRow, glyphs: Glyphs) -> tuple[Cell, ...]:
+    worst = next((state for state in _WORST_FIRST if module.states.get(state)), None)
+    state = worst or OpState.NOT_COMPARED
+    over = sum(module.states.get(state, 0) for state in _WORST_FIRST[:3])
+    return (
+        Cell(glyphs.state(state), state_style(state)),
+        Cell(module.name),
+        Cell(wording.thousands(module.ops)),
+        Cell(wording.cosine(module.worst_cosine, glyphs)),
+        Cell(wording.thousands(over) if over else glyphs.dash),
+    )
+
+
+def reasons(overview: Overview) -> FixedRows:
+    """Why tensors were not compared, with some of their ops."""
+    rows = [
+        (
+            Cell(wording.thousands(group.count), "quiet"),
+            Cell(wording.REASON_WORDS[group.reason]),
+            Cell(", ".join(group.examples), "quiet"),
+        )
+        for group in overview.reasons
+    ]
+    words = max((width_of(row[1].text) for row in rows), default=0)
+    examples = max((width_of(row[2].text) for row in rows), default=0)
+    columns = (
+        Column("count", "", 5, align="right", sortable=False),
+        Column("why", "why", 16, words, sortable=False),
+        Column("ops", "for example", 12, examples, priority=1, sortable=False),
+    )
+    return FixedRows(columns, rows)

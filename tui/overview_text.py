@@ -1,0 +1,113 @@
+"""The texts of the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.content import Content
+
+from divergraph.questions import Overview
+from graphstore.model import Metric, OpState, Verdict
+from tui import theme, wording
+from tui.glyphs import Glyphs
+from tui.widgets.cells import cut_to, fit, printable
+
+_LABEL = 10
+_VERDICT_STYLES = {
+    Verdict.CLEAN: "$state-clean bold",
+    Verdict.NOISE: "$state-clean bold",
+    Verdict.DIVERGED: "$state-origin bold",
+    Verdict.NOT_COMPARED: "$state-unknown bold",
+}
+
+
+def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
+    """What the run says, what was held against what, and how many tensors are how good."""
+    run, counts = overview.run, overview.run.counts
+    lines = [_headline(overview, glyphs, width), Content("")]
+    sides = (
+        ("device", overview.device_name, overview.device_framework, overview.device_ops),
+        ("golden", overview.golden_name, overview.golden_framework, overview.golden_ops),
+    )
+    for label, name, framework, ops in sides:
+        tail = f"  {framework}  {wording.count(ops, 'op')}"
+        shown = cut_to(printable(name), max(8, width - _LABEL - len(tail)), glyphs.ellipsis)
+        lines.append(_line(label, shown, (tail, theme.QUIET)))
+    matched = f"{overview.matched_ops} of {wording.count(overview.device_ops, 'op')}"
+    originals = f"  ({overview.matched_originals} of {overview.golden_ops} originals)"
+    lines += [Content(""), _line("matched", matched, (originals, theme.QUIET))]
+    lines.append(_line("compared", *_compared(overview)))
+    missing = f"{wording.count(counts.not_compared, 'tensor')}, reasons below"
+    if counts.not_compared:
+        lines.append(_line("left out", missing))
+    lines += [_line("made", wording.minute(run.created), (f"  by {run.method}", theme.QUIET))]
+    for warning in run.warnings:
+        text = cut_to(printable(warning), width - _LABEL, glyphs.ellipsis)
+        lines.append(_line("note", (text, theme.QUIET)))
+    return Content("\n").join(line.truncate(width) for line in lines)
+
+
+def _headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
+    run = overview.run
+    mark = {Verdict.DIVERGED: glyphs.bad, Verdict.NOT_COMPARED: glyphs.unknown}
+    words = f"{mark.get(run.verdict, glyphs.good)} {wording.VERDICT_WORDS[run.verdict]}"
+    head = (words, _VERDICT_STYLES[run.verdict])
+    if not overview.origin_rows:
+        return Content.assemble(head)
+    first = min(overview.origin_rows, key=lambda row: row.topo)
+    place = f"  topo {first.topo}/{overview.device_ops}"
+    room = width - len(words) - len(place) - 13
+    name = cut_to(printable(first.id), max(10, room), glyphs.ellipsis, "left")
+    return Content.assemble(
+        head,
+        "  first at ",
+        (f"{glyphs.origin} {name}", theme.STATE_STYLES[OpState.ORIGIN]),
+        (place, theme.QUIET),
+    )
+
+
+def _compared(overview: Overview) -> list[str | tuple[str, str]]:
+    counts = overview.run.counts
+    parts: list[str | tuple[str, str]] = [
+        f"{wording.count(counts.compared, 'tensor')} of {wording.thousands(counts.tensors)}"
+    ]
+    style = theme.STATE_STYLES[OpState.INHERITED] if counts.over else theme.QUIET
+    parts.append((f"  {wording.thousands(counts.over)} over the limit", style))
+    return parts
+
+
+def origins_title(overview: Overview) -> str:
+    """How many origins there are, and how many ops inherit from them."""
+    origins = wording.count(len(overview.origins), "origin")
+    inherited = overview.state_counts.get(OpState.INHERITED, 0)
+    broken = overview.state_counts.get(OpState.BROKEN, 0)
+    more = f", {broken} broken" if broken else ""
+    return f"Where the error is born ({origins}, {inherited} inherited{more})"
+
+
+def status(overview: Overview, glyphs: Glyphs) -> Content:
+    """Limits, and how many ops are in which state."""
+    parts: list[str | tuple[str, str]] = [" limits ", limits(overview.run.thresholds, glyphs)]
+    parts.append("   ops")
+    for state in OpState:
+        number = overview.state_counts.get(state, 0)
+        if number:
+            text = f"  {glyphs.state(state)} {wording.thousands(number)} {state.value}"
+            parts.append((text, theme.STATE_STYLES[state]))
+    return Content.assemble(*parts)
+
+
+def limits(thresholds: Mapping[str, float], glyphs: Glyphs) -> str:
+    """The limits of the two metrics every table shows."""
+    names = ((Metric.COSINE_SIMILARITY, "cos"), (Metric.RELATIVE_EUCLIDEAN_DISTANCE, "rel.err"))
+    found = []
+    for metric, word in names:
+        if metric.value in thresholds:
+            sign = glyphs.at_least if metric is Metric.COSINE_SIMILARITY else glyphs.at_most
+            found.append(f"{word} {sign} {thresholds[metric.value]:g}")
+    more = sum(1 for name in thresholds if name in set(Metric)) - len(found)
+    return ", ".join(found) + (f", {more} more" if more > 0 else "")
+
+
+def _line(label: str, *parts: str | tuple[str, str]) -> Content:
+    return Content.assemble((fit(label, _LABEL, ""), theme.HEADING), *parts)

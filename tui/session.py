@@ -1,0 +1,163 @@
+"""What is open: the store, the run, the answers it gave and the places visited.
+
+Knows nothing of the screen. The methods that ask the store block; views call them in
+threads, and one lock lets one question at a time reach the store.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tui.address import Address
+
+if TYPE_CHECKING:
+    from divergraph.questions import OpDetail, Overview
+    from graphstore.contract import GraphInfo, GraphStore
+    from graphstore.model import Run
+    from graphstore.op_row import OpRow
+
+JUMPS_KEPT = 200
+DETAILS_KEPT = 256
+
+
+@dataclass
+class JumpList:
+    """The places visited, with a position; going somewhere new drops what lay ahead."""
+
+    places: list[Address] = field(default_factory=list)
+    at: int = -1
+
+    def visit(self, place: Address) -> None:
+        """Go to *place*; the same place twice in a row counts once."""
+        if self.at >= 0 and self.places[self.at] == place:
+            return
+        self.places = [*self.places[: self.at + 1], place][-JUMPS_KEPT:]
+        self.at = len(self.places) - 1
+
+    def update(self, place: Address) -> None:
+        """Say that the present place now looks so (cursor, filter, order)."""
+        if self.at >= 0:
+            self.places[self.at] = place
+
+    def step(self, direction: int) -> Address | None:
+        """The place before (-1) or after (1), or None at the end of the list."""
+        if not 0 <= self.at + direction < len(self.places):
+            return None
+        self.at += direction
+        return self.places[self.at]
+
+
+class Session:
+    """One open store and what is being looked at in it."""
+
+    def __init__(self, connect: Callable[[], GraphStore], url: str) -> None:
+        self.url = url
+        self.target = ""
+        self.kind = "run"
+        self.jumps = JumpList()
+        self.commands: list[str] = []
+        self._connect = connect
+        self._store: GraphStore | None = None
+        self._lock = threading.RLock()
+        self._overviews: dict[str, Overview] = {}
+        self._rows: dict[str, tuple[OpRow, ...]] = {}
+        self._details: dict[tuple[str, str], OpDetail] = {}
+
+    def targets(self) -> tuple[list[Run], list[GraphInfo]]:
+        """Runs and imported graphs, newest first."""
+        with self._lock:
+            store = self._open()
+            return store.runs()[::-1], store.graphs()[::-1]
+
+    def overview(self) -> Overview:
+        """The run at a glance."""
+        from divergraph import questions
+
+        with self._lock:
+            if self.target not in self._overviews:
+                answer = questions.overview(self._open(), self.target)
+                self._overviews[self.target] = answer
+            return self._overviews[self.target]
+
+    def rows(self) -> tuple[OpRow, ...]:
+        """All ops of the device graph of the run, or of the imported graph, in topo order."""
+        from divergraph import questions
+
+        with self._lock:
+            if self.target not in self._rows:
+                self._rows[self.target] = tuple(questions.op_rows(self._open(), self.target))
+            return self._rows[self.target]
+
+    def detail(self, op: str) -> OpDetail:
+        """Everything about one op."""
+        from divergraph import questions
+
+        with self._lock:
+            place = (self.target, op)
+            if place not in self._details:
+                if len(self._details) >= DETAILS_KEPT:
+                    self._details.pop(next(iter(self._details)))
+                self._details[place] = questions.op_detail(self._open(), self.target, op)
+            return self._details[place]
+
+    @property
+    def store_name(self) -> str:
+        """The store as the title line names it."""
+        return self.url or "store"
+
+    def known_rows(self) -> tuple[OpRow, ...]:
+        """The ops if they were asked for already, without asking the store."""
+        return self._rows.get(self.target, ())
+
+    def known_origins(self) -> tuple[str, ...] | None:
+        """The origins' ids in execution order; None while the run is not loaded."""
+        overview = self._overviews.get(self.target)
+        if overview is None:
+            return None
+        rows = sorted(overview.origin_rows, key=lambda row: row.topo)
+        return tuple(row.id for row in rows)
+
+    def origin_from(self, topo: int, direction: int) -> str | None:
+        """The first origin (direction 0), or the one after (1) or before (-1) *topo*."""
+        overview = self._overviews.get(self.target)
+        rows = () if overview is None else sorted(overview.origin_rows, key=lambda row: row.topo)
+        if direction < 0:
+            return next((row.id for row in reversed(rows) if row.topo < topo), None)
+        after = topo if direction > 0 else -1
+        return next((row.id for row in rows if row.topo > after), None)
+
+    def look_at(self, target: str, kind: str) -> None:
+        """Look at another run or graph."""
+        self.target, self.kind = target, kind
+
+    def forget(self) -> None:
+        """Ask the store again next time."""
+        with self._lock:
+            self._overviews.clear()
+            self._rows.clear()
+            self._details.clear()
+
+    def note(self, command: str, *arguments: str) -> None:
+        """Keep the shell command that shows the same as the screen."""
+        words = ["divergraph", command, *arguments]
+        if self.url:
+            words += ["--store", self.url]
+        line = shlex.join(words)
+        if not self.commands or self.commands[-1] != line:
+            self.commands.append(line)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    def _open(self) -> GraphStore:
+        if self._store is None:
+            self._store = self._connect()
+        return self._store

@@ -1,0 +1,462 @@
+"""View 2: every op with its metrics; was the error born here or carried here?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.worker import get_current_worker
+
+from graphstore.errors import FilterError
+from graphstore.op_filter import OpFilter, parse_filter
+from graphstore.op_row import OpRow
+from tui import detail_text, op_table, wording
+from tui.address import Address
+from tui.export import write_rows
+from tui.keys import Scope, bindings
+from tui.op_table import IN_GRAPH, IN_RUN, OpTable, Order
+from tui.views.base import ViewScreen
+from tui.widgets.cells import printable
+from tui.widgets.filter_bar import FilterBar, FilterInput
+from tui.widgets.lines import KeyLine
+from tui.widgets.row_list import FixedRows, RowList
+from tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from divergraph.questions import OpDetail
+
+DETAIL_DELAY = 0.06
+"""Seconds the cursor rests before the detail of its op is asked for."""
+
+
+class OpsScreen(ViewScreen):
+    """The list of ops, the detail of the one under the cursor, the filter."""
+
+    VIEW = "ops"
+    CRUMB = "Ops"
+    SCOPES = (Scope.OPS, Scope.LIST, Scope.EVERYWHERE)
+    BINDINGS = bindings(Scope.OPS)
+    SHOWN_KEYS = (
+        "list.open",
+        "filter.open",
+        "list.sort",
+        "list.reverse",
+        "ops.wide",
+        "ops.mark",
+        "origin.first",
+        "origin.next",
+        "yank",
+        "ops.export",
+        "commands",
+        "help",
+        "quit",
+    )
+
+    class Loaded(Message):
+        """The ops of the target are there."""
+
+        def __init__(self, rows: tuple[OpRow, ...], limits: Mapping[str, float]) -> None:
+            super().__init__()
+            self.rows = rows
+            self.limits = limits
+
+    class Arranged(Message):
+        """The filtered ops in order; ``cursor`` is the op to stand on."""
+
+        def __init__(self, table: OpTable, cursor: str) -> None:
+            super().__init__()
+            self.table = table
+            self.cursor = cursor
+
+    class Detailed(Message):
+        """The detail of an op; ``whole`` opens it as a window."""
+
+        def __init__(self, detail: OpDetail, *, whole: bool) -> None:
+            super().__init__()
+            self.detail = detail
+            self.whole = whole
+
+    class Written(Message):
+        """The shown rows are in a file."""
+
+        def __init__(self, path: Path, rows: int) -> None:
+            super().__init__()
+            self.path = path
+            self.rows = rows
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: tuple[OpRow, ...] = ()
+        self._limits: Mapping[str, float] = {}
+        self._table: OpTable | None = None
+        self._order = IN_RUN
+        self._where = ""
+        self._wanted: OpFilter | None = None
+        self._last_wanted: OpFilter | None = None
+        self._marked: set[str] = set()
+        self._goal = ""
+        self._detail: OpDetail | None = None
+        self._rest: Timer | None = None
+
+    def body(self) -> ComposeResult:
+        """List, two panes about the op under the cursor, filter."""
+        glyphs = self.owner.settings.glyphs
+        yield RowList(FixedRows(()), glyphs, id="ops", empty="loading")
+        with Horizontal(id="details"):
+            yield TextPane("Op", id="facts")
+            yield TextPane("Metrics", id="metrics")
+        yield FilterBar(id="filter")
+
+    def on_mount(self) -> None:
+        """Put the cursor into the list."""
+        super().on_mount()
+        listed = self.query_one("#ops", RowList)
+        listed.border_title = Content("Ops")
+        listed.focus()
+
+    @property
+    def waiting(self) -> bool:
+        """True while a key or a cursor move has not been followed by its question yet."""
+        return self._rest is not None or self.query_one(FilterBar).waiting
+
+    def address(self) -> Address:
+        """Op, filter and order shown."""
+        row = self._row()
+        usual = self._order == self._usual()
+        return replace(
+            super().address(),
+            op=self._goal or ("" if row is None else row.id),
+            where=self._where,
+            sort="" if usual else self._order.column,
+            descending=self._order.descending,
+        )
+
+    def load(self, address: Address) -> None:
+        """Ask for the ops of another target."""
+        self._rows, self._table, self._detail = (), None, None
+        self._marked = set()
+        self.query_one("#ops", RowList).show(FixedRows(()), empty="loading")
+        self._take(address)
+        self._note()
+        self._ask()
+
+    def restore(self, address: Address) -> None:
+        """Show another place in the same target."""
+        self._take(address)
+        if self._rows:
+            self._arrange()
+
+    def _take(self, address: Address) -> None:
+        usual = self._usual()
+        known = address.sort in op_table.SORT_KEYS
+        self._order = Order(address.sort if known else usual.column, address.descending)
+        self._goal = address.op
+        self._set_filter(address.where)
+        self.query_one(FilterBar).text = address.where
+
+    def _usual(self) -> Order:
+        return IN_RUN if self.owner.session.kind == "run" else IN_GRAPH
+
+    @work(thread=True, exclusive=True, group="rows")
+    def _ask(self) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            limits = session.overview().run.thresholds if session.kind == "run" else {}
+            rows = session.rows()
+            if not worker.is_cancelled:
+                self.post_message(self.Loaded(rows, limits))
+
+        self.answer(ask)
+
+    @on(Loaded)
+    def _got_rows(self, event: Loaded) -> None:
+        self._rows, self._limits = event.rows, event.limits
+        self._arrange()
+        self.query_one(KeyLine).draw()
+
+    def _set_filter(self, text: str) -> bool:
+        """Take *text* as the filter; False, with the wrong part underlined, if it is none."""
+        bar = self.query_one(FilterBar)
+        try:
+            wanted = parse_filter(text) if text.strip() else None
+        except FilterError as error:
+            hint = f" ({error.hint})" if error.hint else ""
+            bar.show_wrong(error.start, error.end, f"{error.what}{hint}")
+            return False
+        self._where, self._wanted = text.strip(), wanted
+        if wanted is not None:
+            self._last_wanted = wanted
+        return True
+
+    @on(FilterBar.Changed)
+    def _filter_changed(self, event: FilterBar.Changed) -> None:
+        if self._set_filter(event.text) and self._rows:
+            self._note()
+            self._arrange()
+
+    @on(FilterInput.Accepted)
+    def _filter_accepted(self) -> None:
+        self.query_one(FilterBar).flush()
+        self.query_one("#ops").focus()
+
+    @on(FilterInput.Cleared)
+    def _filter_cleared(self) -> None:
+        self._clear_filter()
+        self.query_one("#ops").focus()
+
+    def _clear_filter(self) -> None:
+        self.query_one(FilterBar).text = ""
+        self._set_filter("")
+        self._note()
+        self._arrange()
+
+    def open_filter(self, text: str | None) -> None:
+        """Let the user type a filter, or take *text* as one."""
+        bar = self.query_one(FilterBar)
+        if text is None:
+            bar.focus_field()
+        else:
+            bar.text = text
+            if self._set_filter(text) and self._rows:
+                self._note()
+                self._arrange()
+
+    def _note(self) -> None:
+        where = ["--where", self._where] if self._where else []
+        self.owner.session.note("ops", self.owner.session.target, *where)
+
+    def _arrange(self) -> None:
+        row = self._row()
+        self._goal = self._goal or ("" if row is None else row.id)
+        self._filter_and_sort(self._rows, self._wanted, self._order, self._goal)
+
+    @work(thread=True, exclusive=True, group="arrange")
+    def _filter_and_sort(
+        self, rows: Sequence[OpRow], wanted: OpFilter | None, order: Order, goal: str
+    ) -> None:
+        worker = get_current_worker()
+        numbers = op_table.select(rows, wanted, lambda: worker.is_cancelled)
+        if numbers is None or worker.is_cancelled:
+            return
+        ordered = op_table.arrange(rows, numbers, order)
+        table = OpTable(
+            rows,
+            ordered,
+            self.owner.settings.glyphs,
+            in_run=self.owner.session.kind == "run",
+            marked=self._marked,
+        )
+        if not worker.is_cancelled:
+            self.post_message(self.Arranged(table, goal))
+
+    @on(Arranged)
+    def _show(self, event: Arranged) -> None:
+        self._table = event.table
+        listed = self.query_one("#ops", RowList)
+        at = event.table.index_of(event.cursor) if event.cursor else None
+        if event.cursor and at is None and self._goal and self._wanted is not None:
+            self.notify(f"{self._goal} is filtered out; esc clears", markup=False)
+        self._goal = ""
+        listed.show(event.table, cursor=at or 0, empty="no op fits the filter; esc clears it")
+        falls = self._order.descending != (self._order.column in op_table.LARGEST_FIRST)
+        listed.sort_shown(self._order.column, descending=falls)
+        shown, all_rows = len(event.table), len(self._rows)
+        count = f"{wording.thousands(shown)} of {wording.thousands(all_rows)}"
+        sep = self.owner.settings.glyphs.separator
+        words = op_table.order_words(self._order)
+        listed.border_title = Content(f"Ops {sep} {count} {sep} {words}")
+        self._say_filtered(shown, all_rows)
+        self.owner.session.jumps.update(self.address())
+
+    def _say_filtered(self, shown: int, all_rows: int) -> None:
+        bar = self.query_one(FilterBar)
+        left_out = all_rows - shown
+        if bar.text.strip() == self._where:
+            sep = self.owner.settings.glyphs.separator
+            words = f"{shown} shown, {left_out} filtered out {sep} esc clears"
+            bar.show_right(words if self._where else "")
+
+    @on(RowList.Moved, "#ops")
+    def _moved(self, event: RowList.Moved) -> None:
+        total = 0 if self._table is None else len(self._table)
+        marks = f"{len(self._marked)} marked  " if self._marked else ""
+        listed = event.rows
+        listed.border_subtitle = Content(f"{marks}row {event.index + 1}/{total}")
+        if not self._goal and self._table is not None:
+            self.owner.session.jumps.update(self.address())
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(DETAIL_DELAY, self._rested)
+
+    def _rested(self) -> None:
+        self._rest = None
+        row = self._row()
+        if row is not None and (self._detail is None or self._detail.row.id != row.id):
+            self._ask_detail(row.id, whole=False)
+
+    @on(RowList.Opened, "#ops")
+    def _open(self) -> None:
+        row = self._row()
+        if row is not None:
+            self._ask_detail(row.id, whole=True)
+
+    @work(thread=True, exclusive=True, group="detail")
+    def _ask_detail(self, op: str, *, whole: bool) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            detail = session.detail(op)
+            if not worker.is_cancelled:
+                self.post_message(self.Detailed(detail, whole=whole))
+
+        self.answer(ask)
+
+    @on(Detailed)
+    def _show_detail(self, event: Detailed) -> None:
+        detail, glyphs = event.detail, self.owner.settings.glyphs
+        self._detail = detail
+        if event.whole:
+            session = self.owner.session
+            if session.kind == "run":
+                session.note("lineage", session.target, detail.row.id)
+            self.owner.show_text(printable(detail.row.id), self._whole)
+        facts, metrics = self.query_one("#facts", TextPane), self.query_one("#metrics", TextPane)
+        fused = f" {glyphs.fused}{detail.row.fused}" if detail.row.fused > 1 else ""
+        facts.border_title = Content(printable(detail.row.id) + fused)
+        output = detail.row.output
+        metrics.border_title = Content("Metrics" if output is None else f"Output {output}: metrics")
+        facts.show(self._facts)
+        metrics.show(self._metrics)
+
+    def _facts(self, width: int) -> Content:
+        assert self._detail is not None
+        glyphs = self.owner.settings.glyphs
+        text = detail_text.facts(self._detail, glyphs, width)
+        if self.query_one("#metrics").display:
+            return text
+        return Content("\n").join([text, Content(""), self._metrics(width)])
+
+    def _metrics(self, width: int) -> Content:
+        assert self._detail is not None
+        if self.owner.session.kind == "graph":
+            return Content("an imported graph has no results")
+        shown = detail_text.shown_comparison(self._detail)
+        return detail_text.metrics(shown, self._limits, self.owner.settings.glyphs, width)
+
+    def _whole(self, width: int) -> Content:
+        assert self._detail is not None
+        return detail_text.whole(self._detail, self._limits, self.owner.settings.glyphs, width)
+
+    @on(RowList.SortAsked, "#ops")
+    def _sort(self, event: RowList.SortAsked) -> None:
+        if event.reverse:
+            self._order = replace(self._order, descending=not self._order.descending)
+        elif event.column in op_table.SORT_KEYS:
+            self._order = Order(event.column)
+        if self._rows:
+            self._arrange()
+
+    def _row(self) -> OpRow | None:
+        index = self.query_one("#ops", RowList).cursor
+        if self._table is None or not 0 <= index < len(self._table):
+            return None
+        return self._table.op(index)
+
+    def current_topo(self) -> int:
+        """The op under the cursor's place in execution order."""
+        row = self._row()
+        return -1 if row is None else row.topo
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of the list does nothing at present."""
+        if key_id in {"ops.match_next", "ops.match_previous"} and self._last_wanted is None:
+            return "no filter was typed yet"
+        listed = {"list.open", "ops.mark", "ops.export", "list.sort", "list.reverse"}
+        if key_id in listed and (self._table is None or not len(self._table)):
+            return "no op is shown"
+        return super().why_not(key_id)
+
+    def action_close(self) -> None:
+        """Restore a maximised pane, else clear the filter."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self._where or self.query_one(FilterBar).text:
+            self._clear_filter()
+
+    def action_wide(self) -> None:
+        """Show all columns in full, or those that fit."""
+        listed = self.query_one("#ops", RowList)
+        listed.wide = not listed.wide
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor and go on, or unmark it."""
+        row = self._row()
+        if row is None or not self.allowed("ops.mark"):
+            return
+        self._marked.symmetric_difference_update({row.id})
+        listed = self.query_one("#ops", RowList)
+        listed.renew()
+        if listed.cursor + 1 < len(listed.source):
+            listed.cursor += 1
+        else:
+            self._moved(RowList.Moved(listed, listed.cursor))
+
+    def action_next_match(self) -> None:
+        """Go to the next row the last filter lets through."""
+        self._match("ops.match_next", 1)
+
+    def action_previous_match(self) -> None:
+        """Go to the row before that the last filter lets through."""
+        self._match("ops.match_previous", -1)
+
+    def _match(self, key_id: str, direction: int) -> None:
+        if not self.allowed(key_id) or self._table is None or self._last_wanted is None:
+            return
+        listed, total = self.query_one("#ops", RowList), len(self._table)
+        for step in range(1, total + 1):
+            index = (listed.cursor + direction * step) % total
+            if self._last_wanted.matches(self._table.op(index)):
+                listed.cursor = index
+                return
+        self.notify("no shown op fits the last filter", severity="warning", markup=False)
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """Name and row of the op under the cursor, address and command."""
+        row = self._row()
+        if row is None or self._table is None:
+            return super().yank_choices()
+        cells = self._table.row(self.query_one("#ops", RowList).cursor)
+        text = "\t".join((cell.text + cell.tail).strip() for cell in cells)
+        return {"name": ("n", row.id), "row": ("r", text), **super().yank_choices()}
+
+    def action_export(self) -> None:
+        """Write the marked rows, or all shown ones, as CSV."""
+        if self.allowed("ops.export") and self._table is not None:
+            shown = list(self._table.shown())
+            marked = [row for row in shown if row.id in self._marked]
+            self._write(marked or shown)
+
+    @work(thread=True, exclusive=True, group="export")
+    def _write(self, rows: list[OpRow]) -> None:
+        name = f"{self.owner.session.target}-ops"
+
+        def write() -> None:
+            path = write_rows(rows, self.owner.settings.export_dir, name)
+            self.post_message(self.Written(path, len(rows)))
+
+        self.answer(write)
+
+    @on(Written)
+    def _written(self, event: Written) -> None:
+        self.notify(f"{wording.count(event.rows, 'row')} written to {event.path}", markup=False)

@@ -1,0 +1,1 @@
+"""Widgets: what is drawn, without knowing where it comes from."""

@@ -1,0 +1,54 @@
+"""Text in terminal cells: safe to print, cut to a width, aligned."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rich.cells import cell_len, get_character_cell_size
+
+Align = Literal["left", "right"]
+Cut = Literal["left", "right"]
+
+
+def printable(text: str) -> str:
+    """*text* on one line without control characters (names come from model files)."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def width_of(text: str) -> int:
+    """Cells *text* takes, which is not its length for wide and combining characters."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def cut_to(text: str, width: int, ellipsis: str, cut: Cut = "right") -> str:
+    """*text* in at most *width* cells; *ellipsis* stands where something was cut.
+
+    ``cut`` says which end goes: op names differ at their ends, so tables cut them left.
+    """
+    if width_of(text) <= width:
+        return text
+    room = width - width_of(ellipsis)
+    if room < 0:
+        return ""
+    kept = _head(text, room) if cut == "right" else _head(text[::-1], room)[::-1]
+    return kept + ellipsis if cut == "right" else ellipsis + kept
+
+
+def _head(text: str, room: int) -> str:
+    if text.isascii():
+        return text[:room]
+    used = 0
+    for position, char in enumerate(text):
+        used += get_character_cell_size(char)
+        if used > room:
+            return text[:position]
+    return text
+
+
+def fit(text: str, width: int, ellipsis: str, align: Align = "left", cut: Cut = "right") -> str:
+    """*text* in exactly *width* cells: cut if too long, else filled with blanks."""
+    text = cut_to(text, width, ellipsis, cut)
+    blank = " " * (width - width_of(text))
+    return blank + text if align == "right" else text + blank

@@ -1,0 +1,79 @@
+"""Columns of a list and how they share the width of a pane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tui.widgets.cells import Align, Cut, width_of
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. ``width`` is the least it needs, ``natural`` what shows all of it.
+
+    ``priority`` 0 stays always, higher ones go first where the pane is narrow;
+    ``sticky`` ones stay in place while the rest scrolls sideways.
+    """
+
+    id: str
+    title: str
+    width: int
+    natural: int = 0
+    align: Align = "left"
+    cut: Cut = "right"
+    priority: int = 0
+    sticky: bool = False
+    sortable: bool = True
+
+    @property
+    def full(self) -> int:
+        """The width that shows everything, heading and sort mark included."""
+        return max(self.width, self.natural, width_of(self.title) + (1 if self.sortable else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A column at its place: number ``index`` of the source, ``width`` cells at ``x``."""
+
+    index: int
+    column: Column
+    x: int
+    width: int
+
+
+def place(columns: Sequence[Column], room: int, *, wide: bool = False) -> tuple[Placed, ...]:
+    """The columns that fit into *room* cells, in order, one or two blanks apart.
+
+    With *wide* all of them in full width, however much that takes.
+    """
+    if wide:
+        return _placed([(i, column, column.full) for i, column in enumerate(columns)], gap=2)
+    kept = _kept(columns, room)
+    widths = {index: column.width for index, column in kept}
+    spare = room - sum(widths.values()) - (len(kept) - 1)
+    for index, column in sorted(kept, key=lambda item: (item[1].priority, item[0])):
+        more = min(spare, max(0, column.full - column.width))
+        if more > 0:
+            widths[index] += more
+            spare -= more
+    gap = 2 if spare >= len(kept) - 1 else 1
+    return _placed([(index, column, widths[index]) for index, column in kept], gap)
+
+
+def _kept(columns: Sequence[Column], room: int) -> list[tuple[int, Column]]:
+    kept = list(enumerate(columns))
+    while len(kept) > 1 and sum(column.width + 1 for _, column in kept) - 1 > room:
+        worst = max(kept, key=lambda item: (item[1].priority, item[0]))
+        if worst[1].priority == 0:
+            break
+        kept.remove(worst)
+    return kept
+
+
+def _placed(widths: list[tuple[int, Column, int]], gap: int) -> tuple[Placed, ...]:
+    placed, x = [], 0
+    for index, column, width in widths:
+        placed.append(Placed(index, column, x, width))
+        x += width + gap
+    return tuple(placed)

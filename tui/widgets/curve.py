@@ -1,0 +1,260 @@
+"""A column chart of the cosine along execution order, with a marker to walk it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from graphstore.model import OpState
+from tui import theme, wording
+from tui.glyphs import UNICODE, Glyphs
+from tui.keys import Scope, bindings
+from tui.widgets.cells import cut_to, fit, printable, width_of
+
+FOOT_LINES = 3
+"""Axis, names of the parts, what is under the marker."""
+FAR_BELOW = 0.9
+"""With a cosine below this a straight scale would hide the small drops before it."""
+DECADES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CurveOp:
+    """One measured op; ``part`` is the name written under the axis where it starts."""
+
+    op: str
+    topo: int
+    cosine: float | None
+    state: OpState
+    part: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Cosine to height in 0..1: straight from ``floor`` to 1, or by nines if it is None."""
+
+    floor: float | None
+
+    def height(self, cosine: float) -> float:
+        """How high the bar of *cosine* is."""
+        if self.floor is not None:
+            return float((cosine - self.floor) / (1.0 - self.floor))
+        return min(1.0, -math.log10(max(1.0 - cosine, 10.0**-DECADES)) / DECADES)
+
+    def cosine(self, height: float) -> float:
+        """The cosine whose bar is so high."""
+        if self.floor is not None:
+            return float(self.floor + height * (1.0 - self.floor))
+        return float(1.0 - 10.0 ** (-DECADES * height))
+
+    def label(self, height: float) -> str:
+        """The number to write at the axis, seven cells at most."""
+        cosine = self.cosine(height)
+        if self.floor is None:
+            if height >= 1:
+                return "1"
+            return f"{cosine:.{min(6, max(1, math.ceil(DECADES * height)))}f}"
+        digits = max(2, math.ceil(1 - math.log10(max((1.0 - self.floor) / 4, 1e-5))))
+        return f"{cosine:.{min(digits, 5)}f}"
+
+
+def scale_of(ops: Sequence[CurveOp]) -> Scale:
+    """The scale that shows the drops of *ops*."""
+    known = [op.cosine for op in ops if op.cosine is not None]
+    low = min(known, default=1.0)
+    if low < FAR_BELOW:
+        return Scale(None)
+    return Scale(min(0.999, low - 0.1 * (1.0 - low)))
+
+
+def blocks_of(ops: Sequence[CurveOp], width: int) -> tuple[list[Sequence[CurveOp]], int]:
+    """*ops* in at most *width* blocks of equal size, and the cells each block takes."""
+    if not ops or width < 1:
+        return [], 1
+    size = math.ceil(len(ops) / width)
+    blocks = [ops[start : start + size] for start in range(0, len(ops), size)]
+    return blocks, max(1, width // len(blocks))
+
+
+def worst_of(block: Sequence[CurveOp]) -> CurveOp:
+    """The op a block stands for: an origin before all, then the lowest cosine."""
+
+    def badness(op: CurveOp) -> tuple[int, float]:
+        known = op.cosine is not None and op.state is not OpState.BROKEN
+        first = 0 if op.state is OpState.ORIGIN else 1 if not known else 2
+        return first, op.cosine if op.cosine is not None else -1.0
+
+    return min(block, key=badness)
+
+
+class Curve(Widget, can_focus=True):
+    """The chart; ``marker`` is the number of the block under the marker."""
+
+    BINDINGS = bindings(Scope.CURVE)
+    marker: reactive[int] = reactive(0)
+
+    class Opened(Message):
+        """The op under the marker was opened."""
+
+        def __init__(self, op: str) -> None:
+            super().__init__()
+            self.op = op
+
+    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.glyphs = glyphs
+        self.ops: Sequence[CurveOp] = ()
+
+    def show(self, ops: Sequence[CurveOp]) -> None:
+        """Draw *ops*, the marker on the first origin or else on the worst."""
+        self.ops = ops
+        self.marker = self._start()
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Put the marker back on the op it stands for."""
+        self.marker = self._start()
+
+    def _start(self) -> int:
+        blocks, _ = self._blocks()
+        first = next((n for n, b in enumerate(blocks) if worst_of(b).state is OpState.ORIGIN), None)
+        if first is not None or not blocks:
+            return first or 0
+        lows = [worst_of(block).cosine for block in blocks]
+        return min(range(len(blocks)), key=lambda n: -1.0 if (c := lows[n]) is None else c)
+
+    def validate_marker(self, marker: int) -> int:
+        """Keep the marker on a block."""
+        return max(0, min(marker, len(self._blocks()[0]) - 1))
+
+    def action_step(self, blocks: int) -> None:
+        """Move the marker by *blocks*."""
+        self.marker += blocks
+
+    def action_open(self) -> None:
+        """Open the worst op of the block under the marker."""
+        blocks, _ = self._blocks()
+        if blocks:
+            self.post_message(self.Opened(worst_of(blocks[self.marker]).op))
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the marker there; open with a double click."""
+        offset = event.get_content_offset(self)
+        if offset is not None and self.ops and offset.x >= self._left:
+            _, cells = self._blocks()
+            self.marker = (offset.x - self._left) // cells
+            if event.chain == 2:
+                self.action_open()
+
+    _left = 9
+
+    def _blocks(self) -> tuple[list[Sequence[CurveOp]], int]:
+        return blocks_of(self.ops, max(1, self.size.width - self._left))
+
+    def render(self) -> Content:
+        """The chart for the present size."""
+        rows = self.size.height - FOOT_LINES
+        if not self.ops or rows < 1:
+            return Content("" if self.ops else "no op was compared")
+        blocks, cells = self._blocks()
+        scale = scale_of(self.ops)
+        worst = [worst_of(block) for block in blocks]
+        lines = [self._line(rows, row, scale, worst, cells) for row in range(rows)]
+        lines += [self._axis(len(blocks), cells), self._parts(blocks, cells)]
+        lines.append(self._under_marker(blocks))
+        return Content("\n").join(lines)
+
+    def _line(
+        self, rows: int, row: int, scale: Scale, worst: Sequence[CurveOp], cells: int
+    ) -> Content:
+        label = fit(scale.label((rows - row) / rows), self._left - 2, "", "right")
+        parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
+        below = rows - 1 - row
+        parts += [(self._bar(op, scale, rows, below) * cells, _style(op)) for op in worst]
+        return Content.assemble(*_joined(parts))
+
+    def _bar(self, op: CurveOp, scale: Scale, rows: int, below: int) -> str:
+        """The cell of one column with *below* cells under it."""
+        if op.cosine is None or op.state is OpState.BROKEN:
+            return self.glyphs.broken if below == 0 else " "
+        height = max(0.05, scale.height(op.cosine)) * rows
+        top = max(0, math.ceil(height) - 1)
+        if below == top and op.state is OpState.ORIGIN:
+            return self.glyphs.origin
+        return self.glyphs.bar(min(1.0, height - below))
+
+    def _axis(self, blocks: int, cells: int) -> Content:
+        g = self.glyphs
+        at = self.marker * cells
+        before, after = g.level * at, g.level * (blocks * cells - at - 1)
+        head = " " * (self._left - 1) + g.corner
+        return Content.assemble(
+            (head + before, theme.QUIET), (g.marker, theme.LINKED), (after, theme.QUIET)
+        )
+
+    def _parts(self, blocks: Sequence[Sequence[CurveOp]], cells: int) -> Content:
+        starts = [0] + [
+            n + 1 for n, (a, b) in enumerate(pairwise(blocks)) if a[0].part != b[0].part
+        ]
+        line = " " * self._left
+        for number, block in enumerate(starts):
+            x = self._left + block * cells
+            if x < width_of(line):
+                continue
+            end = starts[number + 1] if number + 1 < len(starts) else len(blocks)
+            name = printable(blocks[block][0].part)
+            name = cut_to(name, max(9, (end - block) * cells - 1), self.glyphs.ellipsis)
+            if x + width_of(name) <= self.size.width:
+                line += " " * (x - width_of(line)) + name + " "
+        return Content.styled(line, theme.QUIET)
+
+    def _under_marker(self, blocks: Sequence[Sequence[CurveOp]]) -> Content:
+        block = blocks[min(self.marker, len(blocks) - 1)]
+        op = worst_of(block)
+        value = "NaN" if op.cosine is None else wording.cosine(op.cosine, self.glyphs)
+        more = f"  worst of {len(block)} ops" if len(block) > 1 else ""
+        name = cut_to(printable(op.op), max(12, self.size.width - 48), self.glyphs.ellipsis, "left")
+        return Content.assemble(
+            (f"{self.glyphs.marker} ", theme.LINKED),
+            f"topo {op.topo}  {name}  cos {value}  ",
+            (f"{self.glyphs.state(op.state)} {op.state.value}", theme.STATE_STYLES[op.state]),
+            (more, theme.QUIET),
+        )
+
+
+def _style(op: CurveOp) -> str:
+    return theme.STATE_STYLES[op.state]
+
+
+def _joined(parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Neighbours of one style as one part."""
+    joined: list[tuple[str, str]] = []
+    for text, style in parts:
+        if joined and joined[-1][1] == style:
+            joined[-1] = (joined[-1][0] + text, style)
+        else:
+            joined.append((text, style))
+    return joined
+
+
+def parts_of(names: Sequence[str], depth_limit: int = 4) -> list[str]:
+    """A short name of the part of the model each op belongs to, from its name spaces.
+
+    The depth is the first that tells at least three parts apart, the common beginning is
+    left out: ``net/conv1/Relu`` and ``net/fc/MatMul`` are in ``conv1`` and ``fc``.
+    """
+    scopes = [name.split("/")[:-1] for name in names]
+    parts = ["/".join(scope[:1]) for scope in scopes]
+    for depth in range(1, depth_limit + 1):
+        parts = ["/".join(scope[:depth]) for scope in scopes]
+        if len(set(parts) - {""}) >= 3:
+            break
+    return [part.rpartition("/")[2] for part in parts]

@@ -1,0 +1,109 @@
+"""The lines around a view: where we are, which views there are, which keys work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from tui import theme
+from tui.glyphs import Glyphs
+from tui.keys import Key
+from tui.widgets.cells import cut_to, printable, width_of
+
+
+class TitleLine(Static):
+    """``divergraph ▸ run ▸ view`` on the left, the store on the right."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(markup=False)
+        self.glyphs = glyphs
+        self._crumbs: Sequence[str] = ()
+        self._store = ""
+
+    def show(self, crumbs: Sequence[str], store: str) -> None:
+        """Show where we are."""
+        self._crumbs, self._store = crumbs, store
+        self._draw()
+
+    def on_resize(self) -> None:
+        """Put the right part at the new right end."""
+        self._draw()
+
+    def _draw(self) -> None:
+        g, width = self.glyphs, self.size.width
+        left = f" {g.crumb} ".join(printable(crumb) for crumb in self._crumbs)
+        left = cut_to(f" {left}", width, g.ellipsis)
+        room = width - width_of(left) - 4
+        right = cut_to(printable(self._store), room, g.ellipsis, "left") if room > 8 else ""
+        gap = " " * max(0, width - width_of(left) - width_of(right) - 1)
+        self.update(Content.assemble((left, theme.HEADING), gap, (right, theme.QUIET)))
+
+
+class Tab(Static):
+    """One view's name; a click goes there."""
+
+    class Chosen(Message):
+        """The user clicked a view's name."""
+
+        def __init__(self, view: str) -> None:
+            super().__init__()
+            self.view = view
+
+    def __init__(self, view: str, text: str, *, active: bool) -> None:
+        shown = f"[{text}]" if active else f" {text} "
+        super().__init__(shown, markup=False, classes="active" if active else "")
+        self.view = view
+
+    def on_click(self) -> None:
+        """Go to the view."""
+        self.post_message(self.Chosen(self.view))
+
+
+class TabLine(Horizontal):
+    """The names of the views, the present one in brackets."""
+
+    def __init__(self, views: Sequence[tuple[str, str]], active: str) -> None:
+        super().__init__()
+        self._views, self._active = views, active
+
+    def compose(self) -> ComposeResult:
+        """One tab a view."""
+        for view, text in self._views:
+            yield Tab(view, text, active=view == self._active)
+
+
+class KeyLine(Static):
+    """The keys that matter here; those that do not apply are dimmed."""
+
+    def __init__(self, keys: Sequence[Key], why_not: Callable[[str], str | None]) -> None:
+        super().__init__(markup=False)
+        self._keys, self._why_not = keys, why_not
+
+    def on_mount(self) -> None:
+        """Draw once the view knows what applies."""
+        self.draw()
+
+    def on_resize(self) -> None:
+        """Show as many keys as fit."""
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw anew: what applies may have changed."""
+        parts: list[tuple[str, str]] = []
+        used = 1
+        for key in self._keys:
+            shown = key.shown.split(", ")[0]
+            width = width_of(shown) + width_of(key.short) + 3
+            if used + width > self.size.width:
+                break
+            used += width
+            if self._why_not(key.id) is not None:
+                parts.append((f"{shown} {key.short}  ", f"{theme.QUIET} 60%"))
+            else:
+                parts += [(shown, theme.LINKED), (f" {key.short}  ", theme.QUIET)]
+        self.update(Content.assemble(" ", *parts))

@@ -1,0 +1,393 @@
+"""The one virtual list: any number of rows, only the visible ones are ever built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.glyphs import UNICODE, Glyphs
+from tui.keys import Scope, bindings
+from tui.widgets.cells import fit, printable, width_of
+from tui.widgets.columns import Column, Placed, place
+
+HEADER_LINES = 1
+STYLES = (
+    "origin",
+    "inherited",
+    "drifting",
+    "clean",
+    "broken",
+    "unknown",
+    "fused",
+    "linked",
+    "quiet",
+)
+"""Names a cell may give as its style; the style sheet says what they look like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell: its text, one of ``STYLES`` or nothing, and a tail that is never cut."""
+
+    text: str
+    style: str = ""
+    tail: str = ""
+    tail_style: str = ""
+
+
+class RowSource(Protocol):
+    """Where a list gets its rows; asked only for those on screen."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns, in order."""
+
+    def __len__(self) -> int: ...
+
+    def row(self, index: int) -> Sequence[Cell]:
+        """The cells of one row, one for each column."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedRows:
+    """Rows that are already there."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def row(self, index: int) -> Sequence[Cell]:
+        """The cells of one row."""
+        return self.rows[index]
+
+
+class RowList(ScrollView, can_focus=True):
+    """A table with a cursor over a :class:`RowSource`."""
+
+    BINDINGS = bindings(Scope.LIST)
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "row-list--header",
+        "row-list--chosen",
+        "row-list--cursor",
+        "row-list--empty",
+        *(f"row-list--{name}" for name in STYLES),
+    }
+
+    cursor: reactive[int] = reactive(0, repaint=False)
+    column: reactive[int] = reactive(0)
+    wide: reactive[bool] = reactive(False)
+
+    class Moved(Message):
+        """The cursor is on another row; only the newest of these matters."""
+
+        def __init__(self, rows: RowList, index: int) -> None:
+            super().__init__()
+            self.rows = rows
+            self.index = index
+
+        @property
+        def control(self) -> RowList:
+            """The list."""
+            return self.rows
+
+        def can_replace(self, message: Message) -> bool:
+            """True for an older message of the same list."""
+            return isinstance(message, RowList.Moved) and message.rows is self.rows
+
+    class Opened(Message):
+        """A row was opened with enter or a double click."""
+
+        def __init__(self, rows: RowList, index: int) -> None:
+            super().__init__()
+            self.rows = rows
+            self.index = index
+
+        @property
+        def control(self) -> RowList:
+            """The list."""
+            return self.rows
+
+    class SortAsked(Message):
+        """Sort by this column; ``reverse`` turns the order around."""
+
+        def __init__(self, rows: RowList, column: str, *, reverse: bool) -> None:
+            super().__init__()
+            self.rows = rows
+            self.column = column
+            self.reverse = reverse
+
+        @property
+        def control(self) -> RowList:
+            """The list."""
+            return self.rows
+
+    def __init__(
+        self,
+        source: RowSource,
+        glyphs: Glyphs = UNICODE,
+        *,
+        empty: str = "",
+        id: str | None = None,  # noqa: A002 - the framework's name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.source = source
+        self.glyphs = glyphs
+        self.empty = empty
+        self.sorted_by = ""
+        self.descending = False
+        self._placed: tuple[Placed, ...] = ()
+        self._strips: LRUCache[tuple[int, bool], Strip] = LRUCache(1024)
+
+    def show(self, source: RowSource, *, cursor: int = 0, empty: str | None = None) -> None:
+        """Show other rows, with the cursor on row *cursor*."""
+        self.source = source
+        if empty is not None:
+            self.empty = empty
+        self.column = min(self.column, max(0, len(source.columns) - 1))
+        self._lay_out()
+        self.set_reactive(RowList.cursor, self.validate_cursor(cursor))
+        self._keep_in_view()
+        self._post_moved()
+
+    def renew(self) -> None:
+        """Draw all rows anew: what the source says of them has changed."""
+        self._strips.clear()
+        self.refresh()
+
+    def sort_shown(self, column: str, *, descending: bool) -> None:
+        """Mark in the heading that the rows are sorted so."""
+        self.sorted_by, self.descending = column, descending
+        self.renew()
+
+    def on_resize(self) -> None:
+        """Share the new width among the columns."""
+        self._lay_out()
+        self._keep_in_view()
+
+    def on_focus(self) -> None:
+        """Show the cursor in its full colour."""
+        self.renew()
+
+    def on_blur(self) -> None:
+        """Show the cursor as that of a list without focus."""
+        self.renew()
+
+    def notify_style_update(self) -> None:
+        """Forget the drawn rows when the theme or a pseudo class changes."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep the cursor on a row."""
+        return max(0, min(cursor, len(self.source) - 1))
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Repaint the two rows and bring the new one into view."""
+        self.refresh_line(old + HEADER_LINES)
+        self.refresh_line(new + HEADER_LINES)
+        self._keep_in_view()
+        self._post_moved()
+
+    def watch_column(self) -> None:
+        """Repaint the heading; scroll sideways to the column if it is out of view."""
+        chosen = next((p for p in self._placed if p.index == self.column), None)
+        if self.wide and chosen is not None and not chosen.column.sticky:
+            left, room = self._sticky_width(), self._room()
+            if chosen.x - self.scroll_offset.x < left:
+                self.scroll_to(x=chosen.x - left, animate=False)
+            elif chosen.x + chosen.width - self.scroll_offset.x > room:
+                self.scroll_to(x=chosen.x + chosen.width - room, animate=False)
+
+    def watch_wide(self) -> None:
+        """Show all columns in full, or those that fit."""
+        if self.is_attached:
+            self.scroll_to(x=0, animate=False)
+            self._lay_out()
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by *rows*."""
+        self.cursor += rows
+
+    def action_page(self, direction: int) -> None:
+        """Move the cursor by a page."""
+        self.cursor += direction * self.page_rows
+
+    def action_edge(self, direction: int) -> None:
+        """Move the cursor to the first (-1) or last (1) row."""
+        self.cursor = 0 if direction < 0 else len(self.source) - 1
+
+    def action_column(self, direction: int) -> None:
+        """Choose another of the shown columns."""
+        shown = [placed.index for placed in self._placed if placed.column.sortable]
+        if shown:
+            at = shown.index(self.column) if self.column in shown else -1
+            self.column = shown[max(0, min(at + direction, len(shown) - 1))]
+
+    def action_open(self) -> None:
+        """Open the row under the cursor."""
+        if len(self.source):
+            self.post_message(self.Opened(self, self.cursor))
+
+    def action_sort(self) -> None:
+        """Ask for the rows in the order of the chosen column."""
+        column = self.source.columns[self.column]
+        if column.sortable:
+            self.post_message(self.SortAsked(self, column.id, reverse=False))
+
+    def action_reverse(self) -> None:
+        """Ask for the rows in the opposite order."""
+        self.post_message(self.SortAsked(self, self.sorted_by, reverse=True))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select, open with a double click, sort with a click on the heading."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        if offset.y < HEADER_LINES:
+            self._click_heading(offset.x)
+            return
+        index = self.scroll_offset.y + offset.y - HEADER_LINES
+        if 0 <= index < len(self.source):
+            self.cursor = index
+            if event.chain == 2:
+                self.action_open()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the visible part: the heading or a row."""
+        width, x = self.size.width, self.scroll_offset.x
+        if y < HEADER_LINES:
+            style = self.get_component_rich_style("row-list--header")
+            return self._window(self._heading(), x, width, style)
+        index = self.scroll_offset.y + y - HEADER_LINES
+        if index >= len(self.source):
+            return self._blank(y, width)
+        under_cursor = index == self.cursor
+        strip = self._strips.get((index, under_cursor))
+        if strip is None:
+            strip = self._row(index, self._row_style(under_cursor=under_cursor))
+            self._strips[(index, under_cursor)] = strip
+        return self._window(strip, x, width, self._row_style(under_cursor=under_cursor))
+
+    @property
+    def page_rows(self) -> int:
+        """Rows that fit on a page."""
+        return max(1, self.scrollable_content_region.height - HEADER_LINES)
+
+    def _room(self) -> int:
+        return max(1, self.scrollable_content_region.width)
+
+    def _lay_out(self) -> None:
+        self._strips.clear()
+        if not self.size:
+            return
+        rows = len(self.source) + HEADER_LINES
+        bar = 1 if rows > self.container_size.height else 0
+        room = max(1, self.container_size.width - bar * self.styles.scrollbar_size_vertical)
+        self._placed = place(self.source.columns, room, wide=self.wide)
+        last = self._placed[-1] if self._placed else None
+        width = last.x + last.width if last is not None and self.wide else room
+        self.virtual_size = Size(width, rows)
+        self.refresh()
+
+    def _keep_in_view(self) -> None:
+        top, page = self.scroll_offset.y, self.page_rows
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False, immediate=True)
+        elif self.cursor >= top + page:
+            self.scroll_to(y=self.cursor - page + 1, animate=False, immediate=True)
+
+    def _post_moved(self) -> None:
+        self.post_message(self.Moved(self, self.cursor if len(self.source) else -1))
+
+    def _sticky_width(self) -> int:
+        moving = [placed.x for placed in self._placed if not placed.column.sticky]
+        return moving[0] if moving else 0
+
+    def _window(self, strip: Strip, x: int, width: int, style: Style) -> Strip:
+        if self.wide and x:
+            left = self._sticky_width()
+            strip = Strip.join([strip.crop(0, left), strip.crop(left + x, x + width)])
+        return strip.crop(0, width).adjust_cell_length(width, style)
+
+    def _row_style(self, *, under_cursor: bool) -> Style:
+        if under_cursor and self.has_focus:
+            return self.get_component_rich_style("row-list--cursor")
+        if under_cursor:
+            return self.get_component_rich_style("row-list--chosen")
+        return self.rich_style
+
+    def _heading(self) -> Strip:
+        base = self.get_component_rich_style("row-list--header")
+        chosen = base + Style(reverse=True)
+        segments: list[Segment] = []
+        x = 0
+        for placed in self._placed:
+            segments.append(Segment(" " * (placed.x - x), base))
+            column = placed.column
+            style = chosen if placed.index == self.column and self.has_focus else base
+            title = column.title
+            if column.id == self.sorted_by and column.sortable:
+                title += self.glyphs.descending if self.descending else self.glyphs.ascending
+            text = fit(title, placed.width, self.glyphs.ellipsis, column.align)
+            segments.append(Segment(text, style))
+            x = placed.x + placed.width
+        return Strip(segments)
+
+    def _row(self, index: int, base: Style) -> Strip:
+        cells = self.source.row(index)
+        segments: list[Segment] = []
+        x = 0
+        for placed in self._placed:
+            segments.append(Segment(" " * (placed.x - x), base))
+            segments.extend(self._cell(cells[placed.index], placed, base))
+            x = placed.x + placed.width
+        return Strip(segments)
+
+    def _cell(self, cell: Cell, placed: Placed, base: Style) -> list[Segment]:
+        column, ellipsis = placed.column, self.glyphs.ellipsis
+        style = self._styled(cell.style, base)
+        if not cell.tail:
+            text = fit(printable(cell.text), placed.width, ellipsis, column.align, column.cut)
+            return [Segment(text, style)]
+        room = placed.width - width_of(cell.tail)
+        text = printable(cell.text)
+        shown = fit(text, min(width_of(text), max(0, room)), ellipsis, "left", column.cut)
+        rest = placed.width - width_of(shown)
+        return [
+            Segment(shown, style),
+            Segment(fit(cell.tail, rest, ellipsis), self._styled(cell.tail_style, base)),
+        ]
+
+    def _styled(self, name: str, base: Style) -> Style:
+        if not name:
+            return base
+        return base + self.get_component_rich_style(f"row-list--{name}", partial=True)
+
+    def _blank(self, y: int, width: int) -> Strip:
+        style = self.get_component_rich_style("row-list--empty")
+        text = self.empty if y == HEADER_LINES and not len(self.source) else ""
+        return Strip([Segment(fit(text, width, self.glyphs.ellipsis), style)])
+
+    def _click_heading(self, x: int) -> None:
+        if x >= self._sticky_width():
+            x += self.scroll_offset.x
+        for placed in self._placed:
+            if placed.x <= x <= placed.x + placed.width and placed.column.sortable:
+                self.column = placed.index
+                same = placed.column.id == self.sorted_by
+                self.post_message(self.SortAsked(self, placed.column.id, reverse=same))
+                return

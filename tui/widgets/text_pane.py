@@ -1,0 +1,46 @@
+"""A bordered, scrolling pane of text that is built for the width it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+Build = Callable[[int], Content]
+
+
+class TextPane(VerticalScroll, can_focus=True):
+    """Shows what ``build(width)`` returns; asked again when the width changes."""
+
+    def __init__(
+        self,
+        title: str = "",
+        *,
+        id: str | None = None,  # noqa: A002 - the framework's name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.border_title = Content(title)
+        self._build: Build = lambda _: Content("")
+
+    def compose(self) -> ComposeResult:
+        """One text, which the pane scrolls."""
+        yield Static(markup=False)
+
+    def show(self, build: Build) -> None:
+        """Show this text from its top."""
+        self._build = build
+        self._draw()
+        self.scroll_home(animate=False)
+
+    def on_resize(self) -> None:
+        """Build the text for the new width."""
+        self._draw()
+
+    def _draw(self) -> None:
+        width = self.scrollable_content_region.width
+        if width:
+            self.query_one(Static).update(self._build(width))
