@@ -108,6 +108,6 @@ def _sliced(array: Array, golden_shape: Dims) -> Array | None:
     rank = max(array.ndim, len(golden_shape))
     have = array.shape + (1,) * (rank - array.ndim)
     want = golden_shape + (1,) * (rank - len(golden_shape))
-    if any(wanted > size for wanted, size in zip(want, have, strict=True)):
-        return None
+    if 0 in want or any(wanted > size for wanted, size in zip(want, have, strict=True)):
+        return None  # nothing left to compare is no cut, it is a different shape
     return array.reshape(have)[tuple(slice(0, wanted) for wanted in want)]

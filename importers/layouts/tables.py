@@ -36,7 +36,7 @@ PLAIN = {
 }
 BLOCKED: dict[str, tuple[str, ...]] = {
     "NC1HWC0": ("N", "C+", "H", "W", "C"),
-    "NC1HWC0C04": ("N", "C+", "H", "W", "C"),
+    "NC1HWC0_C04": ("N", "C+", "H", "W", "C"),
     "NDC1HWC0": ("N", "D", "C+", "H", "W", "C"),
     "C1HWC0": ("C+", "H", "W", "C"),
     "FRACTAL_Z": ("C+", "H", "W", "N+", "N", "C"),

@@ -57,6 +57,10 @@ def to_layout(
 
 
 def _undo(array: Array, stored: str, wanted: str, shape: Dims | None, groups: int) -> Array:
+    if not array.size and stored not in PLAIN and stored != ND:
+        if shape is None or 0 not in shape:
+            raise LayoutError("it is empty")
+        return array.reshape(shape)
     if stored in MATRIX:
         return _from_matrix(array, stored, shape)
     if stored in PLAIN and wanted in PLAIN and array.ndim == len(PLAIN[stored]):
@@ -69,7 +73,7 @@ def _undo(array: Array, stored: str, wanted: str, shape: Dims | None, groups: in
     if wanted == ND and shape is not None:
         wanted = _nd_stands_for(stored, shape)
     axes = _axes_of(wanted)
-    if stored in ("FRACTAL_ZC04",):
+    if stored == "FRACTAL_Z_C04":
         return _from_z_c04(array, axes, _sizes(axes, shape))
     if stored == "C1HWNCoC0":
         return _from_depthwise(array, wanted, axes, shape)
