@@ -1,0 +1,133 @@
+"""ONNX types, shapes and attributes as plain values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from graphstore.model import AttrValue, Constant, DType, Shape, Tensor
+from importers.kept import kept_list, kept_text, tensor_text
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, TensorProto, TypeProto
+
+DTYPES = {
+    1: DType.FLOAT32,
+    2: DType.UINT8,
+    3: DType.INT8,
+    4: DType.UINT16,
+    5: DType.INT16,
+    6: DType.INT32,
+    7: DType.INT64,
+    8: DType.STRING,
+    9: DType.BOOL,
+    10: DType.FLOAT16,
+    11: DType.FLOAT64,
+    12: DType.UINT32,
+    13: DType.UINT64,
+    14: DType.COMPLEX64,
+    15: DType.COMPLEX128,
+    16: DType.BFLOAT16,
+    17: DType.FLOAT8_E4M3FN,
+    18: DType.FLOAT8_E4M3FNUZ,
+    19: DType.FLOAT8_E5M2,
+    20: DType.FLOAT8_E5M2FNUZ,
+    21: DType.UINT4,
+    22: DType.INT4,
+    23: DType.FLOAT4_E2M1,
+    24: DType.FLOAT8_E8M0,
+    25: DType.UINT2,
+    26: DType.INT2,
+    27: DType.FLOAT6_E2M3,
+    28: DType.FLOAT6_E3M2,
+}
+"""By number of ``onnx.TensorProto.DataType``; a newer number is an unknown type."""
+
+
+def tensor_of(name: str, kind: TypeProto | None) -> Tensor:
+    """A tensor with what its type says; sequences and maps have no element type here."""
+    if kind is None:
+        return Tensor(name)
+    which = kind.WhichOneof("value")
+    if which == "optional_type":
+        return tensor_of(name, kind.optional_type.elem_type)
+    if which == "tensor_type":
+        known = kind.tensor_type
+    elif which == "sparse_tensor_type":
+        return Tensor(name, DTYPES.get(kind.sparse_tensor_type.elem_type))
+    else:
+        return Tensor(name)
+    shape: Shape | None = None
+    if known.HasField("shape"):
+        dims = known.shape.dim
+        shape = tuple(
+            d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims
+        )
+    return Tensor(name, DTYPES.get(known.elem_type), shape)
+
+
+def constant(tensor: TensorProto, name: str) -> Constant:
+    """Where the values of an initializer lie: ``location`` is empty for the model itself."""
+    dtype = DTYPES.get(tensor.data_type)
+    shape = tuple(tensor.dims)
+    nbytes = _nbytes(dtype, shape)
+    if tensor.data_location != tensor.EXTERNAL:
+        return Constant(Tensor(name, dtype, shape), nbytes=nbytes)
+    facts = {entry.key: entry.value for entry in tensor.external_data}
+    length = facts.get("length", "")
+    offset = facts.get("offset", "")
+    return Constant(
+        Tensor(name, dtype, shape),
+        location=facts.get("location", ""),
+        offset=int(offset) if offset.isdecimal() else 0,
+        nbytes=int(length) if length.isdecimal() else nbytes,
+    )
+
+
+def _nbytes(dtype: DType | None, shape: tuple[int, ...]) -> int | None:
+    bits = dtype.bits if dtype else None
+    if bits is None or any(dim < 0 for dim in shape):
+        return None
+    return (math.prod(shape) * bits + 7) // 8
+
+
+def attr_value(attr: AttributeProto) -> AttrValue | None:
+    """The attribute as kept; None for graphs, which become sub-graphs, and empty ones."""
+    if attr.ref_attr_name:
+        return f"@{attr.ref_attr_name}"
+    kinds = type(attr)
+    if attr.type == kinds.FLOAT:
+        return attr.f
+    if attr.type == kinds.INT:
+        return attr.i
+    if attr.type == kinds.STRING:
+        return _text(attr.s)
+    if attr.type == kinds.FLOATS:
+        return kept_list(attr.floats)
+    if attr.type == kinds.INTS:
+        return kept_list(attr.ints)
+    if attr.type == kinds.STRINGS:
+        return kept_list([_text(value) for value in attr.strings])
+    return _large_value(attr)
+
+
+def _large_value(attr: AttributeProto) -> AttrValue | None:
+    kinds = type(attr)
+    if attr.type == kinds.TENSOR:
+        return _tensor(attr.t)
+    if attr.type == kinds.SPARSE_TENSOR:
+        return f"sparse {_tensor(attr.sparse_tensor.values)}"
+    if attr.type == kinds.TENSORS:
+        return kept_list([_tensor(tensor) for tensor in attr.tensors])
+    if attr.type == kinds.TYPE_PROTO:
+        known = tensor_of("", attr.tp)
+        return tensor_text(known.dtype, known.shape)
+    return None
+
+
+def _tensor(tensor: TensorProto) -> str:
+    return tensor_text(DTYPES.get(tensor.data_type), tuple(tensor.dims))
+
+
+def _text(value: bytes) -> str:
+    return kept_text(value.decode("utf-8", "backslashreplace"))
