@@ -10,6 +10,7 @@ import csv
 import math
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from graphstore.contract import RunData
@@ -26,6 +27,7 @@ _REASONS: dict[Reason, str] = {
     Reason.INSERTED: "the compiler added this operator, it stands for no original tensor",
     Reason.NO_ORIGINAL: "the graph names no original output for this tensor",
     Reason.INNER_OF_SPLIT: "an inner part of an original that was split over several operators",
+    Reason.NO_OUTPUT: "the operator has no output",
     Reason.NO_TASK: "the operator runs no task on the device, so it is never dumped",
     Reason.NO_DEVICE_DUMP: "there is no dump file of the device for it",
     Reason.NO_GOLDEN_DUMP: "there is no golden dump file for it",
@@ -33,6 +35,7 @@ _REASONS: dict[Reason, str] = {
     Reason.AMBIGUOUS_DUMP: "a dump file's name fits several operators",
     Reason.SHAPE_MISMATCH: "the shapes of both sides do not fit",
     Reason.LAYOUT_UNSUPPORTED: "the device layout cannot be undone",
+    Reason.QUANTISED: "the values are quantised and stand for no original value as they are",
     Reason.DTYPE_UNSUPPORTED: "elements of this type cannot be compared",
     Reason.UNREADABLE_DUMP: "the dump file is damaged",
 }
@@ -53,10 +56,6 @@ def write_csv(path: Path, data: RunData) -> None:
             where=str(path.parent),
             hint="make it first or choose another place",
         )
-    if path.is_dir():
-        raise InputError(
-            "the CSV report needs a file name, this is a folder", where=str(path), hint="add a name"
-        )
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("x", encoding="utf-8", newline="") as file:
@@ -64,10 +63,13 @@ def write_csv(path: Path, data: RunData) -> None:
         part.replace(path)
     except OSError as error:
         raise InputError(
-            f"the CSV report cannot be written: {error.strerror or error}", where=str(path)
+            f"the CSV report cannot be written: {error.strerror or error}",
+            where=str(path),
+            hint="give the name of a file in a folder you may write",
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def report_rows(data: RunData) -> Iterator[list[str]]:
