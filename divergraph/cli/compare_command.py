@@ -12,6 +12,7 @@ from divergraph.cli.text import show_run
 from divergraph.json_shapes import run_json
 from divergraph.outcomes import outcome_of_verdict
 from graphstore.contract import RunData
+from graphstore.errors import InputError
 
 _path = click.Path(path_type=Path)
 
@@ -58,12 +59,12 @@ def compare_command(
 
     Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
     """
-    from divergraph.comparison.report_csv import check_writable, write_csv
+    from divergraph.comparison.report_csv import write_csv
     from divergraph.pipeline import CompareRequest
     from divergraph.runs import compare_into
 
-    if csv_path is not None:
-        check_writable(csv_path)
+    if csv_path is not None and not csv_path.parent.is_dir():
+        raise InputError("no such folder", where=str(csv_path.parent), hint="check --csv")
     request = CompareRequest(golden, golden_dump, device_graph or device, device_dump, thresholds)
     with opened(store) as opened_store, progress_bar() as progress:
         data, kept = compare_into(

@@ -34,20 +34,14 @@ def progress_bar() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield NO_PROGRESS
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress as RichProgress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
 
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
     )
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield _Bar(bar)

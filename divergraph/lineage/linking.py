@@ -15,14 +15,15 @@ from graphstore.model import (
     LineageRule,
     ModelGraph,
     Op,
+    Reason,
     TensorMatch,
     TensorRef,
 )
 
 __all__ = ["Lineage", "Unmatched", "link_graphs"]
 
-_VALUE_KEEPING = frozenset({"Cast", "TransData"})
-"""Inserted ops of these types pass a value on unchanged but for type and layout."""
+_VALUE_KEEPING = frozenset({"Cast", "TransData", "QuantizeLinear", "DequantizeLinear"})
+"""Inserted ops of these types pass their first input's value on but for type and layout."""
 
 
 @dataclass(frozen=True)
@@ -41,32 +42,14 @@ class Lineage:
     def input_match(self, op: Op, position: int) -> TensorMatch | Unmatched | None:
         """The golden tensor that input *position* of a device op should equal.
 
-        That is the producer's golden tensor, stepping back through inserted Cast and
-        TransData ops. None if the input is not connected or is no op's output.
+        That is the producer's golden tensor. None if the input is not connected or no
+        op's output.
         """
         ref = op.inputs[position] if position < len(op.inputs) else None
-        stepped = False
-        seen: set[str] = set()
-        while ref is not None and ref.producer is not None:
-            source = ref.producer
-            producer = self.device_ops.get(source.op)
-            if producer is None or producer.id in seen:
-                return None
-            seen.add(producer.id)
-            if producer.type in _VALUE_KEEPING and producer.is_inserted and producer.inputs:
-                ref, stepped = producer.inputs[0], True
-                continue
-            return self._as_input(TensorRef(op.id, position), source, stepped=stepped)
-        return None
-
-    def _as_input(
-        self, target: TensorRef, source: TensorRef, *, stepped: bool
-    ) -> TensorMatch | Unmatched | None:
-        match = self.outputs.get(source)
+        match = None if ref is None or ref.producer is None else self.outputs.get(ref.producer)
         if not isinstance(match, TensorMatch):
             return match
-        rule = LineageRule.THROUGH_INSERTED if stepped else match.rule
-        return TensorMatch(target, match.golden, rule)
+        return TensorMatch(TensorRef(op.id, position), match.golden, match.rule)
 
 
 def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
@@ -80,4 +63,34 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
         links, outputs = link_by_attributes(index, device)
     else:
         links, outputs = link_by_tensor_names(index, device)
-    return Lineage(tuple(links), outputs, index, device.op_index())
+    ops = device.op_index()
+    for op in device.ops:
+        match = _passed_on(op, ops, outputs)
+        if match is not None:
+            outputs[match.device] = match
+    return Lineage(tuple(links), outputs, index, ops)
+
+
+def _passed_on(
+    op: Op, ops: Mapping[str, Op], outputs: Mapping[TensorRef, TensorMatch | Unmatched]
+) -> TensorMatch | None:
+    """The golden tensor whose value an inserted Cast or TransData passes on, if any."""
+    target = TensorRef(op.id, 0)
+    seen: set[str] = set()
+    while _is_passing_on(op, outputs) and op.id not in seen:
+        seen.add(op.id)
+        ref = op.inputs[0]
+        producer = None if ref is None or ref.producer is None else ops.get(ref.producer.op)
+        if ref is None or ref.producer is None or producer is None:
+            return None
+        match = outputs.get(ref.producer)
+        if isinstance(match, TensorMatch):
+            return TensorMatch(target, match.golden, LineageRule.THROUGH_INSERTED)
+        op = producer
+    return None
+
+
+def _is_passing_on(op: Op, outputs: Mapping[TensorRef, TensorMatch | Unmatched]) -> bool:
+    found = outputs.get(TensorRef(op.id, 0))
+    inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
+    return inserted and op.type in _VALUE_KEEPING and bool(op.inputs)

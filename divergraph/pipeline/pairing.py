@@ -10,6 +10,7 @@ from graphstore.model import (
     Comparison,
     DType,
     DumpTensorRef,
+    LineageRule,
     ModelGraph,
     Op,
     Reason,
@@ -101,12 +102,16 @@ class _Pairing:
             )
         if device is None:
             reason, detail = self._no_device_dump(op, io, port)
+            if match.rule is LineageRule.THROUGH_INSERTED and reason is Reason.NO_DEVICE_DUMP:
+                reason = Reason.INSERTED
             return Comparison(
                 op.id, io, port, match.golden, match.rule, reason=reason, detail=detail
             )
         golden = self._golden_ref(match.golden)
         if golden is None:
             reason, detail = self._no_golden_dump(match.golden)
+            if match.rule is LineageRule.THROUGH_INSERTED and reason is Reason.NO_GOLDEN_DUMP:
+                reason = Reason.INSERTED
             return _not_compared(op, io, port, match, device, reason, detail)
         if device.dtype in _QUANTISED and golden.dtype in _REAL:
             return _not_compared(

@@ -147,6 +147,22 @@ def test_an_original_the_golden_graph_lacks_is_named():
     assert "gone:1" in found.detail
 
 
+def test_an_inserted_cast_passes_its_inputs_value_on():
+    ops = (
+        op("conv/Relu"),
+        op("trans_Cast_0", "Cast", inputs=["conv/Relu"], original_names=()),
+        op("trans_TransData_1", "TransData", inputs=["trans_Cast_0"], original_names=()),
+        op("bn", inputs=["trans_TransData_1"], outputs=3),
+    )
+    lineage = link_graphs(GOLDEN, device(*ops))
+    for name in ("trans_Cast_0", "trans_TransData_1"):
+        match = lineage.outputs[TensorRef(name, 0)]
+        assert isinstance(match, TensorMatch)
+        assert match.golden == TensorRef("conv/Relu", 0)
+        assert match.rule is LineageRule.THROUGH_INSERTED
+    assert {link.device for link in lineage.links} == {"conv/Relu", "bn"}
+
+
 def test_inputs_are_held_against_the_producer_behind_inserted_casts():
     ops = (
         op("conv/Relu"),
