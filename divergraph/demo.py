@@ -14,20 +14,19 @@ from divergraph.pipeline import CompareRequest
 _ARCHIVE = "lenet_train.tar.xz"
 
 
-@contextmanager
-def demo_data() -> Iterator[Path]:
-    """A folder with the unpacked data (model, golden and device dumps), removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="divergraph-demo-") as folder:
-        packed = resources.files("divergraph") / "demo_data" / _ARCHIVE
-        with packed.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:xz") as archive:
-            archive.extractall(folder, filter="data")
-        yield Path(folder)
+def unpack_demo_data(folder: Path) -> None:
+    """Unpack the model, the golden dump and two device runs into *folder*."""
+    packed = resources.files("divergraph") / "demo_data" / _ARCHIVE
+    with packed.open("rb") as stream, tarfile.open(fileobj=stream, mode="r:xz") as archive:
+        archive.extractall(folder, filter="data")
 
 
 @contextmanager
 def demo_request(side: str = "npu_fault") -> Iterator[CompareRequest]:
     """The comparison the demo makes; *side* may be ``npu_clean`` for the run without a fault."""
-    with demo_data() as folder:
+    with tempfile.TemporaryDirectory(prefix="divergraph-demo-") as name:
+        folder = Path(name)
+        unpack_demo_data(folder)
         yield CompareRequest(
             golden=folder / "model.ckpt.meta",
             golden_dump=folder / "golden",

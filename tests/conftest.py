@@ -21,3 +21,13 @@ def shared_data() -> Path:
 def test_data() -> Path:
     """The small sample files kept with the tests."""
     return Path(__file__).resolve().parent / "data"
+
+
+@pytest.fixture(scope="session")
+def lenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The LeNet training step that ships with the package: model, golden, two device runs."""
+    from divergraph.demo import unpack_demo_data
+
+    folder = tmp_path_factory.mktemp("lenet")
+    unpack_demo_data(folder)
+    return folder
