@@ -18,8 +18,8 @@ from importers.dumps.ascend import is_device_dump
 from importers.dumps.golden import NPY
 from importers.dumps.names import MAPPING, OPDEBUG, read_mapping
 
-# One more than the device makes: users may point at the folder around dump_path.
-_LEVELS = 6
+# Two more than the device makes: users may point at a folder around dump_path.
+_LEVELS = 7
 _TIME = re.compile(r"\d{14}")
 _STAMP = re.compile(r"\d{8,}")
 _TRAILING = re.compile(r"_(\d+)$")
