@@ -29,7 +29,7 @@ class Importer(Protocol):
     name: str
     """The format's short name, e.g. ``onnx``; unique among the installed importers."""
     reads: str
-    """What it reads, as one phrase for hints: ``an ONNX model (.onnx)``."""
+    """What it reads, as one phrase for hints: ``ONNX .onnx``."""
 
     def detect(self, path: Path, head: bytes) -> Confidence:
         """Whether *path*, which starts with *head* (empty for a folder), is of this format.

@@ -77,7 +77,7 @@ def _confidence(importer: Importer, path: Path, head: bytes) -> Confidence:
 
 
 def _unknown(path: Path, head: bytes, importers: tuple[Importer, ...]) -> ImportFormatError:
-    reads = "can be read: " + "; ".join(importer.reads for importer in importers)
+    reads = "can be read: " + ", ".join(importer.reads for importer in importers)
     if path.is_dir():
         return _unknown_folder(path, reads)
     name, hint = foreign(path, head)

@@ -23,7 +23,7 @@ class GeProtoImporter:
     """Importer of GE graph dumps: a file of any phase, or a folder of them."""
 
     name = "ge_proto_text"
-    reads = "an Ascend graph dump (ge_proto_*.txt) or a folder of them"
+    reads = "Ascend ge_proto_*.txt or their folder"
 
     def detect(self, path: Path, head: bytes) -> Confidence:
         """By the outline ``graph { op {``; in a folder by the file names."""

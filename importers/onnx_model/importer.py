@@ -37,7 +37,7 @@ class OnnxImporter:
     """Importer of binary ONNX models."""
 
     name = "onnx"
-    reads = "an ONNX model (.onnx)"
+    reads = "ONNX .onnx"
 
     def detect(self, path: Path, head: bytes) -> Confidence:
         """By the numbers of the outermost protobuf fields."""

@@ -1,0 +1,1 @@
+"""TensorFlow graphs, read without TensorFlow."""

@@ -1,0 +1,122 @@
+"""Read a TensorFlow file of a known kind into a model graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from google.protobuf.message import DecodeError, Message
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph, TensorRef
+from importers.contract import HEAD_BYTES
+from importers.kept import some
+from importers.protos import tf_graph_pb2 as pb
+from importers.prototext import EventKind, TextReader
+from importers.source import read_whole, sha256
+from importers.tensorflow.filled import fill
+from importers.tensorflow.nodes import GraphNodes
+from importers.tensorflow.outputs import declared
+from importers.tensorflow.sniff import Kind, binary_kind
+
+_ENTER: Mapping[Kind, tuple[bytes, ...]] = {
+    Kind.GRAPH: (),
+    Kind.META: (b"graph_def",),
+    Kind.SAVED: (b"meta_graphs", b"graph_def"),
+}
+_HINT = "it was cut or damaged; save or copy it again"
+
+
+def read_tensorflow(path: Path, kind: Kind) -> ModelGraph:
+    """The graph in the file *path*, which holds a message of *kind*, binary or text.
+
+    Raises:
+        ImportFormatError: damaged, or without a node.
+    """
+    data = read_whole(path)
+    digest = sha256(data)
+    saved, meta = pb.SavedModel(), pb.MetaGraphDef()
+    message = {Kind.GRAPH: meta.graph_def, Kind.META: meta, Kind.SAVED: saved}[kind]
+    if binary_kind(data[:HEAD_BYTES]) is not None:
+        _parse(message, data, path)
+    else:
+        _parse_text(message, TextReader(data, path), _ENTER[kind])
+    del data
+    told: list[str] = []
+    if kind is Kind.SAVED:
+        meta, told = _main(saved, path)
+    if not meta.graph_def.node:
+        raise ImportFormatError(path, "the graph has no nodes", hint=_HINT)
+    return _graph(meta, path, kind, digest, told)
+
+
+def _parse(message: Message, data: bytes, path: Path) -> None:
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise ImportFormatError(path, f"damaged TensorFlow graph: {error}", hint=_HINT) from error
+
+
+def _parse_text(message: Message, reader: TextReader, enter: tuple[bytes, ...]) -> None:
+    """Fill *message*, one field of the innermost entered block at a time."""
+    around = [message]
+    for event in reader.events(*enter):
+        if event.kind is EventKind.ENTER:
+            inner = getattr(around[-1], event.name.decode())
+            around.append(inner.add() if hasattr(inner, "add") else inner)
+        elif event.kind is EventKind.LEAVE:
+            around.pop()
+        else:
+            try:
+                fill(around[-1], [(event.name, event.value)])
+            except ValueError as error:
+                raise reader.error(event.offset, str(error)) from error
+
+
+def _main(saved: pb.SavedModel, path: Path) -> tuple[pb.MetaGraphDef, list[str]]:
+    """The graph that serves, else the first, and what is said of the others."""
+    graphs = saved.meta_graphs
+    if not graphs:
+        raise ImportFormatError(path, "the SavedModel holds no graph", hint=_HINT)
+    chosen = next((g for g in graphs if "serve" in g.meta_info_def.tags), graphs[0])
+    if len(graphs) == 1:
+        return chosen, []
+    tags = " ".join(chosen.meta_info_def.tags) or "none"
+    return chosen, [f"of {len(graphs)} graphs the one with tags {tags} was read"]
+
+
+def _graph(
+    meta: pb.MetaGraphDef, path: Path, kind: Kind, digest: str, told: list[str]
+) -> ModelGraph:
+    nodes = GraphNodes(meta.graph_def, declared(meta.meta_info_def.stripped_op_list))
+    functions = [function.signature.name for function in meta.graph_def.library.function]
+    if functions:
+        told.append(f"{len(functions)} library functions were not expanded: {some(functions)}")
+    named = path.resolve().parent.name if path.stem == "saved_model" else path.stem
+    version = meta.meta_info_def.tensorflow_version
+    attrs: dict[str, AttrValue] = {"tensorflow_version": version} if version else {}
+    return ModelGraph(
+        name=named or path.stem,
+        kind=GraphKind.ORIGINAL,
+        framework=Framework.TENSORFLOW,
+        format=kind.value,
+        ops=nodes.ops,
+        inputs=nodes.inputs(),
+        outputs=_signature_outputs(meta, nodes) or nodes.ends(),
+        attrs=attrs,
+        warnings=(*told, *nodes.warnings()),
+        source=str(path),
+        sha256=digest,
+    )
+
+
+def _signature_outputs(meta: pb.MetaGraphDef, nodes: GraphNodes) -> tuple[TensorRef, ...]:
+    """What the signatures give back, ``serving_default`` first, each tensor once."""
+    found: dict[TensorRef, None] = {}
+    for name in sorted(meta.signature_def, key=lambda name: (name != "serving_default", name)):
+        outputs = meta.signature_def[name].outputs
+        for key in sorted(outputs):
+            reference = nodes.reference(outputs[key].name)
+            if reference is not None:
+                found[reference] = None
+    return tuple(found)
