@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
@@ -103,46 +103,69 @@ def _leaves(root: Path) -> list[_Leaf]:
 def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
-            held, folders = _split(folder, entries, seen)
+            level = _look(entries, seen)
     except OSError as error:
         if depth == 0:
             raise InputError(
                 f"the dump folder cannot be read: {error.strerror}", where=str(folder)
             ) from error
         return  # an unreadable branch of the tree holds nothing for us
-    if held:
+    if level.dumps or (level.mapping and read_mapping(folder)):
         yield folder
-    elif depth < _LEVELS:
-        for name in sorted(folders):
-            yield from _walk(folder / name, depth + 1, seen)
+        return
+    found = False
+    if depth < _LEVELS:
+        for name in sorted(level.folders):
+            for leaf in _walk(folder / name, depth + 1, seen):
+                found = True
+                yield leaf
+    if level.arrays and not found:
+        yield folder
 
 
-def _split(
-    folder: Path, entries: Iterable[os.DirEntry[str]], seen: set[tuple[int, int]]
-) -> tuple[bool, list[str]]:
-    """Whether dump files lie here, and the folders not *seen* yet if not."""
-    folders: list[str] = []
-    numbered = False
+@dataclass(slots=True)
+class _Level:
+    """What lies in one folder; ``arrays``: ``.npy`` files with no number in the name.
+
+    Such arrays may be dumps, but as well the model's input beside the dump folders.
+    """
+
+    dumps: bool = False
+    arrays: bool = False
+    mapping: bool = False
+    folders: list[str] = field(default_factory=list)
+
+
+def _look(entries: Iterable[os.DirEntry[str]], seen: set[tuple[int, int]]) -> _Level:
+    level = _Level()
     for entry in entries:
-        try:
-            if entry.is_dir():
-                status = entry.stat()
-                place = (status.st_dev, status.st_ino)
-                if place not in seen:  # links may lead back up
-                    seen.add(place)
-                    folders.append(entry.name)
-                continue
-        except OSError:
-            continue  # a link to nowhere
-        if _is_dump(entry.name):
-            return True, []
-        numbered = numbered or entry.name == MAPPING
-    return numbered and bool(read_mapping(folder)), folders
+        if _is_new_folder(entry, seen):
+            level.folders.append(entry.name)
+        elif _is_dump(entry.name):
+            level.dumps = True
+            break
+        level.arrays = level.arrays or entry.name.endswith(NPY)
+        level.mapping = level.mapping or entry.name == MAPPING
+    return level
+
+
+def _is_new_folder(entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> bool:
+    """True for a folder not *seen* yet; links may lead back up."""
+    try:
+        if not entry.is_dir():
+            return False
+        status = entry.stat()
+    except OSError:
+        return False  # a link to nowhere
+    place = (status.st_dev, status.st_ino)
+    new = place not in seen
+    seen.add(place)
+    return new
 
 
 def _is_dump(name: str) -> bool:
     if name.endswith(NPY):
-        return True
+        return name.removesuffix(NPY).rpartition(".")[2].isdecimal()
     return not name.startswith(OPDEBUG) and is_device_dump(name.removesuffix(".csv"), {})
 
 

@@ -18,6 +18,7 @@ _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
 _SLICE = re.compile(r"_lxslice(\d+)")
 _GROUP_PREFIX = re.compile(r"_sgt_graph_\d+_")
 _NO_THREAD = 65535
+_LEAST_MICROSECONDS = 10**12
 
 OPDEBUG = "Opdebug."
 MAPPING = "mapping.csv"
@@ -55,21 +56,32 @@ def parse_dump_name(name: str) -> DumpName | None:
     numbers = 0
     while numbers < len(parts) - 2 and _is_number(parts[-1 - numbers]):
         numbers += 1
-    tail = [int(part) for part in parts[len(parts) - numbers :]]
-    op_type, op_name = parts[0], "_".join(parts[1 : len(parts) - numbers])
-    if numbers < 2 or not op_type or not op_name:
+    if numbers < 2:
         return None
-    # Only the timestamp is that large: it tells the form with a stream id from the old.
-    has_stream = numbers > 2 and (numbers == 3 or tail[2] > tail[1])
-    stamp_at = 2 if has_stream else 1
+    tail = [int(part) for part in parts[len(parts) - numbers :]]
+    stamp_at = _timestamp_at(tail)
+    has_stream = stamp_at > 1
+    # Further numbers before task and stream can only be of a name left with its dots.
+    spare = max(stamp_at - 2, 0)
+    op_type, op_name = parts[0], "_".join(parts[1 : len(parts) - numbers + spare])
+    if not op_type or not op_name:
+        return None
     return DumpName(
         op_type,
         op_name,
-        tail[0],
-        tail[1] if has_stream else None,
+        tail[spare],
+        tail[spare + 1] if has_stream else None,
         tail[stamp_at],
         _part(op_name, tail[stamp_at + 1 :]),
     )
+
+
+def _timestamp_at(numbers: list[int]) -> int:
+    """Which of the numbers is the time: no other is as large."""
+    largest = max(range(1, len(numbers)), key=numbers.__getitem__)
+    if numbers[largest] >= _LEAST_MICROSECONDS:
+        return largest
+    return 2 if len(numbers) == 3 or (len(numbers) > 3 and numbers[2] > numbers[1]) else 1
 
 
 def _part(op_name: str, suffix: list[int]) -> str:

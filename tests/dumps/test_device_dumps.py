@@ -36,12 +36,21 @@ def test_a_dump_belongs_to_the_op_its_name_is_written_from(tmp_path, write_dump,
         f"Add.net_add.7.{STAMP}.4.12.0.0",
         f"Add.net_add_lxslice0.7.3.{STAMP}",
         f"Add._sgt_graph_2_net_add.7.3.{STAMP}",
+        f"Add.net.add.7.3.{STAMP}",
     ],
 )
 def test_every_form_of_file_name_is_read(tmp_path, write_dump, dumped, graph_of, name):
     write_dump(tmp_path / name, [dumped(ONES)])
     index = scan_device_dumps(tmp_path, graph_of(("net/add", "Add")))
     assert index.tensors["net/add", OUT, 0].timestamp == STAMP
+
+
+def test_short_times_are_read_by_their_place(tmp_path, write_dump, dumped, graph_of):
+    write_dump(tmp_path / "Add.a.7.3.20", [dumped(ONES)])
+    write_dump(tmp_path / f"Add.layer.1.7.3.{STAMP}", [dumped(ONES)])
+    index = scan_device_dumps(tmp_path, graph_of(("a", "Add"), ("layer.1", "Add")))
+    assert index.tensors["a", OUT, 0].timestamp == 20
+    assert index.tensors["layer.1", OUT, 0].timestamp == STAMP
 
 
 def test_the_op_type_tells_names_apart_that_look_the_same(tmp_path, write_dump, dumped, graph_of):

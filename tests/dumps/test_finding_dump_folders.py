@@ -88,6 +88,14 @@ def test_golden_files_may_lie_in_a_folder_of_their_own(tmp_path):
     assert find_dump_folder(tmp_path, "net").path == folder
 
 
+def test_an_input_array_beside_the_dumps_is_not_taken_for_one(tmp_path):
+    folder = dump(tmp_path, "20220926160240", "0", GRAPH, "61", "0")
+    (tmp_path / "feed_input.npy").write_bytes(b"x")
+    assert find_dump_folder(tmp_path, GRAPH).path == folder
+    plain = dump(tmp_path, "tensors", file="relu.npy")
+    assert find_dump_folder(plain, GRAPH).path == plain
+
+
 def test_no_dump_of_this_graph_names_what_is_there(tmp_path):
     dump(tmp_path, "20220926160240", "0", "resnet_0", "1", "0")
     dump(tmp_path, "20220926160240", "0", "vgg", "1", "0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import struct
 from math import isnan
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from graphstore.model import TensorIO, TensorOrigin
 from importers.dumps import find_dump_folder, read_array, scan_dumps, scan_golden_dumps
 from importers.ge.importer import read_ge_text
-from importers.layouts import align_to_golden
+from importers.layouts import align_to_golden, to_layout
 
 pytestmark = pytest.mark.shared
 
@@ -120,3 +121,34 @@ def test_a_dump_of_the_npy_converter_is_told_as_json(shared_data, graph_of, tmp_
     (tmp_path / "Add.add.1.1.1795253257147168").write_bytes(source.read_bytes())
     (problem,) = scan_dumps(tmp_path, graph_of(("add", "Add"))).problems
     assert "JSON" in problem.detail
+
+
+def test_weights_a_real_compiler_laid_out_are_those_of_the_framework(shared_data):
+    """The .om's filters (FRACTAL_Z) and matrices (FRACTAL_NZ) are bit-equal to golden's."""
+    folder = shared_data / "dumps" / "autoencoder_hh"
+    weights = weights_partition((shared_data / "om" / "autoencoder_hh_om.om").read_bytes())
+    golden = {
+        np.load(path).astype(np.float16).tobytes() for path in (folder / "golden_npy").glob("*.npy")
+    }
+    layouts = []
+    for op in json.loads((folder / "hh_om.json").read_text())["graph"][0]["op"]:
+        told = {entry["key"]: entry["value"] for entry in op.get("attr", ())}
+        desc = told.get("value", {}).get("t", {}).get("desc", {})
+        if desc.get("layout") not in ("FRACTAL_Z", "FRACTAL_NZ"):
+            continue
+        origin = {entry["key"]: entry["value"] for entry in desc["attr"]}
+        raw = weights[desc["data_offset"] : desc["data_offset"] + desc["weight_size"]]
+        stored = np.frombuffer(raw, np.float16).reshape(desc["shape"]["dim"])
+        shape = tuple(origin["origin_shape"]["list"]["i"])
+        found = to_layout(stored, desc["layout"], origin["origin_format"]["s"], shape)
+        assert found.tobytes() in golden, op["name"]
+        layouts.append(desc["layout"])
+    assert sorted(layouts) == ["FRACTAL_NZ"] * 3 + ["FRACTAL_Z"] * 4
+
+
+def weights_partition(model: bytes) -> bytes:
+    (count,) = struct.unpack_from("<I", model, 256)
+    start = 260 + 12 * count
+    entries = (struct.unpack_from("<III", model, 260 + 12 * index) for index in range(count))
+    offset, size = next((at, length) for kind, at, length in entries if kind == 1)
+    return model[start + offset : start + offset + size]
