@@ -28,6 +28,7 @@ from graphstore.model import (
     TensorIO,
     Verdict,
 )
+from importers.ge.importer import read_ge_text
 
 HEADER = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,OverFlow,"
@@ -253,3 +254,20 @@ def test_every_reason_has_words():
         (row,) = rows_of([op("x")], [not_compared("x", reason)])
         assert row[-1].startswith("[x] ")
         assert len(row[-1]) > 20
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("run", ["npu_fault", "npu_clean"])
+def test_groups_are_numbered_and_named_as_in_the_reference_table(shared_data, run):
+    folder = shared_data / "tf_lenet_train" / run
+    (path,) = (folder / "graph").iterdir()
+    ops = read_ge_text(path).ops
+    ours = dict.fromkeys((row[0], row[1], row[2], row[5]) for row in rows_of(ops, _one_each(ops)))
+    with (folder / "msaccucmp_result.csv").open(newline="", encoding="utf-8") as file:
+        table = list(csv.reader(file))
+    assert table[0] == HEADER.split(",")
+    assert list(ours) == list(dict.fromkeys((r[0], r[1], r[2], r[5]) for r in table[1:]))
+
+
+def _one_each(ops):
+    return [not_compared(member.id) for member in ops]
