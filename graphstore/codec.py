@@ -32,10 +32,12 @@ from graphstore.model import (
     Verdict,
 )
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+
 
 def dumps(value: object) -> str:
     """Compact JSON; NaN and infinities as Python's json writes them."""
-    return json.dumps(value, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def shape_text(shape: Shape | None) -> str | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from graphstore import codec
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
+from graphstore.collector import paused_collector
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.errors import QueryError, StoreError, UnknownNameError
 from graphstore.model import (
@@ -113,7 +114,8 @@ class CypherStore(GraphStore):
             for op, key in zip(ops, wanted, strict=True):
                 if key not in found:
                     raise self._unknown_op(place, op, Side.DEVICE)
-        return [comparison_value(_local_ops(row, place)) for row in rows]
+        with paused_collector():
+            return [comparison_value(_local_ops(row, place)) for row in rows]
 
     def states(self, run: str) -> dict[str, OpState]:
         """The state of every device op of a run, by op id, in topo order."""
@@ -294,7 +296,8 @@ class _Recent(Generic[_T]):
             if key in self._values:
                 self._values.move_to_end(key)
                 return self._values[key]
-        value = make()
+        with paused_collector():
+            value = make()
         with self._lock:
             self._values[key] = value
             while len(self._values) > self._size:

@@ -58,12 +58,17 @@ class Records:
 
 @dataclass(frozen=True)
 class StoredGraph:
-    """A graph about to be stored: its key in the store, content hash and numbering."""
+    """A graph about to be stored: its key in the store, content hash and numbering.
+
+    ``header`` and ``texts`` (record and attributes of each op) are its lossless form.
+    """
 
     graph: ModelGraph
     key: str
     content: str
     arrays: GraphArrays
+    header: str
+    texts: tuple[tuple[str, str], ...]
 
     def node(self, op: str) -> str:
         """The node id of an op of this graph."""
@@ -80,23 +85,19 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def content_hash(graph: ModelGraph) -> str:
-    """SHA-256 of everything the graph value says; equal graphs have equal hashes."""
-    digest = hashlib.sha256(codec.header_text(graph).encode())
-    for op in graph.ops:
-        digest.update(b"\n" + codec.op_text(op).encode())
-        digest.update(b"\n" + codec.attrs_text(op.attrs).encode())
-    return digest.hexdigest()
-
-
 def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
     """*graph* under its own id; where *taken* (key to content hash) has that id with
-    other content, the hash is appended."""
-    content = content_hash(graph)
+    other content, the hash is appended. Equal graphs have equal hashes."""
+    header = codec.header_text(graph)
+    texts = tuple((codec.op_text(op), codec.attrs_text(op.attrs)) for op in graph.ops)
+    digest = hashlib.sha256(header.encode())
+    for record, attrs in texts:
+        digest.update(f"\n{record}\n{attrs}".encode())
+    content = digest.hexdigest()
     key = plain_text(graph.id)
     if taken.get(key, content) != content:
         key = f"{key}+{content[:12]}"
-    return StoredGraph(graph, key, content, graph_arrays(graph))
+    return StoredGraph(graph, key, content, graph_arrays(graph), header, texts)
 
 
 def graph_info(graph: ModelGraph, name: str, created: str) -> GraphInfo:
@@ -138,7 +139,7 @@ def graph_records(stored: StoredGraph) -> Records:
             info.subgraphs,
             info.fused_ops,
             plain_text(graph.source),
-            codec.header_text(graph),
+            stored.header,
         )
     ]
     records.nodes["Op"] = [_op_row(stored, place, op) for place, op in enumerate(graph.ops)]
@@ -233,8 +234,8 @@ def _op_row(stored: StoredGraph, place: int, op: Op) -> Row:
         plain_text(op.subgraph),
         None if originals is None else len(originals),
         None if originals is None else [plain_text(text) for text in originals],
-        codec.attrs_text(op.attrs),
-        codec.op_text(op),
+        stored.texts[place][1],
+        stored.texts[place][0],
     )
 
 

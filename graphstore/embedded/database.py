@@ -25,6 +25,8 @@ _BUFFER_POOL = 2**30
 _READ_BUFFER_POOL = 2**28
 _MAX_HOPS = 65535
 """Its hop counter has 16 bits and wraps without a word; its default limit is 30."""
+_MANY_ROWS = 1000
+"""From here on, taking all rows through Arrow is faster than one by one."""
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
 
 
@@ -112,6 +114,11 @@ class ReadDatabase:
 
 def _collect(result: Any, limit: int | None) -> QueryResult:
     columns = tuple(result.get_column_names())
+    if limit is None and result.get_num_tuples() >= _MANY_ROWS:
+        table = result.get_as_arrow(100_000)
+        return QueryResult(
+            columns, tuple(zip(*(c.to_pylist() for c in table.columns), strict=True))
+        )
     rows: list[tuple[object, ...]] = []
     while result.has_next():
         row = result.get_next()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from graphstore import codec
+from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.embedded.database import ReadDatabase, write_database
@@ -76,7 +77,8 @@ class EmbeddedStore(CypherStore):
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
         name = data.run.name
         self._check_free("runs", name, replace)
-        records, golden, device = _run_with_graphs(data, {})
+        with paused_collector():
+            records, golden, device = _run_with_graphs(data, {})
         manifest = {
             "kind": "run",
             "run": json.loads(codec.run_text(data.run)),
@@ -192,7 +194,7 @@ class EmbeddedStore(CypherStore):
             )
 
     def _write(self, kind: str, name: str, records: Records, manifest: dict[str, Any]) -> None:
-        with self._folder.writing() as folder:
+        with self._folder.writing() as folder, paused_collector():
             write_database(folder / _DATABASE, records)
             self._folder.publish(kind, name, folder, manifest)
 
