@@ -91,7 +91,7 @@ class _Comparing:
             name=self.request.name,
             golden=self.golden.graph.id,
             device=self.device.graph.id,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
             verdict=verdict(counts, origins, comparisons),
             method=Method.THRESHOLDS,
             counts=counts,

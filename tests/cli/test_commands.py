@@ -127,8 +127,8 @@ def test_origins_trace_lineage_and_between(divergraph, lenet_store):
     between = divergraph(
         "between", "fault", ORIGIN, "LeNet/fc3/MatMul", "--store", lenet_store, "--json"
     ).json
-    assert [op["op"] for op in between["ops"]][0] == ORIGIN
-    assert [op["op"] for op in between["ops"]][-1] == "LeNet/fc3/MatMul"
+    assert between["ops"][0]["op"] == ORIGIN
+    assert between["ops"][-1]["op"] == "LeNet/fc3/MatMul"
 
 
 def test_between_unconnected_ops_is_empty_and_says_so(divergraph, lenet_store):
