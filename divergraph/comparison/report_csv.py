@@ -160,7 +160,8 @@ class _Columns:
         dumped = comparison.compared or bool(comparison.device_path)
         device_type = comparison.device_dtype if comparison.compared else None
         golden_type = comparison.golden_dtype if comparison.compared else None
-        address = _NAN if comparison.address is None else str(comparison.address)
+        # A dump that gives no address counts as at 0, as in the reference.
+        address = str(comparison.address or 0) if dumped else _NAN
         cells = [str(index), op.type]
         cells += self._side(op.name, device_type or _NAN, address, self._device_address)
         cells += self._side(golden, golden_type or _NAN, _NAN, self._golden_address)
