@@ -336,10 +336,9 @@ def real(token: bytes) -> float:
         ValueError: it is not one.
     """
     text = _one_word(token).lower()
-    try:
-        return float(text)
-    except ValueError:
-        return float(text.removesuffix("f")) if text[-1:] == "f" else float(integer(token))
+    if text.lstrip("+-").startswith("0x"):
+        return float(integer(token))
+    return float(text.removesuffix("f") if text.lstrip("+-") != "inf" else text)
 
 
 def boolean(token: bytes) -> bool:

@@ -148,6 +148,7 @@ _PARENT_INDEX = "_parent_node_index"
 def _output(name: str, port: int, desc: Fields) -> Tensor:
     dtype: DType | None = None
     shape: Shape | None = None
+    said = False
     layout = None
     attrs: dict[str, AttrValue] = {}
     for key, value in desc:
@@ -156,10 +157,15 @@ def _output(name: str, port: int, desc: Fields) -> Tensor:
         elif key == b"dtype":
             dtype = dtype_named(scalar(value).decode("ascii", "backslashreplace"))
         elif key == b"shape":
+            said = True
             shape = _shape([integer(scalar(d)) for n, d in message(value) if n == b"dim"])
         elif key == b"layout":
             layout = layout_named(text(value))
-    return Tensor(name, dtype, shape, layout, _origin(attrs, port))
+    origin = _origin(attrs, port)
+    # Without a shape a descriptor is a scalar's or was never filled; its origin tells which.
+    if shape is None and not said and origin is not None and origin.shape == ():
+        shape = ()
+    return Tensor(name, dtype, shape, layout, origin)
 
 
 def _shape(dims: list[int]) -> Shape | None:
