@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from textual.content import Content
 
 from divergraph.questions import OpDetail, TensorRow
-from graphstore.model import Comparison, Level, Metric
+from graphstore.model import Comparison, Level, Metric, Side
+from graphstore.op_row import OpRow
 from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.widgets.cells import cut_to, fit, printable
 
-LABEL = 9
+LABEL = 10
 SHOWN_TENSORS, SHOWN_LINKS, SHOWN_ATTRS = 4, 4, 6
-_LEVEL_WORDS = {Level.PASS: "pass", Level.WARN: "warn", Level.FAIL: "over"}
 
 
 class _Lines:
@@ -50,8 +50,8 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
             lines.add("", text)
     kind = f"{row.type}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
     lines.add("type", f"{kind} {wording.shape_text(row.shape)} {row.layout}".rstrip())
-    _tensors(lines, "inputs", detail.inputs)
-    _tensors(lines, "outputs", detail.outputs)
+    _tensors(lines, "inputs", detail.inputs, row)
+    _tensors(lines, "outputs", detail.outputs, row)
     _links(lines, detail)
     shown = list(detail.attrs.items())
     for name, value in shown if whole else shown[:SHOWN_ATTRS]:
@@ -64,15 +64,16 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
     return lines.content()
 
 
-def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...]) -> None:
+def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpRow) -> None:
     g = lines.glyphs
     shown = tensors if lines.whole else tensors[:SHOWN_TENSORS]
     for tensor in shown:
-        what = f"{wording.dtype_text(tensor.dtype)} {wording.shape_text(tensor.shape)}"
-        what = f"{what} {tensor.layout}" if tensor.layout else what
+        what = wording.shape_text(tensor.shape)
+        if lines.whole or tensor.dtype != row.dtype or (tensor.layout or "") != row.layout:
+            what = f"{wording.dtype_text(tensor.dtype)} {what} {tensor.layout or ''}".rstrip()
         state = _tensor_state(tensor.comparison, g)
-        taken = LABEL + 3 + len(what) + 2 + sum(len(text) for text, _ in state)
-        name = lines.name(_partner(tensor, g), lines.width - taken - 1)
+        taken = LABEL + 3 + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
+        name = lines.name(_partner(tensor, g), lines.width - taken)
         lines.add(label, (f"{tensor.port:<2} ", theme.QUIET), f"{name}  {what}  ", *state)
         label = ""
     if len(shown) < len(tensors):
@@ -96,15 +97,16 @@ def _tensor_state(comparison: Comparison | None, glyphs: Glyphs) -> list[tuple[s
         word = "not compared" if reason is None else wording.REASON_SHORT[reason]
         return [(f"{glyphs.unknown} {word}", theme.QUIET)]
     value = wording.cosine(comparison.metrics.cosine_similarity, glyphs)
-    style = theme.LEVEL_STYLES[comparison.level or Level.PASS]
-    return [(f"cos {value} {_LEVEL_WORDS[comparison.level or Level.PASS]}", style)]
+    level = comparison.level or Level.PASS
+    mark = {Level.PASS: glyphs.good, Level.WARN: glyphs.drifting, Level.FAIL: glyphs.bad}[level]
+    return [(f"cos {value} {mark}", theme.LEVEL_STYLES[level])]
 
 
 def _links(lines: _Lines, detail: OpDetail) -> None:
     row = detail.row
     if not detail.links and row.originals:
         lines.add("originals", ", ".join(map(printable, row.originals)))
-    elif not detail.links and row.fused == 0:
+    elif row.state is not None and not detail.links and row.fused == 0:
         lines.add("originals", ("none: the compiler inserted this op", theme.QUIET))
     merged: dict[str, list[str]] = {}
     for link in detail.links:
@@ -113,7 +115,7 @@ def _links(lines: _Lines, detail: OpDetail) -> None:
         if link.original_port is not None:
             words += f" :{link.original_port}"
         merged.setdefault(other, []).append(words)
-    label = f"from {len(merged)}" if merged else ""
+    label = "originals" if detail.row.side is Side.DEVICE else "device"
     shown = list(merged.items()) if lines.whole else list(merged.items())[:SHOWN_LINKS]
     for name, rules in shown:
         evidence = ", ".join(dict.fromkeys(rules))

@@ -44,6 +44,11 @@ def state_style(state: OpState | None) -> str:
     return "" if state is None else _STYLES[state]
 
 
+def value_style(state: OpState | None) -> str:
+    """The style of a number that says something bad: of the state, without a background."""
+    return "alarm" if state is OpState.BROKEN else state_style(state)
+
+
 _STYLES = {
     OpState.ORIGIN: "origin",
     OpState.INHERITED: "inherited",
@@ -86,7 +91,7 @@ def arrange(rows: Sequence[OpRow], numbers: Sequence[int], order: Order) -> list
             known.append((value, number))
     known.sort(key=lambda item: item[1])
     known.sort(key=lambda item: item[0], reverse=order.descending)
-    return [number for _, number in known] + unknown
+    return [number for _, number in known] + sorted(unknown)
 
 
 def _rising(metric: Metric) -> Callable[[OpRow], float | None]:
@@ -264,7 +269,7 @@ def _mark(table: OpTable, row: OpRow, _: int) -> Cell:
 
 
 def _name(table: OpTable, row: OpRow, _: int) -> Cell:
-    style = state_style(row.state) if row.state in {OpState.ORIGIN, OpState.BROKEN} else ""
+    style = value_style(row.state) if row.state in {OpState.ORIGIN, OpState.BROKEN} else ""
     if row.fused > 1:
         return Cell(row.id, style, f" {table.glyphs.fused}{row.fused}", "fused")
     return Cell(row.id, style)
@@ -273,7 +278,7 @@ def _name(table: OpTable, row: OpRow, _: int) -> Cell:
 def _metric(row: OpRow, metric: Metric, text: str) -> Cell:
     if row.metrics is None:
         return Cell(text, "quiet")
-    return Cell(text, state_style(row.state) if metric in row.failed else "")
+    return Cell(text, value_style(row.state) if metric in row.failed else "")
 
 
 def _value(row: OpRow, metric: Metric) -> float | None:
@@ -306,8 +311,8 @@ _CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
         wording.small(_value(row, Metric.RELATIVE_EUCLIDEAN_DISTANCE), table.glyphs),
     ),
     "gain": lambda table, row, _: Cell(wording.gain(row.gain, table.glyphs)),
-    "err": lambda table, row, number: Cell(table.err(number), state_style(row.state)),
+    "err": lambda table, row, number: Cell(table.err(number), value_style(row.state)),
     "from": lambda table, row, _: Cell(
-        table.from_(row), state_style(row.state) if row.origins or row.metrics else "quiet"
+        table.from_(row), value_style(row.state) if row.origins or row.metrics else "quiet"
     ),
 }

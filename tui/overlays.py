@@ -99,7 +99,7 @@ class YankOverlay(Overlay):
             Column("text", "text", 20, 200, sortable=False),
         )
         rows = [
-            (Cell(letter, "linked"), Cell(what), Cell(text))
+            (Cell(letter, "linked"), Cell(what), Cell(text.replace("\t", "  ")))
             for what, (letter, text) in self._choices.items()
         ]
         return RowList(FixedRows(columns, rows), self.glyphs)

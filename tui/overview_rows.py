@@ -38,7 +38,7 @@ def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
     columns = [
         Column("rank", "#", 4, align="right", sortable=False),
         Column("op", "op", 14, names, cut="left", sortable=False),
-        Column("type", "type", 8, 12, priority=6, sortable=False),
+        Column("type", "type", 10, 16, priority=7, sortable=False),
         Column("cos", "cos", 8, align="right", sortable=False),
         Column("rel", "rel.err", 8, align="right", priority=3, sortable=False),
         Column("why", "over in", 7, why, priority=2, sortable=False),
@@ -49,7 +49,7 @@ def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
 def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tuple[Cell, ...]:
     style = state_style(row.state)
     tail = f" {glyphs.fused}{row.fused}" if row.fused > 1 else ""
-    over = ", ".join(_SHORT_METRICS[metric] for metric in row.failed)
+    over = " ".join(_SHORT_METRICS[metric] for metric in row.failed)
     metrics = row.metrics
     return (
         Cell(f"{rank} {glyphs.state(row.state)}", style),

@@ -80,20 +80,18 @@ def origins_title(overview: Overview) -> str:
     """How many origins there are, and how many ops inherit from them."""
     origins = wording.count(len(overview.origins), "origin")
     inherited = overview.state_counts.get(OpState.INHERITED, 0)
-    broken = overview.state_counts.get(OpState.BROKEN, 0)
-    more = f", {broken} broken" if broken else ""
-    return f"Where the error is born ({origins}, {inherited} inherited{more})"
+    return f"Where the error is born: {origins}, {inherited} inherit"
 
 
 def status(overview: Overview, glyphs: Glyphs) -> Content:
     """Limits, and how many ops are in which state."""
-    parts: list[str | tuple[str, str]] = [" limits ", limits(overview.run.thresholds, glyphs)]
-    parts.append("   ops")
+    parts: list[str | tuple[str, str]] = []
     for state in OpState:
         number = overview.state_counts.get(state, 0)
         if number:
-            text = f"  {glyphs.state(state)} {wording.thousands(number)} {state.value}"
-            parts.append((text, theme.STATE_STYLES[state]))
+            text = f"{glyphs.state(state)} {wording.thousands(number)} {state.value}"
+            parts += [" ", (text, theme.STATE_STYLES[state])]
+    parts.append((f"   limits {limits(overview.run.thresholds, glyphs)}", theme.QUIET))
     return Content.assemble(*parts)
 
 

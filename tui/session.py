@@ -39,9 +39,14 @@ class JumpList:
         self.at = len(self.places) - 1
 
     def update(self, place: Address) -> None:
-        """Say that the present place now looks so (cursor, filter, order)."""
+        """Say that the present place now looks so (cursor, filter, order).
+
+        A late word from a view already left changes nothing.
+        """
         if self.at >= 0:
-            self.places[self.at] = place
+            here = self.places[self.at]
+            if (here.target, here.view) == (place.target, place.view):
+                self.places[self.at] = place
 
     def step(self, direction: int) -> Address | None:
         """The place before (-1) or after (1), or None at the end of the list."""

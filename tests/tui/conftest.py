@@ -237,9 +237,7 @@ def make_app(tmp_path: Path) -> MakeApp:
         def connect() -> GraphStore:
             return open_store(url)
 
-        settings = Settings(
-            glyphs=SETS[glyphs], export_dir=tmp_path, state_dir=tmp_path / "state"
-        )
+        settings = Settings(glyphs=SETS[glyphs], export_dir=tmp_path, state_dir=tmp_path / "state")
         session = Session(connect, ".divergraph")
         session.jumps.places.clear()
         return DivergraphApp(session, settings, start)

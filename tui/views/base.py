@@ -77,8 +77,9 @@ class ViewScreen(Screen[None]):
     def show_address(self, address: Address) -> None:
         """Show what *address* says, loading only what is not there yet."""
         session = self.owner.session
-        crumbs = ["divergraph", session.target, self.CRUMB]
-        self.query_one(TitleLine).show([c for c in crumbs if c], session.store_name)
+        place = f"{session.kind} {session.target}" if session.target else ""
+        crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
+        self.query_one(TitleLine).show(crumbs, session.store_name)
         if self._at != session.target:
             self._at = session.target
             self.set_class(False, "-failed")

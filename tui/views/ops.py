@@ -58,8 +58,8 @@ class OpsScreen(ViewScreen):
         "yank",
         "ops.export",
         "commands",
-        "help",
         "quit",
+        "help",
     )
 
     class Loaded(Message):
@@ -105,6 +105,8 @@ class OpsScreen(ViewScreen):
         self._last_wanted: OpFilter | None = None
         self._marked: set[str] = set()
         self._goal = ""
+        self._asked_for = ""
+        self._last_op = ""
         self._detail: OpDetail | None = None
         self._rest: Timer | None = None
 
@@ -144,7 +146,7 @@ class OpsScreen(ViewScreen):
     def load(self, address: Address) -> None:
         """Ask for the ops of another target."""
         self._rows, self._table, self._detail = (), None, None
-        self._marked = set()
+        self._marked, self._last_op = set(), ""
         self.query_one("#ops", RowList).show(FixedRows(()), empty="loading")
         self._take(address)
         self._note()
@@ -160,7 +162,7 @@ class OpsScreen(ViewScreen):
         usual = self._usual()
         known = address.sort in op_table.SORT_KEYS
         self._order = Order(address.sort if known else usual.column, address.descending)
-        self._goal = address.op
+        self._goal = self._asked_for = address.op
         self._set_filter(address.where)
         self.query_one(FilterBar).text = address.where
 
@@ -238,7 +240,7 @@ class OpsScreen(ViewScreen):
 
     def _arrange(self) -> None:
         row = self._row()
-        self._goal = self._goal or ("" if row is None else row.id)
+        self._goal = self._goal or (self._last_op if row is None else row.id)
         self._filter_and_sort(self._rows, self._wanted, self._order, self._goal)
 
     @work(thread=True, exclusive=True, group="arrange")
@@ -265,9 +267,9 @@ class OpsScreen(ViewScreen):
         self._table = event.table
         listed = self.query_one("#ops", RowList)
         at = event.table.index_of(event.cursor) if event.cursor else None
-        if event.cursor and at is None and self._goal and self._wanted is not None:
-            self.notify(f"{self._goal} is filtered out; esc clears", markup=False)
-        self._goal = ""
+        if at is None and self._asked_for and self._wanted is not None:
+            self.notify(f"{self._asked_for} is filtered out; esc clears", markup=False)
+        self._goal = self._asked_for = ""
         listed.show(event.table, cursor=at or 0, empty="no op fits the filter; esc clears it")
         falls = self._order.descending != (self._order.column in op_table.LARGEST_FIRST)
         listed.sort_shown(self._order.column, descending=falls)
@@ -277,6 +279,7 @@ class OpsScreen(ViewScreen):
         words = op_table.order_words(self._order)
         listed.border_title = Content(f"Ops {sep} {count} {sep} {words}")
         self._say_filtered(shown, all_rows)
+        self.query_one(KeyLine).draw()
         self.owner.session.jumps.update(self.address())
 
     def _say_filtered(self, shown: int, all_rows: int) -> None:
@@ -302,8 +305,19 @@ class OpsScreen(ViewScreen):
     def _rested(self) -> None:
         self._rest = None
         row = self._row()
-        if row is not None and (self._detail is None or self._detail.row.id != row.id):
+        if row is None:
+            self._show_no_detail()
+            return
+        self._last_op = row.id
+        if self._detail is None or self._detail.row.id != row.id:
             self._ask_detail(row.id, whole=False)
+
+    def _show_no_detail(self) -> None:
+        self._detail = None
+        for pane, title in (("#facts", "Op"), ("#metrics", "Metrics")):
+            found = self.query_one(pane, TextPane)
+            found.border_title = Content(title)
+            found.show(lambda _: Content(""))
 
     @on(RowList.Opened, "#ops")
     def _open(self) -> None:

@@ -45,8 +45,8 @@ class OverviewScreen(ViewScreen):
         "jump.forward",
         "view.runs",
         "commands",
-        "help",
         "quit",
+        "help",
     )
 
     class Loaded(Message):

@@ -40,7 +40,7 @@ class RunsScreen(ViewScreen):
     VIEW = "runs"
     CRUMB = "Runs"
     SCOPES = (Scope.LIST, Scope.EVERYWHERE)
-    SHOWN_KEYS = ("list.open", "view.runs", "commands", "log", "help", "quit")
+    SHOWN_KEYS = ("list.open", "view.runs", "commands", "log", "quit", "help")
 
     class Loaded(Message):
         """The store said what it holds."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tui.widgets.cells import Align, Cut, width_of
 
+OPTIONAL = 7
+"""Columns of this priority and up are shown only where all others have room enough."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -25,6 +28,11 @@ class Column:
     priority: int = 0
     sticky: bool = False
     sortable: bool = True
+
+    @property
+    def comfort(self) -> int:
+        """The width that shows most of it; optional columns leave before others get less."""
+        return min(self.full, 2 * self.width)
 
     @property
     def full(self) -> int:
@@ -63,6 +71,11 @@ def place(columns: Sequence[Column], room: int, *, wide: bool = False) -> tuple[
 
 def _kept(columns: Sequence[Column], room: int) -> list[tuple[int, Column]]:
     kept = list(enumerate(columns))
+    while sum(column.comfort + 1 for _, column in kept) - 1 > room:
+        optional = [item for item in kept if item[1].priority >= OPTIONAL]
+        if not optional or len(kept) == 1:
+            break
+        kept.remove(max(optional, key=lambda item: (item[1].priority, item[0])))
     while len(kept) > 1 and sum(column.width + 1 for _, column in kept) - 1 > room:
         worst = max(kept, key=lambda item: (item[1].priority, item[0]))
         if worst[1].priority == 0:

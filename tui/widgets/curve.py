@@ -116,12 +116,18 @@ class Curve(Widget, can_focus=True):
     def show(self, ops: Sequence[CurveOp]) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
         self.ops = ops
-        self.marker = self._start()
+        self._place()
         self.refresh()
 
     def on_resize(self) -> None:
-        """Put the marker back on the op it stands for."""
+        """Put the marker back on what matters most in the new blocks."""
+        self._place()
+
+    def _place(self) -> None:
         self.marker = self._start()
+        blocks, _ = self._blocks()
+        size = len(blocks[0]) if blocks else 0
+        self.border_subtitle = Content(f"blocks of {size} ops, worst of each" if size > 1 else "")
 
     def _start(self) -> int:
         blocks, _ = self._blocks()
@@ -178,7 +184,9 @@ class Curve(Widget, can_focus=True):
         label = fit(scale.label((rows - row) / rows), self._left - 2, "", "right")
         parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
         below = rows - 1 - row
-        parts += [(self._bar(op, scale, rows, below) * cells, _style(op)) for op in worst]
+        for op in worst:
+            bar = self._bar(op, scale, rows, below)
+            parts.append((bar * cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
         return Content.assemble(*_joined(parts))
 
     def _bar(self, op: CurveOp, scale: Scale, rows: int, below: int) -> str:
@@ -228,10 +236,6 @@ class Curve(Widget, can_focus=True):
             (f"{self.glyphs.state(op.state)} {op.state.value}", theme.STATE_STYLES[op.state]),
             (more, theme.QUIET),
         )
-
-
-def _style(op: CurveOp) -> str:
-    return theme.STATE_STYLES[op.state]
 
 
 def _joined(parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ class FilterBar(Horizontal):
         yield Static("/", id="filter-sign", markup=False)
         field = FilterInput(
             highlighter=self._wrong,
-            placeholder="/ filters: cos<0.99 type:MatMul* state:origin !name~Cast",
+            placeholder="cos<0.99 type:MatMul* state:origin !type:Cast",
             compact=True,
             select_on_focus=False,
         )
@@ -93,6 +93,12 @@ class FilterBar(Horizontal):
         with self.prevent(Input.Changed):
             self.query_one(FilterInput).value = text
         self.show_right("")
+
+    @property
+    def wrong_span(self) -> tuple[int, int] | None:
+        """Start and end of the part that is underlined, None if nothing is wrong."""
+        wrong = self._wrong
+        return (wrong.start, wrong.end) if wrong.end > wrong.start else None
 
     @property
     def waiting(self) -> bool:

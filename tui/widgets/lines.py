@@ -95,15 +95,21 @@ class KeyLine(Static):
     def draw(self) -> None:
         """Draw anew: what applies may have changed."""
         parts: list[tuple[str, str]] = []
-        used = 1
-        for key in self._keys:
+        for key in self._fitting():
             shown = key.shown.split(", ")[0]
-            width = width_of(shown) + width_of(key.short) + 3
-            if used + width > self.size.width:
-                break
-            used += width
             if self._why_not(key.id) is not None:
                 parts.append((f"{shown} {key.short}  ", f"{theme.QUIET} 60%"))
             else:
                 parts += [(shown, theme.LINKED), (f" {key.short}  ", theme.QUIET)]
         self.update(Content.assemble(" ", *parts))
+
+    def _fitting(self) -> list[Key]:
+        """The keys that fit, in order; the last (help) goes before all others."""
+        room, kept = self.size.width - 1, set()
+        for key in (*self._keys[-1:], *self._keys[:-1]):
+            width = width_of(key.shown.split(", ")[0]) + width_of(key.short) + 3
+            if width > room:
+                break
+            room -= width
+            kept.add(key.id)
+        return [key for key in self._keys if key.id in kept]

@@ -28,6 +28,7 @@ STYLES = (
     "drifting",
     "clean",
     "broken",
+    "alarm",
     "unknown",
     "fused",
     "linked",
@@ -169,7 +170,10 @@ class RowList(ScrollView, can_focus=True):
         self.refresh()
 
     def sort_shown(self, column: str, *, descending: bool) -> None:
-        """Mark in the heading that the rows are sorted so."""
+        """Mark in the heading that the rows are sorted so, and choose that column."""
+        if column != self.sorted_by:
+            ids = [known.id for known in self.source.columns]
+            self.column = ids.index(column) if column in ids else self.column
         self.sorted_by, self.descending = column, descending
         self.renew()
 
@@ -301,6 +305,8 @@ class RowList(ScrollView, can_focus=True):
         last = self._placed[-1] if self._placed else None
         width = last.x + last.width if last is not None and self.wide else room
         self.virtual_size = Size(width, rows)
+        # Without this the scrollbars, and with them scrolling, wait for the next layout.
+        self._scroll_update(self.virtual_size)
         self.refresh()
 
     def _keep_in_view(self) -> None:
@@ -338,7 +344,8 @@ class RowList(ScrollView, can_focus=True):
         for placed in self._placed:
             segments.append(Segment(" " * (placed.x - x), base))
             column = placed.column
-            style = chosen if placed.index == self.column and self.has_focus else base
+            here = placed.index == self.column and column.sortable and self.has_focus
+            style = chosen if here else base
             title = column.title
             if column.id == self.sorted_by and column.sortable:
                 title += self.glyphs.descending if self.descending else self.glyphs.ascending

@@ -15,6 +15,8 @@ Build = Callable[[int], Content]
 class TextPane(VerticalScroll, can_focus=True):
     """Shows what ``build(width)`` returns; asked again when the width changes."""
 
+    ALLOW_MAXIMIZE = True
+
     def __init__(
         self,
         title: str = "",

@@ -1,0 +1,61 @@
+"""The key table, the page made of it, and that every key has its action."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tui import keys
+from tui.keys import TABLE, Scope
+from tui.overlays import Overlay, YankOverlay
+from tui.views.ops import OpsScreen
+from tui.views.overview import OverviewScreen
+from tui.views.runs import RunsScreen
+from tui.widgets.curve import Curve
+from tui.widgets.filter_bar import FilterInput
+from tui.widgets.row_list import RowList
+
+OWNERS = {
+    Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen),
+    Scope.LIST: (RowList,),
+    Scope.OPS: (OpsScreen,),
+    Scope.CURVE: (Curve,),
+    Scope.FILTER: (FilterInput,),
+    Scope.YANK: (YankOverlay,),
+    Scope.OVERLAY: (Overlay,),
+}
+
+
+def test_ids_are_unique():
+    assert len({key.id for key in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_no_key_means_two_things_in_one_scope(scope):
+    used = [name for key in TABLE if key.scope is scope for name in key.keys.split(",")]
+    assert len(set(used)) == len(used)
+
+
+def test_no_key_is_one_that_plain_terminals_confuse():
+    used = {name for key in TABLE for name in key.keys.split(",")}
+    same_bytes = {"ctrl+i", "ctrl+m", "ctrl+h", "ctrl+j", "ctrl+left_square_bracket", "ctrl+enter"}
+    assert not used & same_bytes
+
+
+@pytest.mark.parametrize("key", TABLE, ids=lambda key: key.id)
+def test_every_key_has_its_action(key):
+    name = key.action.partition("(")[0]
+    if not name.startswith("app."):
+        for owner in OWNERS[key.scope]:
+            assert callable(getattr(owner, f"action_{name}"))
+
+
+def test_the_page_of_keys_is_the_one_in_the_docs():
+    page = Path(__file__).parents[2] / "docs" / "keys.md"
+    assert page.read_text(encoding="utf-8") == keys.markdown()
+
+
+def test_remapping_changes_the_keys_of_one_id_only():
+    table = keys.remapped({"list.down": "down"})
+    changed = [key for key, old in zip(table, TABLE, strict=True) if key != old]
+    assert changed == [dataclasses.replace(keys.BY_ID["list.down"], keys="down")]
