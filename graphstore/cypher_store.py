@@ -6,6 +6,7 @@ A store adds how a target is found, how a query is sent, and how rows are writte
 from __future__ import annotations
 
 import difflib
+import re
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
@@ -167,18 +168,22 @@ class CypherStore(GraphStore):
 
     def _implied(self, place: Place, query: NamedQuery) -> dict[str, object]:
         """The parameters a query gets from the target."""
-        implied = {
+        implied = self._target_keys(place, query.text)
+        if None in implied.values():
+            raise QueryError(
+                f"query {query.name} is about a run; {place.name!r} is an imported graph"
+            )
+        return implied
+
+    def _target_keys(self, place: Place, cypher: str) -> dict[str, object]:
+        """The keys of *place* that *cypher* mentions as parameters."""
+        keys = {
             "run": place.run,
             "golden": place.golden,
             "device": place.device,
             "graph": place.device,
         }
-        used = {name: value for name, value in implied.items() if query.uses(name)}
-        if None in used.values():
-            raise QueryError(
-                f"query {query.name} is about a run; {place.name!r} is an imported graph"
-            )
-        return dict(used)
+        return {name: key for name, key in keys.items() if re.search(rf"\${name}\b", cypher)}
 
     def _parameter(self, place: Place, kind: str, value: object) -> object:
         side = Side.GOLDEN if kind.startswith("original ") else Side.DEVICE

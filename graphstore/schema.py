@@ -45,12 +45,16 @@ class NodeTable:
 
 @dataclass(frozen=True, slots=True)
 class RelTable:
-    """Relationships of one type between nodes of the given labels."""
+    """Relationships of one type between nodes of the given labels.
+
+    ``key`` are the columns that tell two of them between the same nodes apart.
+    """
 
     type: str
     source: str
     target: str
     columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
 
 
 def _columns(**groups: str) -> tuple[Column, ...]:
@@ -207,6 +211,7 @@ RELS: tuple[RelTable, ...] = (
             Column("tensor", ColumnType.STRING),
             Column("kind", ColumnType.STRING),
         ),
+        ("out", "in", "tensor", "kind"),
     ),
     RelTable("CONTROLS", "Op", "Op", ()),
     RelTable(
@@ -214,8 +219,9 @@ RELS: tuple[RelTable, ...] = (
         "Op",
         "Op",
         _columns(run="STRING", seq="INT64", evidence="STRING", out="INT64", origin_out="INT64"),
+        ("run", "seq"),
     ),
-    RelTable("NEXT_MEASURED", "Op", "Op", _columns(run="STRING", back="BOOL")),
+    RelTable("NEXT_MEASURED", "Op", "Op", _columns(run="STRING", back="BOOL"), ("run",)),
     RelTable("OF", "Metric", "Op", ()),
     RelTable("COMPARED", "Run", "Metric", ()),
 )
@@ -231,18 +237,32 @@ def embedded_ddl() -> Iterator[str]:
         yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
 
 
+PENDING = "Pending"
+"""Neo4j only: label prefix of a Run or Graph that is still being written or deleted."""
+
+
 def neo4j_ddl() -> Iterator[str]:
     """The statements that make Neo4j's constraints and indexes, if they are not there."""
-    for node in NODES:
-        name = node.label.lower()
+    labels = [node.label for node in NODES] + [f"{PENDING}Graph", f"{PENDING}Run"]
+    for label in labels:
         yield (
-            f"CREATE CONSTRAINT divergraph_{name}_id IF NOT EXISTS "
-            f"FOR (n:{node.label}) REQUIRE n.id IS UNIQUE"
+            f"CREATE CONSTRAINT divergraph_{label.lower()}_id IF NOT EXISTS "
+            f"FOR (n:{label}) REQUIRE n.id IS UNIQUE"
         )
+    yield (
+        "CREATE CONSTRAINT divergraph_run_name IF NOT EXISTS FOR (n:Run) REQUIRE n.name IS UNIQUE"
+    )
+    for node in NODES:
         for columns in node.indexed:
             keys = ", ".join(f"n.{column}" for column in columns)
             yield (
-                f"CREATE INDEX divergraph_{name}_{'_'.join(columns)} IF NOT EXISTS "
+                f"CREATE INDEX divergraph_{node.label.lower()}_{'_'.join(columns)} IF NOT EXISTS "
                 f"FOR (n:{node.label}) ON ({keys})"
             )
-    yield ("CREATE TEXT INDEX divergraph_op_name_lower IF NOT EXISTS FOR (n:Op) ON (n.name_lower)")
+    for rel in RELS:
+        if "run" in rel.key:
+            yield (
+                f"CREATE INDEX divergraph_{rel.type.lower()}_run IF NOT EXISTS "
+                f"FOR ()-[r:{rel.type}]-() ON (r.run)"
+            )
+    yield "CREATE TEXT INDEX divergraph_op_name_lower IF NOT EXISTS FOR (n:Op) ON (n.name_lower)"

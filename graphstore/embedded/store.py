@@ -107,10 +107,16 @@ class EmbeddedStore(CypherStore):
     def query(
         self, cypher: str, parameters: QueryParameters, target: str | None = None
     ) -> QueryResult:
-        """The answer of the user's own Cypher, read-only; on one target or all."""
+        """The answer of the user's own Cypher, read-only; on one target or all.
+
+        With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
+        ``$device``.
+        """
         check_read_only(cypher, self.dialect)
+        values = dict(parameters.values)
         if target is not None:
             entries = [self._known(target)]
+            values = {**self._target_keys(self._place(target), cypher), **values}
         else:
             entries = self._folder.entries("runs") + self._folder.entries("graphs")
         if not entries:
@@ -120,9 +126,7 @@ class EmbeddedStore(CypherStore):
                 hint="make a run with compare, or import a graph",
             )
         database = self._database(entries[0]) if len(entries) == 1 else self._merged(entries)
-        return database.ask(
-            cypher, parameters.values, limit=parameters.limit, timeout=parameters.timeout
-        )
+        return database.ask(cypher, values, limit=parameters.limit, timeout=parameters.timeout)
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""

@@ -1,7 +1,8 @@
 """The named queries: one ``.cypher`` file a question, the same text for every store.
 
 Where a dialect forces it there are ``name.embedded.cypher`` and ``name.neo4j.cypher``.
-A file starts with ``// Answers: ...`` and one ``// Parameter name: kind`` a parameter.
+A file starts with ``// Answers: ...`` (``// Internal: ...`` if only the stores need it)
+and one ``// Parameter name: kind`` a parameter.
 Kinds that end in ``op`` or ``ops`` take op ids of a graph; the store turns them into
 node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target.
 """
@@ -18,7 +19,7 @@ from importlib.resources import files
 
 from graphstore.errors import UnknownNameError
 
-_ANSWERS = re.compile(r"^// Answers: (.+)$", re.MULTILINE)
+_ANSWERS = re.compile(r"^// (Answers|Internal): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^// Parameter (\w+): (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
 
@@ -38,10 +39,7 @@ class NamedQuery:
     text: str
     answers: str
     parameters: Mapping[str, str] = field(default_factory=dict)
-
-    def uses(self, parameter: str) -> bool:
-        """True if the text mentions ``$parameter``."""
-        return re.search(rf"\${parameter}\b", self.text) is not None
+    internal: bool = False
 
 
 def load(name: str, dialect: Dialect) -> NamedQuery:
@@ -58,13 +56,13 @@ def load(name: str, dialect: Dialect) -> NamedQuery:
 
 
 def list_queries() -> list[NamedQuery]:
-    """All named queries by name; of two variants, the embedded one."""
+    """All named queries users can ask, by name; of two variants, the embedded one."""
     found: dict[str, NamedQuery] = {}
     for stem, text in _texts().items():
         name, _, dialect = stem.partition(".")
         if dialect != Dialect.NEO4J:
             found[name] = _parse(name, text)
-    return [found[name] for name in sorted(found)]
+    return [found[name] for name in sorted(found) if not found[name].internal]
 
 
 @cache
@@ -83,6 +81,7 @@ def _parse(name: str, text: str) -> NamedQuery:
     return NamedQuery(
         name,
         _COMMENT.sub("", text).strip(),
-        answers.group(1).strip(),
+        answers.group(2).strip(),
         dict(_PARAMETER.findall(text)),
+        answers.group(1) == "Internal",
     )

@@ -1,2 +1,2 @@
-// Answers: the stored form of a graph without its ops.
+// Internal: the stored form of a graph without its ops.
 MATCH (g:Graph {id: $graph}) RETURN g.header_json AS header

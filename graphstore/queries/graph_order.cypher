@@ -1,4 +1,4 @@
-// Answers: the ids, names and types of all ops of a graph in topo order.
+// Internal: the ids, names and types of all ops of a graph in topo order.
 MATCH (o:Op {graph: $graph})
 RETURN o.op AS op, o.name AS name, o.type AS type
 ORDER BY o.topo

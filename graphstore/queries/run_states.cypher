@@ -1,4 +1,4 @@
-// Answers: the state of each device op of a run in topo order.
+// Internal: the state of each device op of a run in topo order.
 MATCH (m:Metric {run: $run})-[:OF]->(o:Op)
 WITH DISTINCT o.op AS op, o.topo AS topo, m.state AS state
 RETURN op, state

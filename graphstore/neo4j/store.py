@@ -1,0 +1,285 @@
+"""The Neo4j store: :class:`Neo4jStore`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from graphstore import codec
+from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
+from graphstore.cypher_store import CypherStore, Place
+from graphstore.embedded.folders import check_name
+from graphstore.errors import InputError, StoreError
+from graphstore.model import ModelGraph, Run
+from graphstore.neo4j.connection import Connection, parse_url
+from graphstore.queries import Dialect, NamedQuery, load
+from graphstore.read_only import check_read_only
+from graphstore.records import (
+    Records,
+    StoredGraph,
+    graph_info,
+    graph_records,
+    plain_text,
+    run_records,
+    stored_graph,
+)
+from graphstore.schema import NODES, PENDING, RELS, SCHEMA_VERSION, neo4j_ddl
+
+_ANY = Place("", "", "")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Neo4jStore(CypherStore):
+    """A store in one database of a Neo4j server (5.26 or newer).
+
+    Runs and graphs are written in batches under a pending label that no named query
+    sees, and shown in one transaction at the end. A graph that is there already, with
+    the same content, is shared.
+    """
+
+    dialect = Dialect.NEO4J
+
+    def __init__(
+        self,
+        url: str,
+        user: str,
+        password: str,
+        database: str | None = None,
+        *,
+        read_only: bool = False,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        super().__init__()
+        self.url = f"{url}/{database}" if database else url
+        self._wire = Connection(url, user, password, database)
+        self._read_only = read_only
+        self._now = now
+        self._checked = False
+
+    @classmethod
+    def from_url(cls, url: str, *, read_only: bool = False) -> Neo4jStore:
+        """The store at ``neo4j://host[:port][/database]``.
+
+        The user is $NEO4J_USERNAME (default ``neo4j``), the password $NEO4J_PASSWORD.
+        """
+        server, database = parse_url(url)
+        password = os.environ.get("NEO4J_PASSWORD")
+        if password is None:
+            raise InputError("no password for Neo4j", where=url, hint="set NEO4J_PASSWORD")
+        user = os.environ.get("NEO4J_USERNAME", "neo4j")
+        return cls(server, user, password, database, read_only=read_only)
+
+    def save_graph(self, graph: ModelGraph, name: str, *, replace: bool = False) -> GraphInfo:
+        """Keep *graph* under *name*; visible in one step or not at all."""
+        self._check_free("graph", name, replace)
+        info = graph_info(graph, name, self._now().isoformat(timespec="microseconds"))
+        old = self._lookup("import_place", name)
+        stored = self._write_graph(graph)
+        give_name = "MERGE (i:Import {id: $name}) SET i.name = $name, i.graph = $graph, "
+        give_name += "i.created = $created"
+        values = {"name": name, "graph": stored.key, "created": info.created}
+        self._wire.write([_show("Graph", stored.key), (give_name, values)])
+        if old is not None and old.device != stored.key:
+            self._drop_unused_graph(old.device)
+        return info
+
+    def save_run(self, data: RunData, *, replace: bool = False) -> None:
+        """Keep a run under ``data.run.name``; visible in one step or not at all."""
+        name = data.run.name
+        self._check_free("run", name, replace)
+        old = self._lookup("run_place", name)
+        golden = self._write_graph(data.golden)
+        device = self._write_graph(data.device)
+        key = plain_text(name)
+        if self._rows(_ANY, "run_key_taken", {"key": key}):
+            key = f"{key}~{secrets.token_hex(4)}"
+        self._write_records(run_records(data, golden, device, key))
+        steps = [_show("Graph", golden.key), _show("Graph", device.key)]
+        if old is not None and old.run is not None:
+            steps.append(_hide("Run", old.run))
+        self._wire.write([*steps, _show("Run", key)])
+        if old is not None:
+            self._drop_run(old)
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        rows = self._rows(_ANY, "run_texts", {})
+        found = [codec.run_value(row["run"]) for row in rows]
+        return sorted(found, key=lambda run: (run.created, run.name))
+
+    def graphs(self) -> list[GraphInfo]:
+        """All imported graphs (not those inside runs), oldest first."""
+        found = []
+        for row in self._rows(_ANY, "imports", {}):
+            identity = f"{row.pop('graph_name')}@{row.pop('sha256')[:12]}"
+            found.append(GraphInfo(id=identity, **row))
+        return sorted(found, key=lambda info: (info.created, info.name))
+
+    def query(
+        self, cypher: str, parameters: QueryParameters, target: str | None = None
+    ) -> QueryResult:
+        """The answer of the user's own Cypher, read-only, on the whole database.
+
+        With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
+        ``$device``.
+        """
+        check_read_only(cypher, self.dialect)
+        self._check_version()
+        implied = {} if target is None else self._target_keys(self._place(target), cypher)
+        return self._wire.read(
+            cypher,
+            {**implied, **parameters.values},
+            limit=parameters.limit,
+            timeout=parameters.timeout,
+        )
+
+    def delete(self, name: str) -> None:
+        """Remove a run or imported graph."""
+        self._check_writable()
+        place = self._place(name)
+        if place.run is not None:
+            self._wire.write([_hide("Run", place.run)])
+            self._drop_run(place)
+        else:
+            self._wire.write([("MATCH (i:Import {id: $name}) DELETE i", {"name": name})])
+            self._drop_unused_graph(place.device)
+
+    def close(self) -> None:
+        """Close all connections; the store is not used afterwards."""
+        self._wire.close()
+
+    def _names(self) -> list[str]:
+        return [run.name for run in self.runs()] + [info.name for info in self.graphs()]
+
+    def _place(self, target: str) -> Place:
+        place = self._lookup("run_place", target) or self._lookup("import_place", target)
+        if place is None:
+            raise self._unknown_target("run or graph", target)
+        return place
+
+    def _lookup(self, query: str, name: str) -> Place | None:
+        rows = self._rows(_ANY, query, {"name": plain_text(name)})
+        return Place(name, **rows[0]) if rows else None
+
+    def _ask(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+        self._check_version()
+        return self._wire.read(query.text, params)
+
+    def _check_version(self) -> None:
+        if self._checked:
+            return
+        answer = self._wire.read(load("store_version", self.dialect).text, {})
+        for (version,) in answer.rows:
+            if not isinstance(version, int) or version > SCHEMA_VERSION:
+                raise StoreError(
+                    f"the store has schema version {version}, this program knows {SCHEMA_VERSION}",
+                    where=self.url,
+                    hint="install a newer divergraph",
+                )
+        self._checked = True
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise StoreError("the store is opened for reading only", where=self.url)
+
+    def _check_free(self, kind: str, name: str, replace: bool) -> None:
+        self._check_writable()
+        check_name(name)
+        self._check_version()
+        for statement in neo4j_ddl():
+            self._wire.write_alone(statement, {})
+        mark = "MERGE (s:Store {id: 'divergraph'}) SET s.schema = $version"
+        self._wire.write([(mark, {"version": SCHEMA_VERSION})])
+        for what, query in (("run", "run_place"), ("graph", "import_place")):
+            if self._lookup(query, name) is None:
+                continue
+            if what != kind:
+                raise InputError(f"there is a {what} named {name!r} already", hint=_OTHER)
+            if not replace:
+                hint = f"use --replace to write over it, or {_OTHER.removeprefix('use ')}"
+                raise InputError(f"there is a {what} named {name!r} already", hint=hint)
+
+    def _write_graph(self, graph: ModelGraph) -> StoredGraph:
+        rows = self._rows(_ANY, "graph_contents", {"id": plain_text(graph.id)})
+        taken = {row["id"]: row["content"] for row in rows}
+        stored = stored_graph(graph, taken)
+        shown = {row["id"] for row in rows if row["shown"]}
+        if stored.key not in shown:
+            self._write_records(graph_records(stored))
+        return stored
+
+    def _write_records(self, records: Records) -> None:
+        """Write rows; Graph and Run nodes get their pending label. May be repeated."""
+        for node in NODES:
+            label = _pending(node.label)
+            names = [column.name for column in node.columns]
+            self._wire.write_rows(
+                f"UNWIND $rows AS row MERGE (n:{label} {{id: row.id}}) SET n += row",
+                _dicts(names, records.nodes.get(node.label, ())),
+            )
+        for rel in RELS:
+            key = ", ".join(f"`{name}`: row.`{name}`" for name in rel.key)
+            names = ["_from", "_to", *(column.name for column in rel.columns)]
+            rest = [column.name for column in rel.columns if column.name not in rel.key]
+            sets = ", ".join(f"r.`{name}` = row.`{name}`" for name in rest)
+            self._wire.write_rows(
+                f"UNWIND $rows AS row MATCH (a:{_pending(rel.source)} {{id: row._from}}), "
+                f"(b:{rel.target} {{id: row._to}}) "
+                f"MERGE (a)-[r:{rel.type} {{{key}}}]->(b)" + (f" SET {sets}" if sets else ""),
+                _dicts(names, records.rels.get(rel.type, ())),
+            )
+
+    def _drop_run(self, place: Place) -> None:
+        """Delete the rows of a hidden run, and its graphs if nothing else uses them."""
+        for pattern in (
+            "(x:Metric {run: $key})",
+            "()-[x:FUSES {run: $key}]->()",
+            "()-[x:NEXT_MEASURED {run: $key}]->()",
+            f"(x:{PENDING}Run {{id: $key}})",
+        ):
+            self._delete_all(pattern, place.run)
+        for key in {place.golden, place.device}:
+            if key is not None:
+                self._drop_unused_graph(key)
+
+    def _drop_unused_graph(self, key: str) -> None:
+        if self._rows(_ANY, "graph_users", {"key": key}):
+            return
+        self._wire.write([_hide("Graph", key)])
+        self._delete_all("(o:Op {graph: $key}), (x:Tensor {op: o.id})", key)
+        self._delete_all("(x:Op {graph: $key})", key)
+        self._delete_all(f"(x:{PENDING}Graph {{id: $key}})", key)
+
+    def _delete_all(self, pattern: str, key: str | None) -> None:
+        """Delete all ``x`` of *pattern* in batches."""
+        detach = "DELETE" if "-[x" in pattern else "DETACH DELETE"
+        self._wire.write_alone(
+            f"MATCH {pattern} CALL (x) {{ {detach} x }} IN TRANSACTIONS OF 5000 ROWS",
+            {"key": key},
+        )
+
+
+_OTHER = "use another name"
+
+
+def _pending(label: str) -> str:
+    return f"{PENDING}{label}" if label in ("Graph", "Run") else label
+
+
+def _show(label: str, key: str) -> tuple[str, Mapping[str, object]]:
+    pending = f"{PENDING}{label}"
+    return f"MATCH (n:{pending} {{id: $key}}) REMOVE n:{pending} SET n:{label}", {"key": key}
+
+
+def _hide(label: str, key: str) -> tuple[str, Mapping[str, object]]:
+    pending = f"{PENDING}{label}"
+    return f"MATCH (n:{label} {{id: $key}}) REMOVE n:{label} SET n:{pending}", {"key": key}
+
+
+def _dicts(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[Mapping[str, object]]:
+    return [dict(zip(names, row, strict=True)) for row in rows]
