@@ -1,0 +1,225 @@
+"""Array algorithms against networkx, on small random graphs and on the shapes that hurt."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphstore.algorithms import (
+    ancestors,
+    between,
+    descendants,
+    first_diverging,
+    induced_edges,
+    nearest_measured_ancestors,
+    next_measured,
+    propagation,
+)
+from graphstore.arrays import GraphArrays, arrays_from_edges
+
+Case = tuple[int, list[tuple[int, int]], list[bool], list[bool]]
+
+
+@st.composite
+def graphs(draw: st.DrawFn, *, loops: bool = False) -> Case:
+    """(size, edges, measured, over); without *loops*, edges go to higher numbers."""
+    size = draw(st.integers(1, 14))
+    number = st.integers(0, size - 1)
+    edges = draw(st.lists(st.tuples(number, number), max_size=30))
+    if not loops:
+        edges = [(min(edge), max(edge)) for edge in edges if edge[0] != edge[1]]
+    flags = st.lists(st.booleans(), min_size=size, max_size=size)
+    return size, edges, draw(flags), draw(flags)
+
+
+def arrays_of(size: int, edges: list[tuple[int, int]]) -> GraphArrays:
+    sources, targets = [a for a, _ in edges], [b for _, b in edges]
+    return arrays_from_edges([f"op{number}" for number in range(size)], (sources, targets))
+
+
+def networkx_of(size: int, edges: list[tuple[int, int]]) -> nx.DiGraph:
+    graph = nx.DiGraph(edges)
+    graph.add_nodes_from(range(size))
+    return graph
+
+
+def measured_pairs(case: Case) -> set[tuple[int, int]]:
+    """From each measured op to the measured ones reached through unmeasured ops only."""
+    size, edges, measured, _ = case
+    graph = networkx_of(size, edges)
+    pairs = set()
+    for source in range(size):
+        if not measured[source]:
+            continue
+        passable = [number for number in range(size) if not measured[number]]
+        inner = graph.subgraph(passable)
+        for first in graph.successors(source):
+            reached = {first}
+            if first in inner:
+                reached |= {first} | nx.descendants(inner, first)
+            for number in reached:
+                targets = {number} if measured[number] else set(graph.successors(number))
+                pairs |= {(source, target) for target in targets if measured[target]}
+    return pairs
+
+
+def origins_by_networkx(case: Case) -> list[int]:
+    """First op of each source part of the over-ops joined by measured pairs."""
+    _, _, measured, over = case
+    bad = [n for n, (m, o) in enumerate(zip(measured, over, strict=True)) if m and o]
+    graph = nx.DiGraph()
+    graph.add_nodes_from(bad)
+    graph.add_edges_from(p for p in measured_pairs(case) if p[0] in bad and p[1] in bad)
+    parts = nx.condensation(graph)
+    return sorted(min(data["members"]) for n, data in parts.nodes.items() if not parts.in_degree(n))
+
+
+@given(graphs(loops=True), st.data())
+def test_reach_and_between(case: Case, data: st.DataObject) -> None:
+    size, edges, _, _ = case
+    arrays, graph = arrays_of(size, edges), networkx_of(size, edges)
+    start, end = data.draw(st.integers(0, size - 1)), data.draw(st.integers(0, size - 1))
+    below, above = nx.descendants(graph, start), nx.ancestors(graph, end)
+    assert descendants(arrays, [start]).tolist() == sorted(below)
+    assert ancestors(arrays, [end]).tolist() == sorted(above)
+    assert between(arrays, [start], [end]).tolist() == sorted((below | {start}) & (above | {end}))
+
+
+@given(graphs(loops=True))
+def test_edges_are_kept_once_in_both_directions(case: Case) -> None:
+    size, edges, some, _ = case
+    arrays, graph = arrays_of(size, edges), networkx_of(size, edges)
+    for number in range(size):
+        assert arrays.successors(number).tolist() == sorted(graph.successors(number))
+        assert arrays.predecessors(number).tolist() == sorted(graph.predecessors(number))
+    chosen = [number for number in range(size) if some[number]]
+    sources, targets = induced_edges(arrays, chosen)
+    kept = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    assert kept == sorted(graph.subgraph(chosen).edges)
+
+
+@given(graphs(loops=True))
+def test_next_measured(case: Case) -> None:
+    size, edges, measured, _ = case
+    arrays, mask = arrays_of(size, edges), np.array(measured)
+    sources, targets = next_measured(arrays, mask)
+    found = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    assert found == sorted(measured_pairs(case))
+    for op in np.flatnonzero(mask).tolist():
+        nearest = [source for source, target in found if target == op]
+        assert nearest_measured_ancestors(arrays, op, mask).tolist() == nearest
+
+
+@given(graphs())
+def test_first_diverging_without_loops(case: Case) -> None:
+    check_first_diverging(case)
+
+
+@given(graphs(loops=True))
+def test_first_diverging_with_loops(case: Case) -> None:
+    check_first_diverging(case)
+
+
+def check_first_diverging(case: Case) -> None:
+    size, edges, measured, over = case
+    found = first_diverging(arrays_of(size, edges), np.array(measured), np.array(over))
+    assert found.tolist() == origins_by_networkx(case)
+
+
+@given(graphs(loops=True), st.data())
+def test_propagation(case: Case, data: st.DataObject) -> None:
+    size, edges, _, over = case
+    op = data.draw(st.integers(0, size - 1))
+    graph = networkx_of(size, edges)
+    for mask in (None, np.array(over)):
+        allowed = set(range(size)) if mask is None else {op, *np.flatnonzero(mask).tolist()}
+        graph_seen = graph.subgraph(allowed).copy()
+        if mask is not None and not mask[op]:
+            graph_seen.remove_edges_from(list(graph_seen.in_edges(op)))
+        spread = propagation(arrays_of(size, edges), op, mask)
+        lengths = nx.single_source_shortest_path_length(graph_seen, op)
+        ends = sorted(n for n in lengths if not list(graph_seen.successors(n)))
+        del lengths[op]
+        assert dict(zip(spread.ops.tolist(), spread.distance.tolist(), strict=True)) == lengths
+        assert spread.outputs.tolist() == ends
+
+
+def test_an_error_that_returns_to_clean_is_two_origins() -> None:
+    """over -> clean -> over: the second one started anew."""
+    arrays = arrays_of(3, [(0, 1), (1, 2)])
+    found = first_diverging(arrays, np.ones(3, bool), np.array([True, False, True]))
+    assert found.tolist() == [0, 2]
+
+
+def test_unmeasured_ops_hide_no_ancestor() -> None:
+    """over -> unmeasured -> unmeasured -> over: only the first is an origin."""
+    arrays = arrays_of(4, [(0, 1), (1, 2), (2, 3)])
+    measured = np.array([True, False, False, True])
+    found = first_diverging(arrays, measured, np.array([True, False, False, True]))
+    assert found.tolist() == [0]
+
+
+def test_a_loop_of_bad_ops_has_its_first_as_origin() -> None:
+    loop = [(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)]
+    arrays = arrays_of(5, loop)
+    bad = np.array([False, True, True, True, True])
+    assert first_diverging(arrays, np.ones(5, bool), bad).tolist() == [1]
+    bad[0] = True
+    assert first_diverging(arrays, np.ones(5, bool), bad).tolist() == [0]
+
+
+def diamonds(count: int) -> tuple[int, list[tuple[int, int]]]:
+    edges = []
+    for top in range(0, 3 * count, 3):
+        edges += [(top, top + 1), (top, top + 2), (top + 1, top + 3), (top + 2, top + 3)]
+    return 3 * count + 1, edges
+
+
+def test_diamonds_in_a_row_do_not_list_paths() -> None:
+    """2**200 paths; an answer at all shows that none is walked twice."""
+    size, edges = diamonds(200)
+    arrays = arrays_of(size, edges)
+    unmeasured = np.zeros(size, bool)
+    unmeasured[[0, size - 1]] = True
+    assert descendants(arrays, [0]).size == size - 1
+    assert propagation(arrays, 0).distance[-1] == 400
+    assert next_measured(arrays, unmeasured)[1].tolist() == [size - 1]
+    assert first_diverging(arrays, unmeasured, unmeasured).tolist() == [0]
+
+
+@pytest.mark.parametrize("measured_each", [1, 2, 99_999])
+def test_a_chain_of_100_000_ops(measured_each: int) -> None:
+    size = 100_000
+    arrays = arrays_of(size, list(pairwise(range(size))))
+    measured = np.zeros(size, bool)
+    measured[::measured_each] = True
+    over = measured.copy()
+    over[0] = False
+    sources, targets = next_measured(arrays, measured)
+    assert sources.size == targets.size == np.count_nonzero(measured) - 1
+    assert first_diverging(arrays, measured, over).tolist() == [measured_each]
+    assert ancestors(arrays, [size - 1]).size == size - 1
+
+
+def test_many_ops_over_one_unmeasured_run() -> None:
+    """Each op of a measured chain also enters a long unmeasured one."""
+    half = 20_000
+    edges = list(pairwise(range(half))) + list(pairwise(range(half, 2 * half)))
+    edges += [(number, number + half) for number in range(half)]
+    measured = np.arange(2 * half) < half
+    measured[-1] = True
+    sources, targets = next_measured(arrays_of(2 * half, edges), measured)
+    assert np.count_nonzero(targets == 2 * half - 1) == half
+    assert sources.size == 2 * half - 1
+
+
+def test_an_empty_graph() -> None:
+    arrays = arrays_of(0, [])
+    nothing = np.zeros(0, bool)
+    assert first_diverging(arrays, nothing, nothing).size == 0
+    assert next_measured(arrays, nothing)[0].size == 0
