@@ -291,6 +291,7 @@ def _metrics_dict(metrics: MetricSet) -> dict[str, object]:
     values["elements"] = int(metrics.elements)
     values["device_nonfinite"] = int(metrics.device_nonfinite)
     values["golden_nonfinite"] = int(metrics.golden_nonfinite)
+    values["different"] = int(metrics.different)
     values["notes"] = {metric.value: note for metric, note in metrics.notes.items()}
     return values
 

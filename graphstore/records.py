@@ -340,9 +340,9 @@ def _metric_rows(data: RunData, golden: StoredGraph, device: StoredGraph, run: s
 
 
 def _metric_columns(metrics: MetricSet | None) -> Row:
-    """The metric columns up to ``golden_nonfinite``."""
+    """The metric columns up to ``different``."""
     if metrics is None:
-        return (None,) * (len(METRIC_COLUMNS) + 5)
+        return (None,) * (len(METRIC_COLUMNS) + 6)
     by_name: dict[str, float] = {}
     for metric in Metric:
         value = metrics.value(metric)
@@ -358,6 +358,7 @@ def _metric_columns(metrics: MetricSet | None) -> Row:
         int(metrics.elements),
         int(metrics.device_nonfinite),
         int(metrics.golden_nonfinite),
+        int(metrics.different),
     )
 
 
@@ -375,6 +376,7 @@ def _metric_set(row: Mapping[str, Any]) -> MetricSet:
         elements=row["elements"],
         device_nonfinite=row["device_nonfinite"],
         golden_nonfinite=row["golden_nonfinite"],
+        different=row["different"],
         notes=codec.notes_value(row["notes_json"]),
     )
 

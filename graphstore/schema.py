@@ -182,6 +182,7 @@ NODES: tuple[NodeTable, ...] = (
             elements="INT64",
             device_nonfinite="INT64",
             golden_nonfinite="INT64",
+            different="INT64",
             failed="STRINGS",
             golden_op="STRING",
             golden_port="INT64",

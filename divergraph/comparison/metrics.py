@@ -20,7 +20,7 @@ from graphstore.model import Metric, MetricSet
 _FLOAT16_MAX_BITS = 0x7BFF
 _FLOAT16_INFINITY_BITS = 0x7C00
 
-_NOT_FOR_BOOLEANS = tuple(
+_NOT_FOR_BOOLEANS: tuple[Metric, ...] = tuple(
     metric
     for metric in Metric
     if metric not in (Metric.COSINE_SIMILARITY, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
@@ -40,8 +40,8 @@ def compare_arrays(
 ) -> MetricSet:
     """All metrics of *device* (x) against *golden* (y); shapes are not looked at.
 
-    Elements are bool, integer or real. Of two bool tensors only cosine and relative
-    Euclidean distance are defined. Two empty tensors are equal. NaN and infinities
+    Elements are bool, integer or real. Of two bool tensors only the cosine is defined,
+    and ``different`` counts their unequal elements. Two empty tensors are equal. NaN and infinities
     give what the formulas give, with a note naming the side. Many calls are a little
     faster with one *sweeper*.
 
@@ -66,7 +66,7 @@ def compare_arrays(
     if sums.finite and not both_bool:
         divergence = sweeper.divergence_sums(x, y, sums).divergence
     result = _metrics(sums, divergence)
-    return _without_undefined(result) if both_bool else result
+    return _of_booleans(result, sums) if both_bool else result
 
 
 def overflow_flag(device: NDArray[Any]) -> bool | None:
@@ -150,11 +150,18 @@ def _is_finite(metrics: MetricSet, metric: Metric) -> bool:
     return all(map(math.isfinite, value)) if isinstance(value, tuple) else math.isfinite(value)
 
 
-def _without_undefined(metrics: MetricSet) -> MetricSet:
+def _of_booleans(metrics: MetricSet, sums: PairSums) -> MetricSet:
+    """Only the cosine, and a distance of 0 where golden has nothing set: the reference
+    comparator cannot subtract booleans either, whatever its table says."""
     nan = math.nan
-    said = dict(metrics.notes) | dict.fromkeys(_NOT_FOR_BOOLEANS, notes.BOOLEAN)
+    undefined = _NOT_FOR_BOOLEANS
+    if sums.golden.norm > EPSILON:
+        undefined = (*undefined, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
+    said = dict(metrics.notes) | dict.fromkeys(undefined, notes.BOOLEAN)
     return replace(
         metrics,
+        different=round(sums.square_error),
+        relative_euclidean_distance=nan if sums.golden.norm > EPSILON else 0.0,
         max_absolute_error=nan,
         accumulated_relative_error=nan,
         kullback_leibler_divergence=nan,

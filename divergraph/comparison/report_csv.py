@@ -9,17 +9,17 @@ from __future__ import annotations
 import csv
 import math
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from divergraph.lineage.fusion_groups import fusion_groups
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, LineageLink, Metric, Op, Reason, TensorIO
 
 _NAN = "NaN"
 _INSERTED = "*"
-_L1_FUSION = "_L1_fusion_sub_graph_no"
 _LEAST_SHOWN = 0.001
 """Means and deviations smaller than this are written as 0, as the reference does."""
 
@@ -84,29 +84,6 @@ def report_rows(data: RunData) -> Iterator[list[str]]:
         for op in group:
             for comparison in _shown(tensors.get(op.id, [])):
                 yield columns.row(index, op, golden[op.id], comparison)
-
-
-def fusion_groups(ops: Iterable[Op]) -> list[list[Op]]:
-    """Ops in groups that stand for the same originals; the position is the CSV's Index.
-
-    Groups are in the order of their first op in *ops*, ops inside by execution order.
-    Rule of msaccucmp's fusion rule parser: the same L1 fusion number, else the same
-    single original (or own name where there is none), else the same list of originals.
-    """
-    groups: dict[tuple[str, ...], list[Op]] = {}
-    for op in ops:
-        groups.setdefault(_group_key(op), []).append(op)
-    return [sorted(group, key=lambda op: op.sequence) for group in groups.values()]
-
-
-def _group_key(op: Op) -> tuple[str, ...]:
-    fused = op.attrs.get(_L1_FUSION, "")
-    if isinstance(fused, str) and fused:
-        return (fused,)
-    originals = op.original_names
-    if originals is None or not any(originals):
-        return (op.id,)
-    return (originals[0],) if len(originals) == 1 else ("", *originals)
 
 
 def _golden_names(ops: Sequence[Op], links: Sequence[LineageLink]) -> dict[str, str]:

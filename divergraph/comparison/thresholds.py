@@ -41,6 +41,11 @@ DEFAULT_WARN: Mapping[Metric, float] = MappingProxyType(
     }
 )
 
+ROUNDING = 1e-6
+"""Relative Euclidean distance up to which the sides are equal but for float32 rounding.
+The divergence scales each side to its own range first, so on a tensor that is constant but
+for rounding it compares nothing but that rounding: there it is not judged."""
+
 NEGLIGIBLE = 1e-6
 """Largest absolute error let pass where golden is all zero, so no ratio is defined."""
 
@@ -70,10 +75,11 @@ class Thresholds:
         """What the limits say of one tensor; metrics in report order.
 
         Values a metric does not have by definition (bool tensors) are passed over, but
-        two things never pass although no limit catches them: NaN or infinities that are
-        not the same on both sides, and a golden tensor of zeros where the device has
-        values over :data:`NEGLIGIBLE`. The same NaN or infinities on both sides hide
-        the rest of the tensor from the metrics, which is worth a warning.
+        three things never pass although no limit catches them: NaN or infinities that
+        are not the same on both sides, a golden tensor of zeros where the device has
+        values over :data:`NEGLIGIBLE`, and booleans of which more differ than the
+        cosine's limit leaves. The same NaN or infinities on both sides hide the rest of
+        the tensor from the metrics, which is worth a warning.
         """
         failed = tuple(m for m in Metric if _past(m, metrics, self.fail))
         warned = tuple(m for m in Metric if m not in failed and _past(m, metrics, self.warn))
@@ -89,6 +95,8 @@ class Thresholds:
                 else Metric.COSINE_SIMILARITY
             )
             failed = _joined(failed, (blamed,))
+        if not failed and self._booleans_differ(metrics):
+            failed = _joined(failed, (Metric.COSINE_SIMILARITY,))
         warned = tuple(m for m in warned if m not in failed)
         level = Level.FAIL if failed else Level.WARN if warned else Level.PASS
         return Judgement(level, failed, warned)
@@ -100,6 +108,10 @@ class Thresholds:
             if metric in self.warn:
                 stored[f"warn.{metric.value}"] = self.warn[metric]
         return stored
+
+    def _booleans_differ(self, metrics: MetricSet) -> bool:
+        limit = self.fail.get(Metric.COSINE_SIMILARITY)
+        return limit is not None and metrics.different > (1.0 - limit) * metrics.elements
 
     def _undefined(self, metrics: MetricSet) -> tuple[Metric, ...]:
         """Metrics with a limit that have no finite value."""
@@ -215,6 +227,12 @@ def _past(metric: Metric, metrics: MetricSet, limits: Mapping[Metric, float]) ->
     limit = limits.get(metric)
     value = metrics.value(metric)
     if limit is None or isinstance(value, tuple):
+        return False
+    if (
+        metric is Metric.KULLBACK_LEIBLER_DIVERGENCE
+        and metrics.relative_euclidean_distance <= ROUNDING
+        and metrics.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE) != notes.GOLDEN_ZERO
+    ):
         return False
     return value < limit if metric is Metric.COSINE_SIMILARITY else value > limit
 

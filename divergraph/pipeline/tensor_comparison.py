@@ -12,7 +12,7 @@ from divergraph.pipeline.pairing import Pair
 from graphstore.errors import ImportFormatError
 from graphstore.model import Comparison, DType, DumpTensorRef, Reason
 from importers.dumps import read_array
-from importers.layouts import LayoutError, align_to_golden, to_layout
+from importers.layouts import LayoutError, UnsupportedLayoutError, align_to_golden, to_layout
 
 _DEVICE_LAYOUTS = ("NC1HWC0", "FRACTAL", "NDC1HWC0", "C1HWN")
 _UNMEASURABLE = frozenset({DType.STRING, DType.STRING_REF, DType.VARIANT, DType.RESOURCE})
@@ -41,7 +41,7 @@ def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
     except ImportFormatError as error:
         return replace(base, reason=Reason.UNREADABLE_DUMP, detail=str(error))
     except LayoutError as error:
-        return replace(base, reason=Reason.LAYOUT_UNSUPPORTED, detail=str(error))
+        return replace(base, reason=_layout_reason(error), detail=str(error))
     base = replace(base, shape=tuple(golden.shape), overflow=overflow_flag(device))
     return _measure(pair, base, device, golden, thresholds)
 
@@ -63,9 +63,7 @@ def _measure(
             groups=pair.device.groups,
         )
     except LayoutError as error:
-        same_layout = pair.device.layout in (None, "ND", pair.origin_layout)
-        reason = Reason.SHAPE_MISMATCH if same_layout else Reason.LAYOUT_UNSUPPORTED
-        return replace(base, reason=reason, detail=str(error))
+        return replace(base, reason=_layout_reason(error), detail=str(error))
     try:
         metrics = compare_arrays(aligned, golden)
     except ValueError as error:
@@ -87,6 +85,11 @@ def _read_golden(pair: Pair) -> np.ndarray:
         return array
     wanted = pair.golden_layout or pair.origin_layout or "ND"
     return to_layout(array, layout, wanted, _original_shape(pair.golden), groups=pair.golden.groups)
+
+
+def _layout_reason(error: LayoutError) -> Reason:
+    unsupported = isinstance(error, UnsupportedLayoutError)
+    return Reason.LAYOUT_UNSUPPORTED if unsupported else Reason.SHAPE_MISMATCH
 
 
 def _original_shape(ref: DumpTensorRef) -> tuple[int, ...] | None:

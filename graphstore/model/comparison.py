@@ -34,6 +34,7 @@ class MetricSet:
     Floats may be NaN or infinite; ``notes`` then says why, by metric (also for values
     that are by definition, such as a scalar's cosine of 1). ``standard_deviation`` is
     (mean of x, std of x, mean of y, std of y), population std.
+    ``different`` counts unequal elements of two boolean tensors, 0 for other types.
     """
 
     cosine_similarity: float
@@ -49,6 +50,7 @@ class MetricSet:
     elements: int = 0
     device_nonfinite: int = 0
     golden_nonfinite: int = 0
+    different: int = 0
     notes: Mapping[Metric, str] = field(default_factory=dict)
 
     def value(self, metric: Metric) -> float | tuple[float, float, float, float]:

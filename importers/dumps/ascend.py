@@ -345,7 +345,7 @@ def _tensor_ref(file: _File, op: Op, described: _Described) -> DumpTensorRef:
         layout=layout.name,
         original_shape=_plain_dims(head.original_shape),
         groups=layout.groups,
-        address=head.address or None,
+        address=head.address,
         timestamp=_timestamp(file),
     )
 

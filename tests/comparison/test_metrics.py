@@ -211,16 +211,22 @@ def test_two_empty_tensors_are_equal(shape):
     assert set(measured.notes.values()) == {notes.EMPTY}
 
 
-def test_two_bool_tensors_have_only_cosine_and_relative_distance():
+def test_two_bool_tensors_have_a_cosine_and_a_count_of_what_differs():
     device = np.array([True, False, True, True])
     golden = np.array([True, True, False, True])
     measured = compare_arrays(device, golden)
     assert measured.cosine_similarity == pytest.approx(2 / 3)
-    assert measured.relative_euclidean_distance == pytest.approx(math.sqrt(2 / 3))
+    assert measured.different == 2
+    assert math.isnan(measured.relative_euclidean_distance)
     assert math.isnan(measured.max_absolute_error)
     assert all(map(math.isnan, measured.standard_deviation))
     assert measured.notes[Metric.KULLBACK_LEIBLER_DIVERGENCE] == notes.BOOLEAN
-    assert len(measured.notes) == 8
+    assert len(measured.notes) == 9
+
+
+def test_a_bool_golden_without_any_true_has_a_distance_of_0_as_in_the_reference():
+    nothing = np.zeros(3, dtype=np.bool_)
+    assert compare_arrays(nothing, nothing).relative_euclidean_distance == 0.0
 
 
 def test_the_side_with_nan_is_named():

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from divergraph.comparison.metrics import compare_arrays
-from divergraph.comparison.report_csv import fusion_groups, report_rows, write_csv
+from divergraph.comparison.report_csv import report_rows, write_csv
+from divergraph.lineage.fusion_groups import fusion_groups
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import (

@@ -78,8 +78,26 @@ def test_values_where_golden_has_only_zeros_fail_although_no_ratio_says_so(size)
 def test_a_scalar_or_flag_where_golden_has_zero_fails():
     assert judged([1e-3], [0.0]).failed == (DISTANCE,)
     assert judged([True], [False]).failed == (DISTANCE,)
-    assert judged([False], [True]).failed == (DISTANCE,)
+    assert judged([False], [True]).failed == (COSINE,)
     assert judged([[False, True]], [[False, False]]).level is Level.FAIL
+
+
+def test_some_flags_of_many_may_differ():
+    golden = np.ones(1000, dtype=np.bool_)
+    device = golden.copy()
+    device[:10] = False
+    assert judged(device, golden).level is Level.WARN
+    device[:30] = False
+    assert judged(device, golden).failed == (COSINE,)
+
+
+def test_the_divergence_of_a_constant_tensors_rounding_is_not_judged():
+    golden = np.full(480, 0.5, dtype=np.float32)
+    device = golden.copy()
+    device[::7] = np.nextafter(np.float32(0.5), np.float32(1))
+    result = compare_arrays(device, golden)
+    assert result.kullback_leibler_divergence > DEFAULT_FAIL[Metric.KULLBACK_LEIBLER_DIVERGENCE]
+    assert Thresholds().judge(result).level is Level.PASS
 
 
 def test_equal_flags_pass_without_the_metrics_they_do_not_have():
