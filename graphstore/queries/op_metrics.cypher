@@ -16,7 +16,7 @@ RETURN m.op AS op, m.io AS io, m.port AS port, m.state AS state, m.level AS leve
        m.max_relative_error AS max_relative_error,
        m.mean_relative_error AS mean_relative_error, m.nan AS nan,
        m.notes_json AS notes_json, m.elements AS elements,
-       m.device_nonfinite AS device_nonfinite, m.golden_nonfinite AS golden_nonfinite,
+       m.device_nonfinite AS device_nonfinite, m.golden_nonfinite AS golden_nonfinite, m.different AS different,
        m.failed AS failed, m.golden_op AS golden_op, m.golden_port AS golden_port,
        m.rule AS rule, m.reason AS reason, m.detail AS detail, m.shape AS shape,
        m.device_dtype AS device_dtype, m.golden_dtype AS golden_dtype,
