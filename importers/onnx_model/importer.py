@@ -71,9 +71,6 @@ class OnnxImporter:
             raise ImportFormatError(path, "the file holds no ONNX graph", hint=_HINT)
         try:
             return _graph(model, path, digest)
-        except UnicodeDecodeError as error:
-            what = f"damaged ONNX model: a name is no text ({error.reason})"
-            raise ImportFormatError(path, what, hint=_HINT) from error
         except ValueError as error:
             raise ImportFormatError(path, f"damaged ONNX model: {error}", hint=_HINT) from error
 
@@ -83,10 +80,12 @@ def _is_word(name: bytes) -> bool:
 
 
 def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:
+    from importers.onnx_model.checks import check_names
     from importers.onnx_model.shapes import with_shapes
     from importers.onnx_model.values import tensor_of
     from importers.onnx_model.walk import GraphWalk
 
+    check_names(model)
     model, failure = with_shapes(model)
     graph = model.graph
     walk = GraphWalk(graph)

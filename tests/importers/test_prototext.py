@@ -98,7 +98,7 @@ def test_undoes_the_escapes_protobuf_makes(data):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text(alphabet='{}<>[]:,;#"\'\\ \nab1.-', max_size=60))
+@given(st.text(alphabet="{}<>[]:,;#\"'\\ \nab1.-", max_size=60))
 def test_any_text_ends_or_fails_with_its_place(text):
     try:
         tree(text)
