@@ -240,7 +240,7 @@ def shaped_run(
             level = Level.FAIL if over else Level.PASS
             comparisons.append(
                 Comparison(
-                    op, TensorIO.OUTPUT, 0, None, None, metric_set(2.0 if over else 0), level
+                    op, TensorIO.OUTPUT, 0, None, None, metric_set(2.0 if over else 0.0), level
                 )
             )
             states[op] = OpState.INHERITED if over else OpState.CLEAN

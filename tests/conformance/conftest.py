@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from graphstore.contract import GraphStore
+from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
 from graphstore.neo4j.local_server import LocalServer, local_server
+
+SAMPLES = Path(__file__).with_name("conformance_samples.py")
+"""Tests are no package, so what they share is loaded by its path."""
+SPEC = importlib.util.spec_from_file_location(SAMPLES.stem, SAMPLES)
+assert SPEC is not None
+assert SPEC.loader is not None
+samples = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(samples)
 
 NEO4J = pytest.param("neo4j", marks=[pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")])
 
@@ -56,3 +65,15 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore
     else:
         with EmbeddedStore(tmp_path / "store") as embedded:
             yield embedded
+
+
+@pytest.fixture
+def sample_run() -> Callable[..., RunData]:
+    """Makes the small run with every kind of fact in it."""
+    return samples.sample_run
+
+
+@pytest.fixture
+def shaped_run() -> Callable[..., RunData]:
+    """Makes runs over graphs of any shape."""
+    return samples.shaped_run

@@ -1,0 +1,429 @@
+"""What every store promises: what was saved comes back equal, in the promised order."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphstore.contract import GraphStore, QueryParameters, RunData
+from graphstore.errors import InputError, QueryError, UnknownNameError
+from graphstore.model import (
+    Comparison,
+    Counts,
+    DType,
+    Framework,
+    GraphKind,
+    InputRef,
+    Level,
+    Method,
+    Metric,
+    MetricSet,
+    ModelGraph,
+    Op,
+    OpState,
+    Reason,
+    Run,
+    Side,
+    Tensor,
+    TensorIO,
+    TensorOrigin,
+    TensorRef,
+    Verdict,
+)
+from graphstore.topo import graph_arrays, topo_order
+
+
+def test_a_run_comes_back_equal(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    assert store.run("first") == data.run
+    assert store.runs() == [data.run]
+    assert store.graph("first") == data.device
+    assert store.graph("first", Side.GOLDEN) == data.golden
+    assert store.states("first") == dict(data.states)
+    assert list(store.states("first")) == topo_order(data.device)
+    assert store.origins("first") == list(data.origins)
+    assert store.links("first") == list(data.links)
+    assert [same(item) for item in store.comparisons("first")] == [
+        same(item) for item in data.comparisons
+    ]
+
+
+def test_an_imported_graph_comes_back_equal(store: GraphStore, sample_run) -> None:
+    graph = sample_run("x").device
+    info = store.save_graph(graph, "mine")
+    assert (info.name, info.id, info.ops, info.subgraphs, info.fused_ops) == (
+        "mine",
+        graph.id,
+        len(graph.ops),
+        1,
+        1,
+    )
+    assert info.edges == len(list(graph.edges()))
+    assert store.graphs() == [info]
+    assert store.runs() == []
+    assert store.graph("mine") == graph
+    assert store.graph("mine", Side.GOLDEN) == graph, "an imported graph has one side"
+
+
+def test_arrays_are_those_of_the_graph(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    for side, graph in ((Side.DEVICE, data.device), (Side.GOLDEN, data.golden)):
+        stored, expected = store.arrays("first", side), graph_arrays(graph)
+        for part in dataclasses.fields(expected):
+            left, right = getattr(stored, part.name), getattr(expected, part.name)
+            assert list(left) == list(right), part.name
+
+
+def test_some_ops_only(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    found = store.comparisons("first", ["pool", "conv"])
+    assert [(item.op, item.io) for item in found] == [
+        ("conv", TensorIO.OUTPUT),
+        ("conv", TensorIO.INPUT),
+        ("pool", TensorIO.OUTPUT),
+    ]
+    assert store.comparisons("first", []) == []
+    with pytest.raises(UnknownNameError, match=r"no op named 'cnov'.*conv"):
+        store.comparisons("first", ["cnov"])
+
+
+def test_links_of_one_op_from_both_sides(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    of_conv = [link for link in data.links if link.device == "conv"]
+    assert store.links("first", "conv") == of_conv
+    assert store.links("first", "trans") == []
+    relu = [link for link in data.links if link.original == "block/relu"]
+    assert store.links("first", "block/relu", Side.GOLDEN) == relu
+    gone = [link for link in data.links if link.original == "gone"]
+    assert store.links("first", "gone", Side.GOLDEN) == gone, "although no graph has this op"
+    with pytest.raises(UnknownNameError):
+        store.links("first", "nope")
+
+
+def test_names_are_taken_once(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    with pytest.raises(InputError, match="--replace"):
+        store.save_run(data)
+    with pytest.raises(InputError, match="a run named 'first' already"):
+        store.save_graph(data.device, "first", replace=True)
+    store.save_graph(data.device, "mine")
+    with pytest.raises(InputError, match="--replace"):
+        store.save_graph(data.device, "mine")
+    assert len(store.runs()) == len(store.graphs()) == 1
+
+
+def test_replacing_leaves_only_the_new_run(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    store.save_run(sample_run("other"))
+    assert store.states("first")["conv"] is OpState.ORIGIN
+    data = sample_run("first", "2026-02-02T00:00:00Z")
+    clean = replace(data, states={**data.states, "conv": OpState.CLEAN}, origins=())
+    store.save_run(clean, replace=True)
+    assert [run.name for run in store.runs()] == ["other", "first"]
+    assert store.states("first")["conv"] is OpState.CLEAN
+    assert store.origins("first") == []
+    assert len(store.comparisons("first")) == len(data.comparisons)
+    assert store.states("other")["conv"] is OpState.ORIGIN
+    metrics = store.query("MATCH (m:Metric) RETURN count(*)", QueryParameters())
+    assert metrics.rows == ((2 * len(data.comparisons),),)
+
+
+def test_replacing_a_graph(store: GraphStore, sample_run) -> None:
+    data = sample_run("x")
+    store.save_graph(data.device, "mine")
+    store.save_graph(data.golden, "mine", replace=True)
+    assert store.graph("mine") == data.golden
+    assert [info.framework for info in store.graphs()] == ["tensorflow"]
+    ops = store.query("MATCH (o:Op) RETURN count(*)", QueryParameters())
+    assert ops.rows == ((len(data.golden.ops),),)
+
+
+def test_deleting_leaves_what_others_use(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    store.save_run(sample_run("second"))
+    store.save_graph(sample_run("x").device, "mine")
+    store.delete("first")
+    assert [run.name for run in store.runs()] == ["second"]
+    with pytest.raises(UnknownNameError):
+        store.graph("first")
+    assert store.graph("second") == sample_run("x").device
+    store.delete("second")
+    store.delete("mine")
+    assert store.runs() == []
+    assert store.graphs() == []
+    with pytest.raises(UnknownNameError):
+        store.delete("mine")
+
+
+def test_both_sides_may_be_one_graph(store: GraphStore, sample_run) -> None:
+    """An ONNX model against itself, float32 against float16 dumps."""
+    data = sample_run("first")
+    same_graph = replace(data, golden=data.device, links=())
+    store.save_run(same_graph)
+    assert store.graph("first", Side.GOLDEN) == store.graph("first") == data.device
+
+
+def test_two_graphs_of_one_id_stay_apart(store: GraphStore, sample_run) -> None:
+    """Same name and content hash of the source, but read as the other side."""
+    data = sample_run("first")
+    twin = replace(data.device, kind=GraphKind.ORIGINAL, warnings=("read as original",))
+    assert twin.id == data.device.id
+    store.save_run(replace(data, golden=twin, links=()))
+    store.save_graph(twin, "mine")
+    assert store.graph("first") == data.device
+    assert store.graph("first", Side.GOLDEN) == twin
+    assert store.graph("mine") == twin
+    merged = store.query(
+        "MATCH (g:Graph) RETURN DISTINCT g.kind ORDER BY g.kind", QueryParameters()
+    )
+    assert merged.rows == (("device",), ("original",))
+
+
+def test_runs_are_listed_oldest_first(store: GraphStore, sample_run) -> None:
+    for name, day in (("b", "03"), ("c", "01"), ("a", "03")):
+        store.save_run(sample_run(name, f"2026-01-{day}T00:00:00Z"))
+    assert [run.name for run in store.runs()] == ["c", "a", "b"]
+
+
+def test_unknown_targets_name_what_is_near(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("resnet"))
+    for ask in (store.graph, store.arrays, store.delete):
+        with pytest.raises(UnknownNameError) as caught:
+            ask("resnt")
+        assert caught.value.near == ("resnet",)
+    store.save_graph(sample_run("x").device, "mine")
+    for ask in (store.run, store.states, store.comparisons, store.origins, store.links):
+        with pytest.raises(UnknownNameError, match="no run"):
+            ask("mine")
+
+
+def test_an_empty_store_is_empty(store: GraphStore) -> None:
+    assert store.runs() == []
+    assert store.graphs() == []
+    with pytest.raises(UnknownNameError):
+        store.run("first")
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "..\\x", "a\nb", " a", ".hidden", "x" * 300]
+)
+def test_names_that_are_no_names(store: GraphStore, name: str, sample_run) -> None:
+    with pytest.raises(InputError):
+        store.save_graph(sample_run("x").device, name)
+    with pytest.raises(UnknownNameError):
+        store.graph(name)
+    assert store.graphs() == []
+
+
+def test_names_may_have_any_letters(store: GraphStore, sample_run) -> None:
+    name = 'Lauf 1: größe\'n "x" `y` $z'
+    store.save_run(sample_run(name))
+    assert [run.name for run in store.runs()] == [name]
+    assert store.states(name)["conv"] is OpState.ORIGIN
+
+
+def test_a_run_must_be_complete(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    with pytest.raises(ValueError, match=r"every device op needs a comparison.*'x'"):
+        store.save_run(replace(data, comparisons=data.comparisons[1:]))
+    with pytest.raises(ValueError, match="every device op needs a state"):
+        store.save_run(replace(data, states={}))
+    assert store.runs() == []
+
+
+def test_finding_ops(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    assert store.find_ops("first", "CONV2D") == ["conv"]
+    assert store.find_ops("first", "relu", Side.GOLDEN) == ["block/relu"]
+    assert store.find_ops("first", "o", limit=1) == ["conv"]
+    assert store.find_ops("first", "polo") == ["pool"]
+
+
+FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from(
+    [math.nan, math.inf, -math.inf, 0.0, 5e-324, 1.7976931348623157e308]
+)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=6)
+
+
+@st.composite
+def metric_sets(draw: st.DrawFn) -> MetricSet:
+    values = {
+        metric.value: draw(FLOATS) for metric in Metric if metric is not Metric.STANDARD_DEVIATION
+    }
+    return MetricSet(
+        **values,
+        standard_deviation=draw(st.tuples(FLOATS, FLOATS, FLOATS, FLOATS)),
+        elements=draw(st.integers(0, 2**40)),
+        device_nonfinite=draw(st.integers(0, 9)),
+        golden_nonfinite=draw(st.integers(0, 9)),
+        notes=draw(st.dictionaries(st.sampled_from(list(Metric)), TEXTS, max_size=2)),
+    )
+
+
+@st.composite
+def whole_runs(draw: st.DrawFn) -> RunData:
+    """A run whose every text, number and optional field may be anything."""
+    names = draw(st.lists(TEXTS.filter(bool), min_size=1, max_size=8, unique=True))
+    shapes = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=3).map(tuple)
+    dtypes = st.none() | st.sampled_from(list(DType))
+    attrs = st.recursive(
+        st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+        lambda inner: st.lists(inner, max_size=3).map(tuple),
+        max_leaves=4,
+    )
+    refs = st.builds(TensorRef, st.sampled_from(names), st.integers(0, 2))
+    origins = st.none() | st.builds(
+        TensorOrigin, TEXTS, st.integers(0, 2), st.none() | TEXTS, dtypes, shapes
+    )
+    tensors = st.builds(Tensor, TEXTS, dtypes, shapes, st.none() | TEXTS, origins)
+    ops = tuple(
+        Op(
+            id=name,
+            name=draw(TEXTS),
+            type=draw(TEXTS),
+            inputs=draw(
+                st.lists(st.none() | st.builds(InputRef, TEXTS, st.none() | refs), max_size=2).map(
+                    tuple
+                )
+            ),
+            control_inputs=draw(st.lists(st.sampled_from(names), max_size=1).map(tuple)),
+            outputs=draw(st.lists(tensors, max_size=2).map(tuple)),
+            attrs=draw(st.dictionaries(TEXTS, attrs, max_size=2)),
+            original_names=draw(st.none() | st.lists(TEXTS, max_size=2).map(tuple)),
+            sequence=draw(st.integers(-(2**70), 2**70)),
+        )
+        for name in names
+    )
+    device = ModelGraph(draw(TEXTS), GraphKind.DEVICE, Framework.ASCEND, draw(TEXTS), ops)
+    golden = ModelGraph("golden", GraphKind.ORIGINAL, Framework.CAFFE, "x", ())
+    comparisons = tuple(
+        Comparison(
+            op=name,
+            io=draw(st.sampled_from(list(TensorIO))),
+            port=draw(st.integers(0, 3)),
+            metrics=metrics,
+            level=draw(st.none() | st.sampled_from(list(Level))),
+            reason=None if metrics else draw(st.sampled_from(list(Reason))),
+            detail=draw(TEXTS),
+            address=draw(st.none() | st.integers(0, 2**64)),
+            overflow=draw(st.none() | st.booleans()),
+        )
+        for name in names
+        for metrics in (draw(st.none() | metric_sets()),)
+    )
+    run = Run(
+        "any",
+        golden.id,
+        device.id,
+        "2026-01-01T00:00:00Z",
+        Verdict.NOISE,
+        Method.THRESHOLDS,
+        Counts(1, 2, 3, 4, 5),
+        {"x": math.inf},
+    )
+    states = {name: draw(st.sampled_from(list(OpState))) for name in names}
+    return RunData(run, golden, device, (), comparisons, states, ())
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(whole_runs())
+def test_anything_comes_back(store: GraphStore, data: RunData) -> None:
+    store.save_run(data, replace=True)
+    assert store.run("any") == data.run
+    assert store.graph("any") == data.device
+    assert store.states("any") == dict(data.states)
+    assert [same(item) for item in store.comparisons("any")] == [
+        same(item) for item in data.comparisons
+    ]
+
+
+def test_nan_first_in_a_column_with_gaps(store: GraphStore, sample_run, shaped_run) -> None:
+    """The case in which a columnar engine may take the whole column for NaN."""
+    data = shaped_run("gaps", [], dict.fromkeys((f"op{n}" for n in range(100)), False))
+    items = list(data.comparisons)
+    for place, value in ((0, math.nan), (1, math.inf), (2, -math.inf)):
+        broken = replace(items[place].metrics, cosine_similarity=value, max_absolute_error=value)
+        items[place] = replace(items[place], metrics=broken)
+    items[3] = Comparison("op3", TensorIO.OUTPUT, 0, reason=Reason.NO_DEVICE_DUMP)
+    store.save_run(replace(data, comparisons=tuple(items)))
+    assert [same(item) for item in store.comparisons("gaps")] == [same(item) for item in items]
+
+
+class TestQuery:
+    """The user's own Cypher."""
+
+    def test_one_target_or_all(self, store: GraphStore, sample_run) -> None:
+        store.save_run(sample_run("first"))
+        store.save_run(sample_run("second"))
+        store.save_graph(sample_run("x").golden, "mine")
+        count = "MATCH (m:Metric {run: $run}) RETURN count(*) AS metrics"
+        answer = store.query(count, QueryParameters(), "second")
+        assert answer.columns == ("metrics",)
+        assert answer.rows == ((8,),)
+        runs = "MATCH (r:Run) RETURN r.name ORDER BY r.name"
+        assert store.query(runs, QueryParameters()).rows == (("first",), ("second",))
+        graphs = "MATCH (g:Graph) RETURN count(*)"
+        assert store.query(graphs, QueryParameters()).rows == ((2,),), "shared graphs are one"
+        store.delete("first")
+        assert store.query(runs, QueryParameters()).rows == (("second",),)
+
+    def test_the_row_limit_is_told(self, store: GraphStore, sample_run) -> None:
+        store.save_run(sample_run("first"))
+        ops = "MATCH (o:Op {graph: $device}) RETURN o.op ORDER BY o.topo"
+        answer = store.query(ops, QueryParameters(limit=3), "first")
+        assert (len(answer.rows), answer.truncated) == (3, True)
+        answer = store.query(ops, QueryParameters(limit=7), "first")
+        assert (len(answer.rows), answer.truncated) == (7, False)
+
+    def test_parameters_and_values(self, store: GraphStore, sample_run) -> None:
+        store.save_run(sample_run("first"))
+        answer = store.query(
+            "MATCH (o:Op {op: $op}) WHERE o.graph = $device RETURN o, o.originals AS n, $list AS l",
+            QueryParameters({"op": "conv", "list": [1, 2]}),
+            "first",
+        )
+        node, originals, given_list = answer.rows[0]
+        assert (node["_label"], node["type"], originals) == ("Op", "Conv2D", 3)
+        assert given_list == [1, 2]
+
+    def test_a_wrong_query_says_where(self, store: GraphStore, sample_run) -> None:
+        store.save_run(sample_run("first"))
+        with pytest.raises(QueryError) as caught:
+            store.query("MATCH (o:Op)\nRETURN o ORDER o", QueryParameters(), "first")
+        assert caught.value.position is not None
+        assert 20 <= caught.value.position <= 29
+
+    def test_writing_is_refused(self, store: GraphStore, sample_run) -> None:
+        store.save_run(sample_run("first"))
+        with pytest.raises(QueryError, match="SET is not allowed"):
+            store.query("MATCH (o:Op) SET o.name = 'x'", QueryParameters(), "first")
+        assert store.graph("first") == sample_run("first").device
+
+    def test_a_long_query_is_stopped(self, store: GraphStore, shaped_run) -> None:
+        names = [f"op{number}" for number in range(300)]
+        store.save_run(shaped_run("wide", [], dict.fromkeys(names, False)))
+        product = (
+            "MATCH (a:Op), (b:Op), (c:Op), (d:Op), (e:Op) "
+            "RETURN sum(a.topo * b.topo + c.topo * d.topo + e.topo)"
+        )
+        with pytest.raises(QueryError, match=r"longer than 0\.5 s"):
+            store.query(product, QueryParameters(timeout=0.5), "wide")
+
+
+def same(item: Comparison) -> str:
+    """A comparison as text: NaN equals NaN there, and -0.0 is 0.0."""
+    return repr(item).replace("-0.0,", "0.0,").replace("-0.0)", "0.0)")
