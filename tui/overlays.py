@@ -17,6 +17,15 @@ from tui.widgets.cells import fit, width_of
 from tui.widgets.columns import Column
 from tui.widgets.row_list import Cell, FixedRows, RowList
 from tui.widgets.text_pane import Build, TextPane
+from tui.widgets.titled import Titled
+
+
+class Window(Titled, Container):
+    """The frame."""
+
+    def on_resize(self) -> None:
+        """Fit the title."""
+        self.fit_title()
 
 
 class Overlay(ModalScreen[str | None]):
@@ -31,13 +40,13 @@ class Overlay(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         """The window around its content."""
-        with Container(classes="window"):
+        with Window(classes="window"):
             yield self.content()
 
     def on_mount(self) -> None:
         """Name the window."""
-        window = self.query_one(".window")
-        window.border_title = Content(self.window_title)
+        window = self.query_one(Window)
+        window.name_pane(self.window_title)
         window.border_subtitle = Content("esc closes")
 
     def content(self) -> Widget:

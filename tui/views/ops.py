@@ -123,7 +123,7 @@ class OpsScreen(ViewScreen):
         """Put the cursor into the list."""
         super().on_mount()
         listed = self.query_one("#ops", RowList)
-        listed.border_title = Content("Ops")
+        listed.name_pane("Ops")
         listed.focus()
 
     @property
@@ -277,7 +277,7 @@ class OpsScreen(ViewScreen):
         count = f"{wording.thousands(shown)} of {wording.thousands(all_rows)}"
         sep = self.owner.settings.glyphs.separator
         words = op_table.order_words(self._order)
-        listed.border_title = Content(f"Ops {sep} {count} {sep} {words}")
+        listed.name_pane(f"Ops {sep} {count} {sep} {words}")
         self._say_filtered(shown, all_rows)
         self.query_one(KeyLine).draw()
         self.owner.session.jumps.update(self.address())
@@ -316,7 +316,7 @@ class OpsScreen(ViewScreen):
         self._detail = None
         for pane, title in (("#facts", "Op"), ("#metrics", "Metrics")):
             found = self.query_one(pane, TextPane)
-            found.border_title = Content(title)
+            found.name_pane(title)
             found.show(lambda _: Content(""))
 
     @on(RowList.Opened, "#ops")
@@ -347,9 +347,9 @@ class OpsScreen(ViewScreen):
             self.owner.show_text(printable(detail.row.id), self._whole)
         facts, metrics = self.query_one("#facts", TextPane), self.query_one("#metrics", TextPane)
         fused = f" {glyphs.fused}{detail.row.fused}" if detail.row.fused > 1 else ""
-        facts.border_title = Content(printable(detail.row.id) + fused)
+        facts.name_pane(detail.row.id + fused)
         output = detail.row.output
-        metrics.border_title = Content("Metrics" if output is None else f"Output {output}: metrics")
+        metrics.name_pane("Metrics" if output is None else f"Output {output}: metrics")
         facts.show(self._facts)
         metrics.show(self._metrics)
 

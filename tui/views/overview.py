@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
-from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 from textual.worker import get_current_worker
@@ -22,6 +21,7 @@ from tui.widgets.curve import Curve, CurveOp, parts_of
 from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import FixedRows, RowList
 from tui.widgets.text_pane import TextPane
+from tui.widgets.titled import Titled
 
 if TYPE_CHECKING:
     from divergraph.questions import Overview
@@ -85,7 +85,7 @@ class OverviewScreen(ViewScreen):
             "#reasons": "Not compared: why",
         }
         for selector, title in titles.items():
-            self.query_one(selector).border_title = Content(title)
+            self.query_one(selector, Titled).name_pane(title)
         self.query_one("#origins").focus()
 
     def load(self, address: Address) -> None:
@@ -123,9 +123,7 @@ class OverviewScreen(ViewScreen):
         modules = self.query_one("#modules", RowList)
         modules.show(overview_rows.modules(overview, glyphs), empty="names have no name spaces")
         self._reasons = [group.reason.value for group in overview.reasons]
-        missing = sum(group.count for group in overview.reasons)
         reasons = self.query_one("#reasons", RowList)
-        reasons.border_title = Content(f"Not compared ({missing} tensors): why")
         reasons.show(overview_rows.reasons(overview), empty="every tensor was compared")
         self.query_one("#status", Static).update(overview_text.status(overview, glyphs))
         self.query_one(KeyLine).draw()
@@ -139,7 +137,7 @@ class OverviewScreen(ViewScreen):
         else:
             self._origins = overview.worst
             title = "No origin; the largest deviations"
-        listed.border_title = Content(title)
+        listed.name_pane(title)
         listed.show(overview_rows.origins(overview, glyphs), empty="nothing was compared")
 
     @on(RowList.Opened)

@@ -61,7 +61,7 @@ class RunsScreen(ViewScreen):
     def on_mount(self) -> None:
         """Ask the store what it holds."""
         super().on_mount()
-        self.query_one(RowList).border_title = Content("Runs and graphs")
+        self.query_one(RowList).name_pane("Runs and graphs")
 
     def show_address(self, address: Address) -> None:
         """List anew: something may have been added since."""

@@ -11,13 +11,13 @@ from textual import events
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 
 from graphstore.model import OpState
 from tui import theme, wording
 from tui.glyphs import UNICODE, Glyphs
 from tui.keys import Scope, bindings
 from tui.widgets.cells import cut_to, fit, printable, width_of
+from tui.widgets.titled import Titled
 
 FOOT_LINES = 3
 """Axis, names of the parts, what is under the marker."""
@@ -95,7 +95,7 @@ def worst_of(block: Sequence[CurveOp]) -> CurveOp:
     return min(block, key=badness)
 
 
-class Curve(Widget, can_focus=True):
+class Curve(Titled, can_focus=True):
     """The chart; ``marker`` is the number of the block under the marker."""
 
     BINDINGS = bindings(Scope.CURVE)
@@ -112,15 +112,18 @@ class Curve(Widget, can_focus=True):
         super().__init__(id=id)
         self.glyphs = glyphs
         self.ops: Sequence[CurveOp] = ()
+        self._empty = "loading"
 
     def show(self, ops: Sequence[CurveOp]) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
         self.ops = ops
+        self._empty = "no op was compared"
         self._place()
         self.refresh()
 
     def on_resize(self) -> None:
         """Put the marker back on what matters most in the new blocks."""
+        self.fit_title()
         self._place()
 
     def _place(self) -> None:
@@ -169,7 +172,7 @@ class Curve(Widget, can_focus=True):
         """The chart for the present size."""
         rows = self.size.height - FOOT_LINES
         if not self.ops or rows < 1:
-            return Content("" if self.ops else "no op was compared")
+            return Content("" if self.ops else self._empty)
         blocks, cells = self._blocks()
         scale = scale_of(self.ops)
         worst = [worst_of(block) for block in blocks]

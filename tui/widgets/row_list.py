@@ -20,6 +20,7 @@ from tui.glyphs import UNICODE, Glyphs
 from tui.keys import Scope, bindings
 from tui.widgets.cells import fit, printable, width_of
 from tui.widgets.columns import Column, Placed, place
+from tui.widgets.titled import Titled
 
 HEADER_LINES = 1
 STYLES = (
@@ -75,7 +76,7 @@ class FixedRows:
         return self.rows[index]
 
 
-class RowList(ScrollView, can_focus=True):
+class RowList(Titled, ScrollView, can_focus=True):
     """A table with a cursor over a :class:`RowSource`."""
 
     BINDINGS = bindings(Scope.LIST)
@@ -179,6 +180,7 @@ class RowList(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Share the new width among the columns."""
+        self.fit_title()
         self._lay_out()
         self._keep_in_view()
 

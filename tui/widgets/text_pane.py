@@ -9,10 +9,12 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from tui.widgets.titled import Titled
+
 Build = Callable[[int], Content]
 
 
-class TextPane(VerticalScroll, can_focus=True):
+class TextPane(Titled, VerticalScroll, can_focus=True):
     """Shows what ``build(width)`` returns; asked again when the width changes."""
 
     ALLOW_MAXIMIZE = True
@@ -25,7 +27,7 @@ class TextPane(VerticalScroll, can_focus=True):
         classes: str | None = None,
     ) -> None:
         super().__init__(id=id, classes=classes)
-        self.border_title = Content(title)
+        self.full_title = title
         self._build: Build = lambda _: Content("")
 
     def compose(self) -> ComposeResult:
@@ -40,6 +42,7 @@ class TextPane(VerticalScroll, can_focus=True):
 
     def on_resize(self) -> None:
         """Build the text for the new width."""
+        self.fit_title()
         self._draw()
 
     def _draw(self) -> None:
