@@ -6,6 +6,7 @@ nearest measured ancestors is; unmeasured ops in between are looked through.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from graphstore.model import (
@@ -13,7 +14,6 @@ from graphstore.model import (
     Counts,
     Level,
     LineageLink,
-    Metric,
     MetricSet,
     Op,
     OpState,
@@ -22,8 +22,6 @@ from graphstore.model import (
     TensorRef,
     Verdict,
 )
-
-_ERROR = Metric.RELATIVE_EUCLIDEAN_DISTANCE
 
 
 def outputs_by_op(comparisons: Iterable[Comparison]) -> dict[str, list[Comparison]]:
@@ -36,15 +34,15 @@ def outputs_by_op(comparisons: Iterable[Comparison]) -> dict[str, list[Compariso
 
 
 def badness(metrics: MetricSet) -> tuple[int, float, float]:
-    """Sort key, worse is larger: non-finite first, then relative error, then cosine."""
+    """Sort key, worse is larger: non-finite first, then relative error (of booleans: the
+    share that differs), then cosine."""
     broken = int(metrics.device_nonfinite > metrics.golden_nonfinite)
-    error = metrics.relative_euclidean_distance
-    cosine = metrics.cosine_similarity
-    return (
-        broken,
-        error if error == error else float("inf"),
-        -cosine if cosine == cosine else 0.0,
-    )
+    error, cosine = metrics.relative_euclidean_distance, metrics.cosine_similarity
+    if math.isnan(error):
+        undefined = metrics.device_nonfinite or metrics.golden_nonfinite
+        share = metrics.different / max(metrics.elements, 1)
+        error = math.inf if undefined else share
+    return broken, error, 0.0 if math.isnan(cosine) else -cosine
 
 
 def worst(comparisons: Iterable[Comparison]) -> Comparison | None:
