@@ -91,8 +91,14 @@ graph {
     input_desc { dtype: DT_FLOAT attr { key: "_parent_node_index" value { i: 0 } } }
   }
 }
-graph { name: "c" op { name: "less" type: "Less" } op { name: "o" type: "NetOutput" input: "less:0" } }
-graph { name: "b" op { name: "add" type: "Add" } op { name: "o" type: "NetOutput" input: "add:0" } }
+graph {
+  name: "c"
+  op { name: "less" type: "Less" } op { name: "o" type: "NetOutput" input: "less:0" }
+}
+graph {
+  name: "b"
+  op { name: "add" type: "Add" } op { name: "o" type: "NetOutput" input: "add:0" }
+}
 """
 
 
@@ -104,6 +110,15 @@ def graph_of(tmp_path):
         return read_graph(path)
 
     return read
+
+
+def failure_of(path: Path) -> ImportFormatError | None:
+    """The error of reading *path*, None if it reads."""
+    try:
+        read_graph(path)
+    except ImportFormatError as error:
+        return error
+    return None
 
 
 def test_a_build_graph_is_a_device_graph(graph_of):
@@ -276,10 +291,8 @@ def test_a_cut_file_fails_with_a_line_or_reads(tmp_path):
     path = tmp_path / "ge_proto_00001_Build.txt"
     for end in range(1, len(text), 7):
         path.write_bytes(text[:end])
-        try:
-            assert read_graph(path).ops
-        except ImportFormatError as error:
-            assert error.line is not None  # noqa: PT017 - most cuts fail, some do not
+        failure = failure_of(path)
+        assert failure is None or failure.line is not None, end
 
 
 def test_any_damaged_byte_ends_in_a_graph_or_an_error(tmp_path):
@@ -361,7 +374,5 @@ def test_the_real_graph_cut_anywhere(shared_data, tmp_path):
     path = tmp_path / Path("ge_proto_00000001_Build.txt")
     for end in random.Random(3).sample(range(1, len(text)), 60):
         path.write_bytes(text[:end])
-        try:
-            assert read_graph(path).ops
-        except ImportFormatError as error:
-            assert error.line is not None  # noqa: PT017 - most cuts fail, some do not
+        failure = failure_of(path)
+        assert failure is None or failure.line is not None, end

@@ -93,7 +93,7 @@ def test_what_is_no_graph_is_named(tmp_path, content, what):
 def test_a_missing_file(tmp_path):
     with pytest.raises(ImportFormatError, match="no such file"):
         read_graph(tmp_path / "none.onnx")
-    with pytest.raises(ImportFormatError, match="cannot be read|no such file"):
+    with pytest.raises(ImportFormatError, match="cannot be read"):
         read_graph(tmp_path / ("x" * 400))
     with pytest.raises(ImportFormatError, match="not a usable path"):
         read_graph("a\0b")
@@ -118,7 +118,7 @@ def test_folders(tmp_path):
     with pytest.raises(ImportFormatError, match="the folder is empty"):
         read_graph(tmp_path)
     (tmp_path / "a.onnx").write_bytes(onnx_model())
-    with pytest.raises(ImportFormatError, match="give one file, such as a.onnx"):
+    with pytest.raises(ImportFormatError, match="give one file, such as a"):
         read_graph(tmp_path)
 
 
