@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from google.protobuf import text_format
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, GraphKind, InputRef, TensorOrigin, TensorRef
@@ -376,3 +377,31 @@ def test_the_real_graph_cut_anywhere(shared_data, tmp_path):
         path.write_bytes(text[:end])
         failure = failure_of(path)
         assert failure is None or failure.line is not None, end
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "file",
+    [
+        "ge_proto/ge_proto_00000001_Build.txt",
+        "ge_proto/ge_proto_00046_afterUBMatch.txt",
+        "tf_lenet_train/npu_fault/graph/ge_proto_00000343_graph_61_Build.txt",
+    ],
+)
+def test_protobuf_reads_the_same_from_real_files(shared_data, ge_model, file):
+    text = (shared_data / file).read_text(encoding="utf-8")
+    model = text_format.Parse(text, ge_model(), allow_unknown_field=True)
+    graph = read_graph(shared_data / file)
+    nodes = [node for part in model.graph for node in part.op]
+    assert [(op.name, op.type) for op in graph.ops] == [(node.name, node.type) for node in nodes]
+    for op, node in zip(graph.ops, nodes, strict=True):
+        data = [entry for entry in node.input if not entry.endswith(":-1")]
+        assert [ref.tensor if ref else "" for ref in op.inputs] == data
+        assert len(op.control_inputs) == len(node.input) - len(data)
+        assert set(op.attrs) == {key for key, attr in node.attr.items() if attr.WhichOneof("value")}
+        names = node.attr["_datadump_original_op_names"].list.s
+        assert list(op.original_names or ()) == [name.decode() for name in names if name]
+        shapes = [tuple(None if d < 0 else d for d in desc.shape.dim) for desc in node.output_desc]
+        assert [tensor.shape for tensor in op.outputs][: len(shapes)] == shapes
+        origins = [desc.attr["_datadump_origin_name"].s.decode() for desc in node.output_desc]
+        assert [t.origin.op if t.origin else "" for t in op.outputs][: len(origins)] == origins
