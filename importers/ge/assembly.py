@@ -249,7 +249,7 @@ def _subgraph(body: str, owner: tuple[_Linked, str] | None, members: list[_Linke
     role = owner[1] if owner else ""
     for linked in members:
         index = linked.node.attrs.get("_parent_node_index")
-        if linked.node.type == "Data" and isinstance(index, int):
+        if linked.node.type.endswith("Data") and isinstance(index, int):
             inputs.append((index, linked.id))
         # A loop's condition only decides; it feeds no output of the loop.
         elif linked.node.type == "NetOutput" and role != "cond":
