@@ -153,7 +153,7 @@ class DivergraphApp(App[None]):
 
         fields = [(field.name, field.help) for field in FIELDS]
         path = str(self.settings.path or "")
-        text = help_text(self.keys, scopes, unavailable, fields, path)
+        text = help_text(self.settings.glyphs, self.keys, scopes, unavailable, fields, path)
         self.show_text("Keys", lambda _: text)
 
     def show_log(self) -> None:

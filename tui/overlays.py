@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from tui import theme
+from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.keys import Key, Scope, bindings, by_scope
 from tui.widgets.cells import fit, width_of
@@ -124,13 +124,14 @@ class YankOverlay(Overlay):
 
 
 def help_text(
+    glyphs: Glyphs,
     table: Sequence[Key],
     scopes: Sequence[Scope],
     unavailable: Mapping[str, str],
     fields: Sequence[tuple[str, str]],
     settings: str,
 ) -> Content:
-    """The ``?`` page: keys by where they work, those of *scopes* first, and the filter.
+    """The ``?`` page: keys by where they work, those of *scopes* first, marks, filter.
 
     ``unavailable`` says by id why a key does nothing at present.
     """
@@ -141,7 +142,7 @@ def help_text(
     for scope in ordered:
         lines += [Content.styled(scope.value.capitalize(), theme.HEADING)]
         lines += [_help_line(key, unavailable.get(key.id)) for key in groups[scope]] + [Content("")]
-    lines.append(Content.styled("Filter", theme.HEADING))
+    lines += [*_marks(glyphs), Content(""), Content.styled("Filter", theme.HEADING)]
     lines += [
         Content("  blank = and, | in a value = or, ! = not, * = any text, ~ = regular expression"),
         Content("  a bare word: the name contains it"),
@@ -152,6 +153,15 @@ def help_text(
     if settings:
         lines += [Content(""), Content.styled(f"Settings: {settings}", theme.QUIET)]
     return Content("\n").join(lines)
+
+
+def _marks(glyphs: Glyphs) -> list[Content]:
+    lines = [Content.styled("Marks", theme.HEADING)]
+    for state, words in wording.STATE_WORDS.items():
+        mark = (f"  {glyphs.state(state)} {fit(state.value, 16, '')}", theme.STATE_STYLES[state])
+        lines.append(Content.assemble(mark, words))
+    fused = (f"  {fit(glyphs.fused + 'n', 18, '')}", theme.FUSED)
+    return [*lines, Content.assemble(fused, "one op made of n originals")]
 
 
 def _help_line(key: Key, why_not: str | None) -> Content:

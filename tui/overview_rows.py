@@ -14,15 +14,15 @@ from tui.widgets.row_list import Cell, FixedRows
 
 _SHORT_METRICS = {
     Metric.COSINE_SIMILARITY: "cos",
-    Metric.MAX_ABSOLUTE_ERROR: "max abs",
-    Metric.ACCUMULATED_RELATIVE_ERROR: "acc.rel",
-    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "rel.err",
+    Metric.MAX_ABSOLUTE_ERROR: "max",
+    Metric.ACCUMULATED_RELATIVE_ERROR: "acc",
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "rel",
     Metric.KULLBACK_LEIBLER_DIVERGENCE: "KL",
     Metric.STANDARD_DEVIATION: "std",
-    Metric.MEAN_ABSOLUTE_ERROR: "mean abs",
+    Metric.MEAN_ABSOLUTE_ERROR: "MAE",
     Metric.ROOT_MEAN_SQUARE_ERROR: "RMSE",
-    Metric.MAX_RELATIVE_ERROR: "max rel",
-    Metric.MEAN_RELATIVE_ERROR: "mean rel",
+    Metric.MAX_RELATIVE_ERROR: "maxrel",
+    Metric.MEAN_RELATIVE_ERROR: "meanrel",
 }
 _WORST_FIRST = (OpState.ORIGIN, OpState.BROKEN, OpState.INHERITED, OpState.DRIFTING, OpState.CLEAN)
 

@@ -72,6 +72,7 @@ RULE_WORDS = {
     LineageRule.RENAMED: "renamed, its only original",
     LineageRule.SAME_NAME: "same name",
     LineageRule.SAME_TENSOR: "same tensor name",
+    LineageRule.BETWEEN_TENSORS: "lies between matched tensors",
     LineageRule.FUSION_NAME: "by the fused op's name",
     LineageRule.THROUGH_INSERTED: "through an inserted op",
 }
@@ -164,7 +165,7 @@ def metric_text(metrics: MetricSet, metric: Metric) -> str:
     value = metrics.value(metric)
     if isinstance(value, tuple):
         mean, deviation, *_ = value
-        return f"{precise(mean)}; {precise(deviation)}"
+        return f"{mean:.4g}; {deviation:.4g}"
     return precise(value)
 
 

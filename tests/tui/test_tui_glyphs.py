@@ -57,7 +57,7 @@ async def test_without_colour_the_states_still_read(make_app, made_store, settle
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         await settle(pilot)
-        await pilot.press("2", "j")
+        await pilot.press("2")
         await settle(pilot)
         strips = app.screen._compositor.render_strips()
         text = "\n".join("".join(segment.text for segment in strip) for strip in strips)

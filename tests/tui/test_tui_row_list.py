@@ -124,3 +124,14 @@ async def test_names_are_shown_as_they_are_with_their_tail_whole():
     app = ListApp(Counted(3))
     async with app.run_test(size=(60, 20)):
         assert "[b]row[2] +3" in lines(app)[3]
+
+
+async def test_other_rows_are_shown_with_the_cursor_on_one_of_them_in_view():
+    app = ListApp(Counted(0))
+    async with app.run_test(size=(60, 20)) as pilot:
+        listed = app.query_one(RowList)
+        for rows, cursor in ((500, 250), (5, 4), (300, 299), (300, 0)):
+            listed.show(Counted(rows), cursor=cursor)
+            await pilot.pause()
+            assert listed.cursor == cursor
+            assert any(f"row[{cursor}]" in line for line in lines(app))

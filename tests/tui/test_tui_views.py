@@ -122,7 +122,7 @@ async def test_ops_start_with_the_worst_and_uncompared_ones_come_last(browse):
 
 async def test_the_detail_panes_follow_the_cursor(browse):
     async with browse as b:
-        await b.press("2", "j")
+        await b.press("2")
         facts = text_of(b.app)
         assert "◆ origin" in facts
         assert "listed by the device graph" in facts
@@ -133,7 +133,7 @@ async def test_the_detail_panes_follow_the_cursor(browse):
 
 async def test_enter_opens_everything_about_an_op_and_escape_closes_it(browse):
     async with browse as b:
-        await b.press("2", "j", "enter")
+        await b.press("2", "enter")
         assert isinstance(b.app.screen, TextOverlay)
         assert "golden/op.npy" in text_of(b.app)
         await b.press("escape")
@@ -242,7 +242,7 @@ async def test_back_and_forward_go_through_the_places_visited(browse):
 
 async def test_y_copies_name_row_and_address(browse, tmp_path):
     async with browse as b:
-        await b.press("2", "j")
+        await b.press("2")
         copied = {}
         for key in ("n", "r", "l", "c"):
             await b.press("y")
@@ -259,7 +259,7 @@ async def test_y_copies_name_row_and_address(browse, tmp_path):
 
 async def test_space_marks_rows_and_x_writes_them(browse, tmp_path):
     async with browse as b:
-        await b.press("2", "x")
+        await b.press("2", "g", "x")
         await b.press("space", "space", "space", "space", "k", "space", "x")
         assert "3 marked" in table(b.app).border_subtitle
         with (tmp_path / "14-ops.csv").open(encoding="utf-8", newline="") as file:

@@ -240,7 +240,8 @@ class OpsScreen(ViewScreen):
 
     def _arrange(self) -> None:
         row = self._row()
-        self._goal = self._goal or (self._last_op if row is None else row.id)
+        first = self.owner.session.origin_from(-1, 0) or ""
+        self._goal = self._goal or (self._last_op or first if row is None else row.id)
         self._filter_and_sort(self._rows, self._wanted, self._order, self._goal)
 
     @work(thread=True, exclusive=True, group="arrange")

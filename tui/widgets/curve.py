@@ -76,12 +76,12 @@ def scale_of(ops: Sequence[CurveOp]) -> Scale:
 
 
 def blocks_of(ops: Sequence[CurveOp], width: int) -> tuple[list[Sequence[CurveOp]], int]:
-    """*ops* in at most *width* blocks of equal size, and the cells each block takes."""
+    """*ops* in at most *width* blocks of equal size but for one op, and the cells of each."""
     if not ops or width < 1:
         return [], 1
-    size = math.ceil(len(ops) / width)
-    blocks = [ops[start : start + size] for start in range(0, len(ops), size)]
-    return blocks, max(1, width // len(blocks))
+    count = min(len(ops), width)
+    edges = [number * len(ops) // count for number in range(count + 1)]
+    return [ops[start:end] for start, end in pairwise(edges)], width // count
 
 
 def worst_of(block: Sequence[CurveOp]) -> CurveOp:
@@ -129,8 +129,9 @@ class Curve(Titled, can_focus=True):
     def _place(self) -> None:
         self.marker = self._start()
         blocks, _ = self._blocks()
-        size = len(blocks[0]) if blocks else 0
-        self.border_subtitle = Content(f"blocks of {size} ops, worst of each" if size > 1 else "")
+        size = max(map(len, blocks), default=0)
+        words = f"{size} ops a column at most, worst of each" if size > 1 else ""
+        self.border_subtitle = Content(words)
 
     def _start(self) -> int:
         blocks, _ = self._blocks()
@@ -215,14 +216,15 @@ class Curve(Titled, can_focus=True):
         starts = [0] + [
             n + 1 for n, (a, b) in enumerate(pairwise(blocks)) if a[0].part != b[0].part
         ]
-        line = " " * self._left
+        line, last = " " * self._left, ""
         for number, block in enumerate(starts):
             x = self._left + block * cells
-            if x < width_of(line):
+            if x < width_of(line) or blocks[block][0].part == last:
                 continue
+            last = blocks[block][0].part
             end = starts[number + 1] if number + 1 < len(starts) else len(blocks)
             name = printable(blocks[block][0].part)
-            name = cut_to(name, max(9, (end - block) * cells - 1), self.glyphs.ellipsis)
+            name = cut_to(name, max(12, (end - block) * cells - 1), self.glyphs.ellipsis)
             if x + width_of(name) <= self.size.width:
                 line += " " * (x - width_of(line)) + name + " "
         return Content.styled(line, theme.QUIET)

@@ -80,6 +80,10 @@ class RowList(Titled, ScrollView, can_focus=True):
     """A table with a cursor over a :class:`RowSource`."""
 
     BINDINGS = bindings(Scope.LIST)
+    # A bar that comes and goes would change the width of the columns with the rows.
+    DEFAULT_CSS = """
+    RowList { overflow-y: scroll; overflow-x: auto; scrollbar-size: 1 1; }
+    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "row-list--header",
         "row-list--chosen",
@@ -301,8 +305,7 @@ class RowList(Titled, ScrollView, can_focus=True):
         if not self.size:
             return
         rows = len(self.source) + HEADER_LINES
-        bar = 1 if rows > self.container_size.height else 0
-        room = max(1, self.container_size.width - bar * self.styles.scrollbar_size_vertical)
+        room = max(1, self.container_size.width - self.styles.scrollbar_size_vertical)
         self._placed = place(self.source.columns, room, wide=self.wide)
         last = self._placed[-1] if self._placed else None
         width = last.x + last.width if last is not None and self.wide else room
