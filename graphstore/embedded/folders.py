@@ -46,6 +46,13 @@ class Entry:
         """The database file."""
         return self.folder / str(self.manifest["database"])
 
+    def is_whole(self) -> bool:
+        """True if the database file is there in its full length."""
+        try:
+            return self.database.stat().st_size == self.manifest.get("bytes")
+        except OSError:
+            return False
+
 
 def check_name(name: str) -> None:
     """Return if *name* can name a folder everywhere.
@@ -141,6 +148,7 @@ class StoreFolder:
         with _os_errors("write", target):
             database = next(path for path in written.iterdir() if path.suffix == ".lbug")
             _sync(database)
+            manifest = {**manifest, "bytes": database.stat().st_size}
             if target.exists():
                 self._swap(target, database, manifest)
                 return

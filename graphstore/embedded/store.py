@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -60,6 +62,7 @@ class EmbeddedStore(CypherStore):
         self._lock = threading.RLock()
         self._open: dict[Path, tuple[tuple[int, int], ReadDatabase]] = {}
         self._replaced: list[ReadDatabase] = []
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._folder.check()
 
     def save_graph(self, graph: ModelGraph, name: str, *, replace: bool = False) -> GraphInfo:
@@ -140,6 +143,9 @@ class EmbeddedStore(CypherStore):
         with self._lock:
             for database in [*self._replaced, *(known[1] for known in self._open.values())]:
                 database.close()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+                self._temporary = None
             self._replaced.clear()
             self._open.clear()
 
@@ -209,8 +215,12 @@ class EmbeddedStore(CypherStore):
             if known is not None and known[0] == entry.stamp:
                 return known[1]
             self._forget(entry.folder)
-            if not entry.database.is_file():
-                raise _damaged(entry)
+            if not entry.is_whole():
+                # perhaps it was replaced since its manifest was read
+                fresh = self._folder.entry(entry.kind, entry.name)
+                if fresh is None or fresh.stamp == entry.stamp:
+                    raise _damaged(entry)
+                return self._database(fresh)
             database = ReadDatabase(entry.database)
             self._open[entry.folder] = (entry.stamp, database)
             return database
@@ -222,19 +232,33 @@ class EmbeddedStore(CypherStore):
                 self._replaced.append(known[1])  # another thread may be reading it
 
     def _merged(self, entries: list[Entry]) -> ReadDatabase:
-        """A scratch database of several entries, kept until one of them changes."""
+        """A scratch database of several entries, kept until one of them changes.
+
+        It lies in the store, or in a folder of this process if that cannot be written.
+        """
         stamps = sorted((str(entry.folder), *entry.stamp) for entry in entries)
         digest = hashlib.sha256(repr(stamps).encode()).hexdigest()[:24]
         with self._lock:
-            scratch = self._folder.entry("scratch", digest)
+            folder = self._folder if self._may_write() else self._own_scratch()
+            scratch = folder.entry("scratch", digest)
             if scratch is None:
                 records = self._merged_records(entries)
-                self._folder.drop_scratch()
-                self._write("scratch", digest, records, {"kind": "scratch"})
-                scratch = self._folder.entry("scratch", digest)
+                folder.drop_scratch()
+                with folder.writing() as written:
+                    write_database(written / _DATABASE, records)
+                    folder.publish("scratch", digest, written, {"kind": "scratch"})
+                scratch = folder.entry("scratch", digest)
             if scratch is None:
                 raise StoreError("the merged database vanished", where=self.url, retryable=True)
             return self._database(scratch)
+
+    def _may_write(self) -> bool:
+        return not self._read_only and os.access(self._folder.root, os.W_OK)
+
+    def _own_scratch(self) -> StoreFolder:
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="divergraph-")
+        return StoreFolder(Path(self._temporary.name))
 
     def _merged_records(self, entries: list[Entry]) -> Records:
         taken: dict[str, str] = {}

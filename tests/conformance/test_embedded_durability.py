@@ -1,0 +1,264 @@
+"""The embedded store's folder: whole entries or none, whatever happens to a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from graphstore.contract import QueryParameters
+from graphstore.embedded import EmbeddedStore
+from graphstore.errors import DivergraphError, InputError, StoreError
+from graphstore.model import Side
+from graphstore.open_store import open_store
+
+CHILD = """
+import importlib.util, resource, sys
+from pathlib import Path
+from graphstore.embedded import EmbeddedStore
+from graphstore.errors import DivergraphError
+spec = importlib.util.spec_from_file_location("samples", sys.argv[1])
+samples = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(samples)
+root = Path(sys.argv[2])
+"""
+SAMPLES = Path(__file__).with_name("conformance_samples.py")
+
+
+def child(code: str, root: Path, *args: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD + code, str(SAMPLES), str(root), *args]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answer_of(process: subprocess.Popen[str]) -> str:
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    return out.strip()
+
+
+WRITE_FOR_EVER = """
+print("ready", flush=True)
+n = 0
+while True:
+    with EmbeddedStore(root) as store:
+        store.save_run(samples.sample_run(f"run{n % 3}"), replace=True)
+    n += 1
+"""
+
+
+@pytest.mark.parametrize("after", [0.05, 0.2, 0.35, 0.5, 0.8])
+def test_a_killed_writer_leaves_whole_runs(tmp_path: Path, sample_run, after: float) -> None:
+    root = tmp_path / "store"
+    process = child(WRITE_FOR_EVER, root)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with EmbeddedStore(root) as store:
+        for run in store.runs():
+            data = sample_run(run.name)
+            assert store.graph(run.name) == data.device
+            assert len(store.comparisons(run.name)) == len(data.comparisons)
+        store.save_run(sample_run("after"))
+    left = {path.name for path in root.iterdir()}
+    assert left == {"store.json", "runs", "graphs"}, "what the dead process left is gone"
+
+
+FILL_THE_DISK = """
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
+try:
+    with EmbeddedStore(root) as store:
+        store.save_run(samples.sample_run("first"), replace=True)
+except DivergraphError as error:
+    print(type(error).__name__, error)
+else:
+    print("saved")
+"""
+
+
+@pytest.mark.parametrize("limit", ["0", "10", "3000", "100000"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_full_disk_keeps_what_was_there(
+    tmp_path: Path, sample_run, limit: str, there: bool
+) -> None:
+    root = tmp_path / "store"
+    data = sample_run("first")
+    if there:
+        with EmbeddedStore(root) as store:
+            store.save_run(data)
+    assert answer_of(child(FILL_THE_DISK, root, limit)).startswith("StoreError ")
+    with EmbeddedStore(root) as store:
+        assert [run.name for run in store.runs()] == (["first"] if there else [])
+        if there:
+            assert store.graph("first") == data.device
+        store.save_run(data, replace=True)
+        assert store.graph("first", Side.GOLDEN) == data.golden
+
+
+IN_LITTLE_SPACE = """
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[3]), int(sys.argv[3])))
+with EmbeddedStore(root) as store:
+    store.save_run(samples.sample_run("first"))
+    print(len(store.comparisons("first")), len(store.graph("first").ops))
+"""
+
+
+@pytest.mark.parametrize("limit", [2**32, 2**34])
+def test_a_small_address_space_is_enough(tmp_path: Path, limit: int) -> None:
+    assert answer_of(child(IN_LITTLE_SPACE, tmp_path / "store", str(limit))) == "8 7"
+
+
+READ = """
+with EmbeddedStore(root) as store:
+    print(len(store.comparisons("first")))
+"""
+
+
+def test_several_processes_read_at_once(tmp_path: Path, sample_run) -> None:
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+        assert len(store.comparisons("first")) == 8
+        readers = [child(READ, tmp_path / "store") for _ in range(2)]
+        assert [answer_of(reader) for reader in readers] == ["8", "8"]
+
+
+def test_threads_read_at_once_while_the_run_is_replaced(tmp_path: Path, sample_run) -> None:
+    found: list[int] = []
+    troubles: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            found.extend(len(store.comparisons("first")) for _ in range(15))
+        except DivergraphError as error:
+            troubles.append(error)
+
+    with EmbeddedStore(tmp_path / "store") as store, EmbeddedStore(tmp_path / "store") as writer:
+        store.save_run(sample_run("first"))
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(5):
+            writer.save_run(sample_run("first"), replace=True)
+        for thread in threads:
+            thread.join()
+    assert troubles == []
+    assert set(found) == {8}
+
+
+def test_reading_makes_no_folder(tmp_path: Path) -> None:
+    root = tmp_path / "none"
+    with EmbeddedStore(root) as store:
+        assert store.runs() == []
+        with pytest.raises(InputError, match="nothing to query"):
+            store.query("RETURN 1", QueryParameters())
+    assert not root.exists()
+
+
+def test_a_root_that_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    with pytest.raises(StoreError, match="is a file, not a folder"):
+        EmbeddedStore(path)
+
+
+def test_a_root_that_cannot_be_made(tmp_path: Path, sample_run) -> None:
+    (tmp_path / "file").write_text("x")
+    with (
+        EmbeddedStore(tmp_path / "file" / "store") as store,
+        pytest.raises(StoreError, match="cannot write the store"),
+    ):
+        store.save_run(sample_run("first"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_root_without_permission(tmp_path: Path, sample_run) -> None:
+    root = tmp_path / "store"
+    with EmbeddedStore(root) as store:
+        store.save_run(sample_run("first"))
+        root.chmod(0o500)
+        with pytest.raises(StoreError, match="cannot write the store"):
+            store.save_run(sample_run("second"))
+        root.chmod(0o700)
+        assert [run.name for run in store.runs()] == ["first"]
+
+
+def test_a_store_opened_for_reading_is_not_written(tmp_path: Path, sample_run) -> None:
+    root = tmp_path / "store"
+    with EmbeddedStore(root) as store:
+        store.save_run(sample_run("first"))
+        store.save_run(sample_run("second"))
+    before = sorted(path.name for path in root.rglob("*"))
+    with open_store(root, read_only=True) as store:
+        for change in (
+            lambda: store.save_run(sample_run("third")),
+            lambda: store.save_graph(sample_run("x").device, "mine"),
+            lambda: store.delete("first"),
+        ):
+            with pytest.raises(StoreError, match="for reading only"):
+                change()
+        runs = "MATCH (r:Run) RETURN count(*)"
+        assert store.query(runs, QueryParameters()).rows == ((2,),), "merged outside the store"
+    assert sorted(path.name for path in root.rglob("*")) == before
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"schema": 99}')
+    with pytest.raises(StoreError, match=r"schema version 99.*install a newer"):
+        EmbeddedStore(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"database": 1}', '{"database": "graph.lbug"}'])
+def test_a_damaged_manifest_is_named(tmp_path: Path, sample_run, text: str) -> None:
+    root = tmp_path / "store"
+    with EmbeddedStore(root) as store:
+        store.save_run(sample_run("first"))
+        manifest = root / "runs" / "first" / "manifest.json"
+        manifest.write_text(text)
+        for ask in (store.runs, lambda: store.graph("first")):
+            with pytest.raises(StoreError) as caught:
+                ask()
+            assert str(manifest) in str(caught.value)
+
+
+def test_a_damaged_database_is_named(tmp_path: Path, sample_run) -> None:
+    root = tmp_path / "store"
+    with EmbeddedStore(root) as store:
+        store.save_run(sample_run("first"))
+    database = root / "runs" / "first" / "graph.lbug"
+    for spoil in (b"not a database", b"", database.read_bytes()[:-4096]):
+        database.write_bytes(spoil)
+        with (
+            EmbeddedStore(root) as store,
+            pytest.raises(StoreError, match=r"graph\.lbug|damaged"),
+        ):
+            store.graph("first")
+    database.unlink()
+    with EmbeddedStore(root) as store, pytest.raises(StoreError, match="damaged"):
+        store.graph("first")
+
+
+def test_the_manifest_is_plain_json(tmp_path: Path, sample_run) -> None:
+    """Others may read it: scripts, and a later version of this program."""
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+    manifest = json.loads((tmp_path / "store" / "runs" / "first" / "manifest.json").read_text())
+    assert manifest["kind"] == "run"
+    assert manifest["run"]["verdict"] == "diverged"
+    assert (tmp_path / "store" / "runs" / "first" / manifest["database"]).is_file()
+
+
+def test_urls_and_paths(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a") as store:
+        assert store.url == str(tmp_path / "a")
+    with open_store(f"file://{tmp_path}/b") as store:
+        assert store.url == f"{tmp_path}/b"
+    with pytest.raises(InputError, match="no store behind http://"):
+        open_store("http://example.org")
