@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
 from divergraph.pipeline import CompareRequest
+from graphstore.errors import InputError
 
 _ARCHIVE = "lenet_train.tar.xz"
 
@@ -21,15 +21,46 @@ def unpack_demo_data(folder: Path) -> None:
         archive.extractall(folder, filter="data")
 
 
-@contextmanager
-def demo_request(side: str = "npu_fault") -> Iterator[CompareRequest]:
+def demo_folder() -> Path:
+    """Where the demo's data lies, unpacked once into the user's cache.
+
+    It stays there, so that a kept run can go back to its dumps.
+
+    Raises:
+        InputError: the cache folder cannot be written.
+    """
+    import platformdirs
+
+    from divergraph import __version__
+
+    folder = Path(platformdirs.user_cache_dir("divergraph")) / f"demo-{__version__}"
+    if folder.is_dir():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unpacked = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        try:
+            unpack_demo_data(unpacked)
+            unpacked.rename(folder)
+        finally:
+            # Gone already if it took its place; another process may have been first.
+            shutil.rmtree(unpacked, ignore_errors=True)
+    except OSError as error:
+        if not folder.is_dir():
+            raise InputError(
+                f"the demo data cannot be unpacked: {error.strerror}",
+                where=str(folder),
+                hint="set XDG_CACHE_HOME to a folder you may write",
+            ) from error
+    return folder
+
+
+def demo_request(side: str = "npu_fault") -> CompareRequest:
     """The comparison the demo makes; *side* may be ``npu_clean`` for the run without a fault."""
-    with tempfile.TemporaryDirectory(prefix="divergraph-demo-") as name:
-        folder = Path(name)
-        unpack_demo_data(folder)
-        yield CompareRequest(
-            golden=folder / "model.ckpt.meta",
-            golden_dump=folder / "golden",
-            device=folder / side / "graph",
-            device_dump=folder / side / "dump",
-        )
+    folder = demo_folder()
+    return CompareRequest(
+        golden=folder / "model.ckpt.meta",
+        golden_dump=folder / "golden",
+        device=folder / side / "graph",
+        device_dump=folder / side / "dump",
+    )

@@ -20,9 +20,10 @@ def demo_command(store: str | None, as_json: bool) -> int:
     from divergraph.demo import demo_request
     from divergraph.runs import compare_into
 
-    with demo_request() as request, opened(store) as opened_store, progress_bar() as progress:
+    with opened(store) as opened_store, progress_bar() as progress:
+        progress.stage("unpacking the data")
         data, _ = compare_into(
-            opened_store, request, name="demo", replace_it=True, progress=progress
+            opened_store, demo_request(), name="demo", replace_it=True, progress=progress
         )
     if as_json:
         types = {op.id: op.type for op in data.device.ops}

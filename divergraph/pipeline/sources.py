@@ -43,6 +43,10 @@ def load_graph(path: Path, dump_dir: Path | None = None) -> GraphSource:
     return GraphSource(read_graph(path), path)
 
 
+def _below(root: Path, path: Path) -> str:
+    return str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name
+
+
 def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
     """Find and index the dumps of *graph* under *path*.
 
@@ -61,7 +65,7 @@ def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
     folder = path
     if graph.framework is Framework.ASCEND:
         found = find_dump_folder(path, graph.name)
-        folder, notes = found.path, (f"{side} dump {found.path}: {found.reason}",)
+        folder, notes = found.path, (f"{side} dump {_below(path, found.path)}: {found.reason}",)
     index = scan_dumps(folder, graph)
     if not index.tensors and not index.problems:
         raise InputError(

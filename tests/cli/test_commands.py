@@ -225,6 +225,7 @@ def test_doctor_looks_at_everything(divergraph, tmp_path):
 
 def test_demo_ends_with_the_verdict_and_the_way_on(divergraph, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     ended = divergraph("demo")
     assert ended.code == 0
     assert ORIGIN in ended.out
