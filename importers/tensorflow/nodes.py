@@ -8,7 +8,7 @@ from graphstore.model import AttrValue, InputRef, Op, Shape, Tensor, TensorRef
 from importers.kept import MAX_PORT, some
 from importers.names import UniqueIds
 from importers.protos import tf_graph_pb2 as pb
-from importers.tensorflow.outputs import OutputArg, known_outputs, output_types
+from importers.tensorflow.outputs import OutputArg, known, output_types
 from importers.tensorflow.types import attr_value, dtype_of, shape_of
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
@@ -107,7 +107,7 @@ class GraphNodes:
 
     def _outputs(self, op: str, node: pb.NodeDef) -> list[Tensor]:
         args = self._declared.get(node.op)
-        types = output_types(node, known_outputs(node.op) if args is None else args, MAX_PORT)
+        types = output_types(node, known().get(node.op) if args is None else args, MAX_PORT)
         types += [0] * (self._ports.get(op, -1) + 1 - len(types))
         shapes = _shapes(node)
         return [
