@@ -139,7 +139,7 @@ def show_trace(trace: Trace) -> None:
 def show_links(op: str, links: Sequence[LineageLink]) -> None:
     """Lineage of an op, with the evidence of each link."""
     if not links:
-        click.echo(f"{op}: no original on the golden side (*)")
+        click.echo(f"{op}: names no original (*)")
     for link in links:
         device, original = link.device, link.original
         if link.device_port is not None:

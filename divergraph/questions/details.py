@@ -9,9 +9,11 @@ from divergraph.questions.answers import OpDetail, TensorRow
 from divergraph.questions.facts import Facts, load_facts, resolve_op
 from divergraph.questions.rows import rows_of
 from graphstore.contract import GraphStore
+from graphstore.errors import UnknownNameError
 from graphstore.model import (
     Comparison,
     LineageLink,
+    LineageRule,
     Metric,
     Op,
     OpState,
@@ -47,12 +49,14 @@ def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE)
 def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
     """The links of *op*, a device op or else a golden op of this name.
 
-    Raises:
-        UnknownNameError: no such run, or neither side has the op.
-    """
-    from graphstore.errors import UnknownNameError
+    In an imported graph they are what its attributes say, golden ops by name.
 
+    Raises:
+        UnknownNameError: no such run or graph, or neither side has the op.
+    """
     device = load_facts(store, run)
+    if device.run is None:
+        return _named_originals(device, op)
     golden = load_facts(store, run, Side.GOLDEN)
     try:
         links = device.links.get(resolve_op(device, op), [])
@@ -63,6 +67,18 @@ def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
         except UnknownNameError:
             raise error from None
     return tuple(dict.fromkeys([*links, *also]))
+
+
+def _named_originals(facts: Facts, name: str) -> tuple[LineageLink, ...]:
+    links = [
+        LineageLink(op.id, original, LineageRule.ORIGINAL_NAMES)
+        for op in facts.graph.ops
+        for original in op.original_names or ()
+    ]
+    named = tuple(link for link in links if name in (link.device, link.original))
+    if not named:
+        resolve_op(facts, name)
+    return named
 
 
 def _inputs(

@@ -109,7 +109,13 @@ def resolve_op(facts: Facts, name: str) -> str:
         return same_name[0]
     if same_name:
         raise UnknownNameError("single op", name, near=same_name[:5])
+    raise UnknownNameError("op", name, near=_near(facts, name))
+
+
+def _near(facts: Facts, name: str) -> list[str]:
+    """Up to three ids that contain *name* or are spelt much like it."""
     import difflib
 
-    near = difflib.get_close_matches(name, facts.ops, n=3, cutoff=0.6)
-    raise UnknownNameError("op", name, near=near)
+    part = name.lower()
+    inside = [op_id for op_id in facts.ops if part in op_id.lower()]
+    return sorted(inside, key=len)[:3] or difflib.get_close_matches(name, facts.ops, n=3)

@@ -173,3 +173,18 @@ def test_zero_size_and_scalar_tensors_go_through(tmp_path):
     _, data = run_chain(tmp_path, both, dict(both))
     assert data.run.counts.compared == 2
     assert data.run.verdict is Verdict.CLEAN
+
+
+def test_an_imported_graph_names_its_originals_itself(store, lenet):
+    graph = divergraph.read_graph(next((lenet / "npu_fault" / "graph").iterdir()))
+    store.save_graph(graph, "device only")
+    from_device = lineage(store, "device only", ORIGIN)
+    assert [link.original for link in from_device] == [
+        "LeNet/conv2/Conv2D",
+        "LeNet/conv2/BiasAdd",
+        "LeNet/conv2/Relu",
+    ]
+    assert lineage(store, "device only", "LeNet/conv2/BiasAdd") == (from_device[1],)
+    with pytest.raises(UnknownNameError) as unknown:
+        lineage(store, "device only", "conv2drelu")
+    assert ORIGIN in unknown.value.near
