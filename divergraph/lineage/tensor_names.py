@@ -26,6 +26,7 @@ _INSERTED_TYPES = frozenset(
     {"Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput", "ReorderOutput"}
 )
 _NCHWC = re.compile(r"_nchwc$")
+_BLOCKED = "its values are in channel blocks (NCHWc) of a size the graph does not tell"
 _FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
 
 Outputs = dict[TensorRef, TensorMatch | Unmatched]
@@ -36,27 +37,41 @@ def link_by_tensor_names(
 ) -> tuple[list[LineageLink], Outputs]:
     """Links of every device op and the golden tensor of every device output."""
     golden_ops = golden.graph.op_index()
+    blocked = _blocked_ops(device)
     outputs: Outputs = {}
     for op in device.ops:
         for port, tensor in enumerate(op.outputs):
             ref = TensorRef(op.id, port)
-            outputs[ref] = _output(golden, golden_ops, op, ref, tensor.name)
+            same = golden.by_tensor_name.get(tensor.name) if tensor.name else None
+            if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
+                outputs[ref] = TensorMatch(ref, same, LineageRule.SAME_TENSOR)
+            elif op.id in blocked and op.type not in _INSERTED_TYPES:
+                outputs[ref] = Unmatched(Reason.LAYOUT_UNSUPPORTED, _BLOCKED)
+            else:
+                outputs[ref] = _renamed(golden, golden_ops, op, ref)
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
     links: list[LineageLink] = []
     for op in device.ops:
-        links.extend(_op_links(golden_ops, op, outputs, surviving))
+        links.extend(_op_links(golden, golden_ops, op, outputs, surviving))
     return links, outputs
 
 
-def _output(
-    golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef, tensor: str
+def _blocked_ops(device: ModelGraph) -> set[str]:
+    """Ops whose values lie in channel blocks: those named so and what follows them up to
+    the op that puts the order back. Ops come after their producers in the file."""
+    blocked: set[str] = set()
+    for op in device.ops:
+        sources = [ref.producer.op for ref in op.inputs if ref is not None and ref.producer]
+        follows = op.type != "ReorderOutput" and not blocked.isdisjoint(sources)
+        if follows or op.type == "ReorderInput" or _NCHWC.search(op.name):
+            blocked.add(op.id)
+    return blocked
+
+
+def _renamed(
+    golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
 ) -> TensorMatch | Unmatched:
-    same = golden.by_tensor_name.get(tensor) if tensor else None
-    if same is not None:
-        return TensorMatch(ref, same, LineageRule.SAME_TENSOR)
-    blocked = golden.by_tensor_name.get(_NCHWC.sub("", op.name))
-    if blocked is not None and _NCHWC.search(op.name) and ref.port == 0:
-        return TensorMatch(ref, blocked, LineageRule.FUSION_NAME)
+    """Where the tensor's name is new: by the op's name, else why there is no counterpart."""
     fused = golden.by_name.get(_FUSION.sub("", op.name))
     if fused is not None and _FUSION.search(op.name) and ref.port < len(fused.outputs):
         return TensorMatch(ref, TensorRef(fused.id, ref.port), LineageRule.FUSION_NAME)
@@ -67,14 +82,26 @@ def _output(
             return TensorMatch(ref, TensorRef(found.id, ref.port), LineageRule.SAME_NAME)
     if op.type in _INSERTED_TYPES:
         return Unmatched(Reason.INSERTED, f"{op.type} added on the device side, no original")
-    return Unmatched(Reason.UNKNOWN_ORIGINAL, f"the golden graph has no tensor named {tensor!r}")
+    return Unmatched(
+        Reason.UNKNOWN_ORIGINAL,
+        f"the golden graph has no tensor named {op.outputs[ref.port].name!r}",
+    )
 
 
 def _op_links(
-    golden_ops: dict[str, Op], op: Op, outputs: Outputs, surviving: set[TensorRef]
+    golden: GoldenTensors,
+    golden_ops: dict[str, Op],
+    op: Op,
+    outputs: Outputs,
+    surviving: set[TensorRef],
 ) -> Iterator[LineageLink]:
     linked: set[str] = set()
     roots: list[str] = []
+    blocked = golden.by_tensor_name.get(_NCHWC.sub("", op.name))
+    if blocked is not None and _NCHWC.search(op.name):
+        linked.add(blocked.op)
+        roots.append(blocked.op)
+        yield LineageLink(op.id, blocked.op, LineageRule.FUSION_NAME)
     for port in range(len(op.outputs)):
         match = outputs[TensorRef(op.id, port)]
         if isinstance(match, TensorMatch) and match.golden.op not in linked:

@@ -233,11 +233,13 @@ def test_tensor_names_survive_fusion_and_originals_between_them_belong_to_the_fu
     }
 
 
-def test_blocked_layout_ops_are_found_by_the_tensor_in_their_name():
+def test_ops_of_a_blocked_layout_are_linked_but_their_values_are_not_guessed():
     blocked = graph(onnx_op("t1_nchwc", "Conv", [], "reorder_token_1"), framework=Framework.ONNX)
-    match = link_graphs(ONNX_GOLDEN, blocked).outputs[TensorRef("t1_nchwc", 0)]
-    assert isinstance(match, TensorMatch)
-    assert (match.golden, match.rule) == (TensorRef("c", 0), LineageRule.FUSION_NAME)
+    lineage = link_graphs(ONNX_GOLDEN, blocked)
+    assert lineage.links == (LineageLink("t1_nchwc", "c", LineageRule.FUSION_NAME),)
+    found = lineage.outputs[TensorRef("t1_nchwc", 0)]
+    assert isinstance(found, Unmatched)
+    assert found.reason is Reason.LAYOUT_UNSUPPORTED
 
 
 def test_a_cast_the_converter_added_is_inserted():
