@@ -11,9 +11,11 @@ from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
 from tui import theme, wording
 from tui.glyphs import Glyphs
-from tui.widgets.cells import cut_to, fit, printable
+from tui.widgets.cells import cut_to, fit, printable, width_of
 
 LABEL = 10
+METRIC_CELLS = 40
+"""Cells of a metric's name and value together; the limit follows."""
 SHOWN_TENSORS, SHOWN_LINKS, SHOWN_ATTRS = 4, 4, 6
 
 
@@ -169,8 +171,9 @@ def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str
     g, values = lines.glyphs, comparison.metrics
     assert values is not None
     for metric in Metric:
-        words = fit(wording.METRIC_WORDS[metric], 27, g.ellipsis)
-        text = fit(wording.metric_text(values, metric), 13, g.ellipsis, "right")
+        words = wording.METRIC_WORDS[metric] + " "
+        room = METRIC_CELLS - width_of(words)
+        text = fit(wording.metric_text(values, metric), room, g.ellipsis, "right")
         over = metric in comparison.failed
         style = theme.LEVEL_STYLES[Level.FAIL] if over else ""
         limit = thresholds.get(metric.value)

@@ -233,11 +233,15 @@ MakeApp = Callable[..., DivergraphApp]
 def make_app(tmp_path: Path) -> MakeApp:
     """Makes the app on a store; exports and copies go to the test's own folder."""
 
-    def make(url: str, start: str | None = None, glyphs: str = "unicode") -> DivergraphApp:
+    def make(
+        url: str, start: str | None = None, glyphs: str = "unicode", theme: str = "dark"
+    ) -> DivergraphApp:
         def connect() -> GraphStore:
             return open_store(url)
 
-        settings = Settings(glyphs=SETS[glyphs], export_dir=tmp_path, state_dir=tmp_path / "state")
+        settings = Settings(
+            glyphs=SETS[glyphs], theme=theme, export_dir=tmp_path, state_dir=tmp_path / "state"
+        )
         session = Session(connect, ".divergraph")
         session.jumps.places.clear()
         return DivergraphApp(session, settings, start)

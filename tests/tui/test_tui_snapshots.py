@@ -3,11 +3,12 @@ are fixed; copies of old pictures lie in ``__snapshots__`` (``pytest --snapshot-
 
 import pytest
 
+from tui.widgets.filter_bar import FilterInput
+
 SIZES = [(80, 24), (120, 40), (200, 60)]
 PLACES = {
     "overview": (),
     "ops": ("2", "f"),
-    "filter": ("2", "slash", *"cos<0.98 state:org"),
     "help": ("2", "question_mark"),
     "detail": ("2", "f", "enter"),
 }
@@ -17,22 +18,19 @@ PLACES = {
 def picture(make_app, made_store, settle, snap_compare):
     """Compares the app, at rest after some keys, with its kept picture."""
 
-    def compare(keys=(), size=(120, 40), glyphs="unicode", start="14"):
+    def compare(keys=(), size=(120, 40), glyphs="unicode", start="14", theme="dark"):
         async def run_before(pilot):
             await settle(pilot)
             await settle(pilot)
             for key in keys:
-                await pilot.press(_NAMES.get(key, key))
+                await pilot.press(key)
             await settle(pilot)
             await settle(pilot)
 
-        app = make_app(made_store, start, glyphs)
+        app = make_app(made_store, start, glyphs, theme)
         return snap_compare(app, run_before=run_before, terminal_size=size)
 
     return compare
-
-
-_NAMES = {"<": "less_than_sign", ".": "full_stop", " ": "space", ":": "colon"}
 
 
 @pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
@@ -42,9 +40,29 @@ def test_view(picture, place, size, glyphs):
     assert picture(PLACES[place], size, glyphs)
 
 
-@pytest.mark.parametrize("place", ["filter", "help", "detail"])
+@pytest.mark.parametrize("place", ["help", "detail"])
 def test_window(picture, place):
     assert picture(PLACES[place])
+
+
+@pytest.mark.parametrize("place", ["overview", "ops"])
+def test_light(picture, place):
+    assert picture(PLACES[place], theme="light")
+
+
+def test_a_wrong_filter(make_app, made_store, settle, snap_compare):
+    async def run_before(pilot):
+        await settle(pilot)
+        await settle(pilot)
+        await pilot.press("2", "slash")
+        await settle(pilot)
+        for text in ("cos<0.98", "cos<0.98 state:org"):
+            pilot.app.screen.query_one(FilterInput).value = text
+            await settle(pilot)
+            await settle(pilot)
+
+    app = make_app(made_store, "14")
+    assert snap_compare(app, run_before=run_before, terminal_size=(120, 40))
 
 
 def test_runs(picture):

@@ -61,10 +61,13 @@ def place(columns: Sequence[Column], room: int, *, wide: bool = False) -> tuple[
     widths = {index: column.width for index, column in kept}
     spare = room - sum(widths.values()) - (len(kept) - 1)
     for index, column in sorted(kept, key=lambda item: (item[1].priority, item[0])):
-        more = min(spare, max(0, column.full - column.width))
-        if more > 0:
-            widths[index] += more
-            spare -= more
+        more = min(spare, column.comfort - column.width)
+        widths[index] += more
+        spare -= more
+    for index, column in sorted(kept, key=lambda item: item[1].full - widths[item[0]]):
+        more = min(spare, column.full - widths[index])
+        widths[index] += more
+        spare -= more
     gap = 2 if spare >= len(kept) - 1 else 1
     return _placed([(index, column, widths[index]) for index, column in kept], gap)
 

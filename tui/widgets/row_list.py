@@ -166,7 +166,7 @@ class RowList(Titled, ScrollView, can_focus=True):
         self.column = min(self.column, max(0, len(source.columns) - 1))
         self._lay_out()
         self.set_reactive(RowList.cursor, self.validate_cursor(cursor))
-        self._keep_in_view()
+        self._bring_into_middle()
         self._post_moved()
 
     def renew(self) -> None:
@@ -313,6 +313,12 @@ class RowList(Titled, ScrollView, can_focus=True):
         # Without this the scrollbars, and with them scrolling, wait for the next layout.
         self._scroll_update(self.virtual_size)
         self.refresh()
+
+    def _bring_into_middle(self) -> None:
+        """After a jump, show what is around the row too."""
+        top, page = self.scroll_offset.y, self.page_rows
+        if not top <= self.cursor < top + page:
+            self.scroll_to(y=max(0, self.cursor - page // 2), animate=False, immediate=True)
 
     def _keep_in_view(self) -> None:
         top, page = self.scroll_offset.y, self.page_rows
