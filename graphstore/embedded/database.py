@@ -206,6 +206,8 @@ def _engine_errors(path: Path) -> Iterator[None]:
 
 def _query_error(cypher: str, said: str, timeout: float | None) -> Exception:
     first = said.strip().partition("\n")[0]
+    if first.startswith("Interrupted") and timeout is None:
+        return StoreError("the store was closed while a query ran")
     if first.startswith("Interrupted"):
         return QueryError(
             f"the query took longer than {timeout:g} s",

@@ -174,8 +174,12 @@ class EmbeddedStore(CypherStore):
         return self._database(self._known(place.name)).ask(query.text, params)
 
     def _entry(self, name: str) -> Entry | None:
-        if not name or "/" in name or name.startswith(".") or not self._folder.check():
+        if not self._folder.check():
             return None
+        try:
+            check_name(name)
+        except InputError:
+            return None  # nothing was ever saved under what is no name
         return self._folder.entry("runs", name) or self._folder.entry("graphs", name)
 
     def _known(self, name: str) -> Entry:
