@@ -26,7 +26,6 @@ from graphstore.schema import SCHEMA_VERSION
 
 _WRITING = ".writing-"
 _STALE_SECONDS = 24 * 3600.0
-_MAX_NAME_BYTES = 200
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
 
@@ -52,23 +51,6 @@ class Entry:
             return self.database.stat().st_size == self.manifest.get("bytes")
         except OSError:
             return False
-
-
-def check_name(name: str) -> None:
-    """Return if *name* can name a folder everywhere.
-
-    Raises:
-        InputError: it cannot.
-    """
-    if not name or name in (".", "..") or name.startswith(".") or name != name.strip():
-        raise InputError(
-            f"{name!r} cannot be a name", hint="it must not be empty or start with a dot or space"
-        )
-    bad = sorted({letter for letter in name if letter in "/\\" or not letter.isprintable()})
-    if bad:
-        raise InputError(f"the name {name!r} has {''.join(bad)!r} in it", hint="use another name")
-    if len(name.encode()) > _MAX_NAME_BYTES:
-        raise InputError(f"the name {name[:40]!r}... is longer than {_MAX_NAME_BYTES} bytes")
 
 
 class StoreFolder:

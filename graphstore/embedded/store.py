@@ -18,7 +18,8 @@ from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.embedded.database import ReadDatabase, write_database
-from graphstore.embedded.folders import Entry, StoreFolder, check_name
+from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.entry_names import check_name
 from graphstore.errors import InputError, StoreError
 from graphstore.model import ModelGraph, Run, Side
 from graphstore.queries import Dialect, NamedQuery

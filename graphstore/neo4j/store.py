@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from graphstore import codec
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
 from graphstore.cypher_store import CypherStore, Place
-from graphstore.embedded.folders import check_name
+from graphstore.entry_names import check_name
 from graphstore.errors import InputError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j.connection import Connection, parse_url
@@ -60,6 +60,7 @@ class Neo4jStore(CypherStore):
         self._read_only = read_only
         self._now = now
         self._checked = False
+        self._has_schema = False
 
     @classmethod
     def from_url(cls, url: str, *, read_only: bool = False) -> Neo4jStore:
@@ -191,10 +192,7 @@ class Neo4jStore(CypherStore):
         self._check_writable()
         check_name(name)
         self._check_version()
-        for statement in neo4j_ddl():
-            self._wire.write_alone(statement, {})
-        mark = "MERGE (s:Store {id: 'divergraph'}) SET s.schema = $version"
-        self._wire.write([(mark, {"version": SCHEMA_VERSION})])
+        self._make_schema()
         for what, query in (("run", "run_place"), ("graph", "import_place")):
             if self._lookup(query, name) is None:
                 continue
@@ -203,6 +201,15 @@ class Neo4jStore(CypherStore):
             if not replace:
                 hint = f"use --replace to write over it, or {_OTHER.removeprefix('use ')}"
                 raise InputError(f"there is a {what} named {name!r} already", hint=hint)
+
+    def _make_schema(self) -> None:
+        if self._has_schema:
+            return
+        for statement in neo4j_ddl():
+            self._wire.write_alone(statement, {})
+        mark = "MERGE (s:Store {id: 'divergraph'}) SET s.schema = $version"
+        self._wire.write([(mark, {"version": SCHEMA_VERSION})])
+        self._has_schema = True
 
     def _write_graph(self, graph: ModelGraph) -> StoredGraph:
         rows = self._rows(_ANY, "graph_contents", {"id": plain_text(graph.id)})
