@@ -117,10 +117,9 @@ def comparison_json(item: Comparison, types: Mapping[str, str]) -> dict[str, Jso
 def not_compared_json(item: Comparison) -> Json:
     """One entry of ``not_compared``."""
     assert item.reason is not None
-    output = item.port if item.io is TensorIO.OUTPUT and item.port >= 0 else None
     return {
         "op": item.op,
-        "output": output,
+        "output": item.port if item.io is TensorIO.OUTPUT else None,
         "input": item.port if item.io is TensorIO.INPUT else None,
         "reason": item.reason.value,
         "detail": item.detail,
@@ -161,7 +160,9 @@ def run_json(
         },
         "origins": [origin_json(origin) for origin in origins],
         "worst": [comparison_json(item, types) for item in worst_first(items)[:WORST_SHOWN]],
-        "not_compared": [not_compared_json(item) for item in items if item.reason is not None],
+        "not_compared": [
+            not_compared_json(item) for item in items if item.reason is not None and item.port >= 0
+        ],
         "warnings": list(run.warnings),
     }
 

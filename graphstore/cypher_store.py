@@ -204,12 +204,15 @@ class CypherStore(GraphStore):
         return UnknownNameError("op", op, near=self._index(place, side).find(op, 3))
 
     def _unknown_target(self, what: str, name: str) -> UnknownNameError:
-        return UnknownNameError(what, name, near=difflib.get_close_matches(name, self._names()))
+        names = self._names()
+        if name in names:
+            return UnknownNameError(what, name, hint="it is an imported graph")
+        return UnknownNameError(what, name, near=difflib.get_close_matches(name, names))
 
     def _run_place(self, name: str) -> Place:
         place = self._place(name)
         if place.run is None:
-            raise UnknownNameError("run", name)
+            raise self._unknown_target("run", name)
         return place
 
     def _rows(self, place: Place, name: str, params: Mapping[str, object]) -> list[dict[str, Any]]:

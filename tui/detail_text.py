@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from textual.content import Content
 
 from divergraph.questions import OpDetail, TensorRow
+from divergraph.wording import shape_text
 from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
 from tui import theme, wording
@@ -51,7 +52,7 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
         for text in _wrapped(printable(detail.explanation), width - LABEL):
             lines.add("", text)
     kind = f"{row.type}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
-    lines.add("type", f"{kind} {wording.shape_text(row.shape)} {row.layout}".rstrip())
+    lines.add("type", f"{kind} {shape_text(row.shape)} {row.layout}".rstrip())
     _tensors(lines, "inputs", detail.inputs, row)
     _tensors(lines, "outputs", detail.outputs, row)
     _links(lines, detail)
@@ -70,7 +71,7 @@ def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpR
     g = lines.glyphs
     shown = tensors if lines.whole else tensors[:SHOWN_TENSORS]
     for tensor in shown:
-        what = wording.shape_text(tensor.shape)
+        what = shape_text(tensor.shape)
         if lines.whole or tensor.dtype != row.dtype or (tensor.layout or "") != row.layout:
             what = f"{wording.dtype_text(tensor.dtype)} {what} {tensor.layout or ''}".rstrip()
         state = _tensor_state(tensor.comparison, g)
@@ -157,7 +158,7 @@ def metrics(
 
 
 def _types(comparison: Comparison) -> Content:
-    shape = wording.shape_text(comparison.shape)
+    shape = shape_text(comparison.shape)
     device = wording.dtype_text(comparison.device_dtype)
     golden = wording.dtype_text(comparison.golden_dtype)
     elements = comparison.metrics.elements if comparison.metrics is not None else 0

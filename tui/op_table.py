@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from divergraph.wording import shape_text
 from graphstore.model import Metric, MetricSet, OpState
 from graphstore.op_row import OpRow
 from tui import wording
@@ -197,7 +198,7 @@ class OpTable:
         rows = self.rows
         names = max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
         types = max((len(row.type) for row in rows), default=0)
-        shapes = max((len(wording.shape_text(row.shape)) for row in rows), default=0)
+        shapes = max((len(shape_text(row.shape)) for row in rows), default=0)
         dtypes = max((len(wording.dtype_text(row.dtype)) for row in rows), default=0)
         layouts = max((len(row.layout) for row in rows), default=0)
         bodies = max((len(row.subgraph) for row in rows), default=0)
@@ -292,7 +293,7 @@ _CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
     "op": _name,
     "type": lambda _, row, __: Cell(row.type),
     "dtype": lambda _, row, __: Cell(wording.dtype_text(row.dtype)),
-    "shape": lambda _, row, __: Cell(wording.shape_text(row.shape)),
+    "shape": lambda _, row, __: Cell(shape_text(row.shape)),
     "layout": lambda _, row, __: Cell(row.layout),
     "subgraph": lambda _, row, __: Cell(row.subgraph),
     "cos": lambda table, row, _: _metric(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from divergraph.questions import ModuleRow, Overview
+from divergraph.wording import REASON_WORDS
 from graphstore.model import Metric, OpState
 from graphstore.op_row import OpRow
 from tui import wording
@@ -95,7 +96,7 @@ def reasons(overview: Overview) -> FixedRows:
     rows = [
         (
             Cell(wording.thousands(group.count), "quiet"),
-            Cell(wording.REASON_WORDS[group.reason]),
+            Cell(REASON_WORDS[group.reason]),
             Cell(", ".join(group.examples), "quiet"),
         )
         for group in overview.reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from divergraph.wording import REASON_WORDS
 from graphstore.model import (
     Comparison,
     LineageRule,
@@ -11,7 +12,6 @@ from graphstore.model import (
     MetricSet,
     OpState,
     Reason,
-    Shape,
     Verdict,
 )
 from tui.glyphs import Glyphs
@@ -23,23 +23,6 @@ STATE_WORDS = {
     OpState.CLEAN: "within the warning level",
     OpState.BROKEN: "NaN, Inf or overflow",
     OpState.NOT_COMPARED: "no value on one side",
-}
-
-REASON_WORDS = {
-    Reason.INSERTED: "inserted by the compiler (*)",
-    Reason.NO_ORIGINAL: "names no original output",
-    Reason.INNER_OF_SPLIT: "inner part of a split op",
-    Reason.NO_OUTPUT: "has no output",
-    Reason.NO_TASK: "runs no task on the device",
-    Reason.NO_DEVICE_DUMP: "no device dump",
-    Reason.NO_GOLDEN_DUMP: "no golden dump",
-    Reason.UNKNOWN_ORIGINAL: "original is not in the golden graph",
-    Reason.AMBIGUOUS_DUMP: "dump file name fits several ops",
-    Reason.QUANTISED: "quantised on the device",
-    Reason.SHAPE_MISMATCH: "shapes differ",
-    Reason.LAYOUT_UNSUPPORTED: "layout cannot be undone",
-    Reason.DTYPE_UNSUPPORTED: "no metric for this type",
-    Reason.UNREADABLE_DUMP: "dump file is damaged",
 }
 
 REASON_SHORT = {
@@ -128,13 +111,6 @@ def gain(value: float | None, glyphs: Glyphs) -> str:
     if not math.isfinite(value):
         return glyphs.times + special(value)
     return f"{glyphs.times}{value:.1f}" if value < 1000 else f"{glyphs.times}{value:.0e}"
-
-
-def shape_text(shape: Shape | None) -> str:
-    """``1,12,?,64``; ``scalar`` for rank 0, ``?`` for an unknown rank."""
-    if shape is None:
-        return "?"
-    return ",".join("?" if size is None else str(size) for size in shape) or "scalar"
 
 
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))

@@ -10,6 +10,7 @@ import click
 from divergraph.json_shapes import worst_first
 from divergraph.questions.answers import Trace
 from divergraph.questions.overview import reason_groups
+from divergraph.wording import REASON_WORDS, shape_text
 from graphstore.contract import GraphInfo
 from graphstore.model import (
     Comparison,
@@ -17,7 +18,6 @@ from graphstore.model import (
     MetricSet,
     OpState,
     Origin,
-    Reason,
     Run,
     Verdict,
 )
@@ -37,23 +37,6 @@ _VERDICTS = {
     Verdict.NOISE: "noise: small differences, none past a limit",
     Verdict.DIVERGED: "diverged",
     Verdict.NOT_COMPARED: "nothing could be compared",
-}
-
-REASONS = {
-    Reason.INSERTED: "inserted by the compiler (*)",
-    Reason.NO_ORIGINAL: "names no original output",
-    Reason.INNER_OF_SPLIT: "inner part of a split op",
-    Reason.NO_OUTPUT: "has no output",
-    Reason.NO_TASK: "runs no task on the device",
-    Reason.NO_DEVICE_DUMP: "no device dump",
-    Reason.NO_GOLDEN_DUMP: "no golden dump",
-    Reason.UNKNOWN_ORIGINAL: "original is not in the golden graph",
-    Reason.AMBIGUOUS_DUMP: "dump file name fits several ops",
-    Reason.QUANTISED: "quantised on the device",
-    Reason.SHAPE_MISMATCH: "shapes differ",
-    Reason.LAYOUT_UNSUPPORTED: "layout cannot be undone",
-    Reason.DTYPE_UNSUPPORTED: "no metric for this type",
-    Reason.UNREADABLE_DUMP: "dump file is damaged",
 }
 
 _SHOWN = 5
@@ -83,7 +66,7 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
         click.echo("not compared")
         for group in groups:
             examples = ", ".join(group.examples)
-            click.echo(f"  {group.count:5}  {REASONS[group.reason]:36}  {examples}")
+            click.echo(f"  {group.count:5}  {REASON_WORDS[group.reason]:36}  {examples}")
 
 
 def show_origins(origins: Iterable[Origin]) -> None:
@@ -164,15 +147,8 @@ def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:
         )
 
 
-def shape_text(shape: Sequence[int | None] | None) -> str:
-    """``1,64,?,?``; empty for an unknown rank, ``scalar`` for rank 0."""
-    if shape is None:
-        return ""
-    return ",".join("?" if dim is None else str(dim) for dim in shape) or "scalar"
-
-
 def _reason_text(row: OpRow) -> str:
-    return "" if row.reason is None else REASONS[row.reason]
+    return "" if row.reason is None else REASON_WORDS[row.reason]
 
 
 def _metric_text(metrics: MetricSet | None) -> str:

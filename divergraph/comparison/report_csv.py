@@ -14,31 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from divergraph.lineage.fusion_groups import fusion_groups
+from divergraph.wording import REASON_WORDS
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, LineageLink, Metric, Op, Reason, TensorIO
+from graphstore.model import Comparison, LineageLink, Metric, Op, TensorIO
 
 _NAN = "NaN"
 _INSERTED = "*"
 _LEAST_SHOWN = 0.001
 """Means and deviations smaller than this are written as 0, as the reference does."""
-
-_REASONS: dict[Reason, str] = {
-    Reason.INSERTED: "the compiler added this operator, it stands for no original tensor",
-    Reason.NO_ORIGINAL: "the graph names no original output for this tensor",
-    Reason.INNER_OF_SPLIT: "an inner part of an original that was split over several operators",
-    Reason.NO_OUTPUT: "the operator has no output",
-    Reason.NO_TASK: "the operator runs no task on the device, so it is never dumped",
-    Reason.NO_DEVICE_DUMP: "there is no dump file of the device for it",
-    Reason.NO_GOLDEN_DUMP: "there is no golden dump file for it",
-    Reason.UNKNOWN_ORIGINAL: "the original it names is not in the golden graph",
-    Reason.AMBIGUOUS_DUMP: "a dump file's name fits several operators",
-    Reason.SHAPE_MISMATCH: "the shapes of both sides do not fit",
-    Reason.LAYOUT_UNSUPPORTED: "the device layout cannot be undone",
-    Reason.QUANTISED: "the values are quantised and stand for no original value as they are",
-    Reason.DTYPE_UNSUPPORTED: "elements of this type cannot be compared",
-    Reason.UNREADABLE_DUMP: "the dump file is damaged",
-}
 
 
 def write_csv(path: Path, data: RunData) -> None:
@@ -189,6 +173,6 @@ def _three_decimals(value: float) -> str:
 def _reason(op: Op, comparison: Comparison) -> str:
     if comparison.metrics is not None:
         return ", ".join(dict.fromkeys(comparison.metrics.notes.values()))
-    known = _REASONS[comparison.reason] if comparison.reason else "it was not compared"
+    known = REASON_WORDS[comparison.reason] if comparison.reason else "it was not compared"
     text = f"[{op.name}] {known}"
     return f"{text}: {comparison.detail}" if comparison.detail else text

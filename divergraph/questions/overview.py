@@ -63,10 +63,11 @@ def worst_rows(rows: Iterable[OpRow]) -> list[OpRow]:
 
 
 def reason_groups(comparisons: Iterable[Comparison]) -> list[ReasonGroup]:
-    """Tensors not compared by reason, the most frequent first."""
+    """Tensors not compared by reason, the most frequent first; ops without any output
+    have nothing to compare and are left out, as in the counts."""
     ops: dict[Reason, list[str]] = {}
     for item in comparisons:
-        if item.reason is not None:
+        if item.reason is not None and item.port >= 0:
             ops.setdefault(item.reason, []).append(item.op)
     groups = [
         ReasonGroup(reason, len(names), tuple(dict.fromkeys(names))[:_EXAMPLES])

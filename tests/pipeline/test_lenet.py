@@ -13,7 +13,6 @@ from divergraph.comparison.report_csv import write_csv
 from divergraph.pipeline import CompareRequest, compare
 from graphstore.model import OpState, Reason, TensorIO, TensorRef, Verdict
 
-
 _OWN_WORDS = {
     "CompareFailReason",
     "DataType",  # the reference calls an int64 golden tensor int32

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from divergraph.wording import REASON_WORDS, shape_text
 from graphstore.model import LineageRule, Metric, OpState, Reason, Verdict
 from tui import theme, wording
 from tui.glyphs import ASCII, UNICODE
@@ -12,7 +13,7 @@ from tui.glyphs import ASCII, UNICODE
 @pytest.mark.parametrize(
     ("table", "values"),
     [
-        (wording.REASON_WORDS, Reason),
+        (REASON_WORDS, Reason),
         (wording.REASON_SHORT, Reason),
         (wording.VERDICT_WORDS, Verdict),
         (wording.RULE_WORDS, LineageRule),
@@ -63,7 +64,7 @@ def test_element_types_are_short_where_that_is_common(dtype, shown):
     ("shape", "shown"), [((1, None, 64), "1,?,64"), ((), "scalar"), (None, "?"), ((0,), "0")]
 )
 def test_shapes_say_what_is_not_known(shape, shown):
-    assert wording.shape_text(shape) == shown
+    assert shape_text(shape) == shown
 
 
 def test_small_errors_are_short():

@@ -1,0 +1,31 @@
+"""The words for what the model's values mean, the same in every front end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphstore.model import Reason
+
+REASON_WORDS = {
+    Reason.INSERTED: "inserted by the compiler (*)",
+    Reason.NO_ORIGINAL: "names no original output",
+    Reason.INNER_OF_SPLIT: "inner part of a split op",
+    Reason.NO_OUTPUT: "has no output",
+    Reason.NO_TASK: "runs no task on the device",
+    Reason.NO_DEVICE_DUMP: "no device dump",
+    Reason.NO_GOLDEN_DUMP: "no golden dump",
+    Reason.UNKNOWN_ORIGINAL: "original is not in the golden graph",
+    Reason.AMBIGUOUS_DUMP: "dump file name fits several ops",
+    Reason.QUANTISED: "quantised on the device",
+    Reason.SHAPE_MISMATCH: "shapes differ",
+    Reason.LAYOUT_UNSUPPORTED: "layout cannot be undone",
+    Reason.DTYPE_UNSUPPORTED: "no metric for this type",
+    Reason.UNREADABLE_DUMP: "dump file is damaged",
+}
+
+
+def shape_text(shape: Sequence[int | None] | None) -> str:
+    """``1,12,?,64``; ``scalar`` for rank 0, ``?`` for an unknown rank."""
+    if shape is None:
+        return "?"
+    return ",".join("?" if size is None else str(size) for size in shape) or "scalar"
