@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import re
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -28,10 +29,17 @@ Fields: TypeAlias = list[tuple[bytes, Value]]
 MAX_DEPTH = 200
 """Deeper nesting is an error: no graph needs it, and later steps may recurse."""
 
-# Possessive quantifiers everywhere: no backtracking state piles up over long literals.
+# Possessive quantifiers: no backtracking state piles up over long literals. But Python before
+# 3.11.5 goes on from where a failed possessive repetition of a group had got to, so there the
+# groups that can fail half-way are repeated plainly.
+_MANY = rb"*+" if sys.version_info >= (3, 11, 5) else rb"*"
 _GAP = rb"\s*+(?:\#[^\n]*+\s*+)*+"
 _STRING = rb"(?:\"(?:[^\"\\\n]++|\\[^\n])*+\"|'(?:[^'\\\n]++|\\[^\n])*+')"
-_SCALAR = rb"(?:%(s)s(?:%(g)s%(s)s)*+|(?:[-+]%(g)s)?+[\w.][-+\w.]*+)" % {b"s": _STRING, b"g": _GAP}
+_SCALAR = rb"(?:%(s)s(?:%(g)s%(s)s)%(m)s|(?:[-+]%(g)s)?+[\w.][-+\w.]*+)" % {
+    b"s": _STRING,
+    b"g": _GAP,
+    b"m": _MANY,
+}
 _END = rb"%s[,;]?+" % _GAP
 # The second alternative takes a whole map entry (`{ key: "k" value { i: 1 } }`, as printers
 # write it) in one step: most of a graph file is such entries, and it halves the time.
@@ -41,10 +49,10 @@ _TOKEN = re.compile(
       (\w++|\[[\w./%%\ -]++\]) %(g)s (?:
           :%(g)s (%(v)s) %(end)s
         | (?: :%(g)s )?+ \{ \s*+ key:\s*+ (%(s)s) \s*+ value\s*+\{ \s*+
-            (\w++) (?: : \s*+ (%(v)s) | \s*+\{ \s*+ ( (?: \w++:\s*+ %(v)s \s*+ )*+ ) \} )
+            (\w++) (?: : \s*+ (%(v)s) | \s*+\{ \s*+ ( (?: \w++:\s*+ %(v)s \s*+ )%(m)s ) \} )
           \s*+ \} \s*+ \} %(end)s
         | (?: :%(g)s )?+ ([{<])
-        | :%(g)s (\[ %(g)s (?: %(v)s (?: %(g)s , %(g)s %(v)s )*+ )?+ %(g)s \]) %(end)s
+        | :%(g)s (\[ %(g)s (?: %(v)s (?: %(g)s , %(g)s %(v)s )%(m)s )? %(g)s \]) %(end)s
         | (?: :%(g)s )?+ (\[)
       )
       | ([}>]) %(end)s
@@ -53,7 +61,7 @@ _TOKEN = re.compile(
       | (\Z)
       | (.)
     )"""
-    % {b"g": _GAP, b"s": _STRING, b"v": _SCALAR, b"end": _END},
+    % {b"g": _GAP, b"s": _STRING, b"v": _SCALAR, b"m": _MANY, b"end": _END},
     re.VERBOSE | re.DOTALL,
 )
 _IN_FIELD, _IN_ENTRY, _IN_NESTED_ENTRY = 2, 5, 6
