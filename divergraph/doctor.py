@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import util
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from divergraph.wording import counted
 from graphstore.errors import DivergraphError
 
 _OURS = ("divergraph", "graphstore", "importers", "tui")
-_NEEDED = (
-    "click",
-    "ladybug",
-    "neo4j",
-    "networkx",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "protobuf",
-    "pyarrow",
-    "textual",
-)
 _EXTRAS = {
     "tensorflow": ("tensorflow", "running TensorFlow graphs"),
     "distributed": ("cluster", "comparing on many machines"),
@@ -64,7 +54,9 @@ def _packages() -> Iterator[Check]:
 
 
 def _libraries() -> Iterator[Check]:
-    for name in _NEEDED:
+    # By name only: whether the versions fit, the installer has judged.
+    named = [re.match(r"[\w.-]+", text) for text in requires("divergraph") or () if ";" not in text]
+    for name in sorted(found[0] for found in named if found is not None):
         try:
             yield Check(name, True, version(name))
         except PackageNotFoundError:
@@ -86,4 +78,4 @@ def _store(url: str) -> Check:
             runs, graphs = len(store.runs()), len(store.graphs())
     except DivergraphError as error:
         return Check("store", False, f"{url}: {error}")
-    return Check("store", True, f"{url}: {runs} runs, {graphs} graphs")
+    return Check("store", True, f"{url}: {counted(runs, 'run')}, {counted(graphs, 'graph')}")

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from divergraph.analysis.verdicts import badness
-from divergraph.questions.answers import OpDetail, Trace
+from divergraph.questions.answers import Trace
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
+    Counts,
     LineageLink,
     Metric,
     MetricSet,
     ModelGraph,
-    OpState,
     Origin,
     Run,
     TensorIO,
@@ -137,6 +137,16 @@ def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return sorted(outputs, key=key, reverse=True)
 
 
+def _counts_json(counts: Counts) -> Json:
+    return {
+        "ops": counts.ops,
+        "tensors": counts.tensors,
+        "compared": counts.compared,
+        "over": counts.over,
+        "not_compared": counts.not_compared,
+    }
+
+
 def run_json(
     run: Run,
     origins: Iterable[Origin],
@@ -151,13 +161,7 @@ def run_json(
         "run": run.name if stored else None,
         "verdict": run.verdict.value,
         "method": run.method.value,
-        "counts": {
-            "ops": run.counts.ops,
-            "tensors": run.counts.tensors,
-            "compared": run.counts.compared,
-            "over": run.counts.over,
-            "not_compared": run.counts.not_compared,
-        },
+        "counts": _counts_json(run.counts),
         "origins": [origin_json(origin) for origin in origins],
         "worst": [comparison_json(item, types) for item in worst_first(items)[:WORST_SHOWN]],
         "not_compared": [
@@ -176,13 +180,7 @@ def run_summary_json(run: Run) -> dict[str, Json]:
         "created": run.created,
         "golden": run.golden,
         "device": run.device,
-        "counts": {
-            "ops": run.counts.ops,
-            "tensors": run.counts.tensors,
-            "compared": run.counts.compared,
-            "over": run.counts.over,
-            "not_compared": run.counts.not_compared,
-        },
+        "counts": _counts_json(run.counts),
     }
 
 
@@ -258,15 +256,6 @@ def trace_json(run: str, trace: Trace) -> dict[str, Json]:
     }
 
 
-def detail_json(detail: OpDetail) -> dict[str, Json]:
-    """One op with its explanation, as a page about it would show."""
-    return {
-        **row_json(detail.row),
-        "explanation": detail.explanation,
-        "links": [link_json(link) for link in detail.links],
-    }
-
-
 def query_json(result: QueryResult) -> dict[str, Json]:
     """Rows of a query; values JSON has no form for are shown as text."""
     return {
@@ -286,13 +275,3 @@ def _plain(value: object) -> Json:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     return str(value)
-
-
-def state_counts_json(states: Mapping[str, OpState]) -> dict[str, Json]:
-    """How many ops are in each state."""
-    counts: dict[str, Json] = {state.value: 0 for state in OpState}
-    for state in states.values():
-        known = counts[state.value]
-        assert isinstance(known, int)
-        counts[state.value] = known + 1
-    return counts

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphstore.model import Reason
+from graphstore.model import OpState, Reason
+
+STATE_MARKS = {
+    OpState.ORIGIN: "#",
+    OpState.INHERITED: "v",
+    OpState.DRIFTING: "^",
+    OpState.CLEAN: ".",
+    OpState.BROKEN: "!",
+    OpState.NOT_COMPARED: "-",
+}
+"""The marks of plain text."""
 
 REASON_WORDS = {
     Reason.INSERTED: "inserted by the compiler (*)",
@@ -22,6 +32,11 @@ REASON_WORDS = {
     Reason.DTYPE_UNSUPPORTED: "no metric for this type",
     Reason.UNREADABLE_DUMP: "dump file is damaged",
 }
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 op``, ``2 ops``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def shape_text(shape: Sequence[int | None] | None) -> str:

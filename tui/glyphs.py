@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from divergraph.wording import STATE_MARKS
 from graphstore.model import OpState
 
 ENVIRONMENT_SWITCH = "DIVERGRAPH_GLYPHS"
@@ -108,12 +109,7 @@ UNICODE = Glyphs(
 
 ASCII = Glyphs(
     name="ascii",
-    origin="#",
-    inherited="v",
-    drifting="^",
-    clean=".",
-    broken="!",
-    unknown="-",
+    **{_FIELD_OF_STATE[state]: mark for state, mark in STATE_MARKS.items()},
     fused="+",
     marked="|",
     dot="*",

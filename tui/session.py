@@ -139,13 +139,6 @@ class Session:
         """Look at another run or graph."""
         self.target, self.kind = target, kind
 
-    def forget(self) -> None:
-        """Ask the store again next time."""
-        with self._lock:
-            self._overviews.clear()
-            self._rows.clear()
-            self._details.clear()
-
     def note(self, command: str, *arguments: str) -> None:
         """Keep the shell command that shows the same as the screen."""
         words = ["divergraph", command, *arguments]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
 import click
 
 from divergraph.cli.options import common, opened, print_json, store_url
@@ -17,7 +22,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
 
     Exit code 0 although the run diverges: finding the fault is the point of it.
     """
-    from divergraph.demo import demo_request
+    from divergraph.demo import demo_folder, demo_request
     from divergraph.runs import compare_into
 
     with opened(store) as opened_store, progress_bar() as progress:
@@ -34,10 +39,21 @@ def demo_command(store: str | None, as_json: bool) -> int:
         "in which one fused op adds its bias to half of the channels only.\n"
     )
     show_run(data.run, data.origins, data.comparisons)
-    where = f" --store {store}" if store else ""
-    click.echo(f"\nkept as 'demo' in {store_url(store)}; look around with\n")
-    click.echo(f"  divergraph tui demo{where}")
-    click.echo(f"  divergraph ops demo --where 'state:origin|inherited'{where}")
+    command = _typed_command()
+    where = f" --store {shlex.quote(store)}" if store else ""
+    click.echo(f"\nkept as 'demo' in {store_url(store)}, its data is in {demo_folder()};")
+    click.echo("look around with\n")
+    click.echo(f"  {command} tui demo{where}")
+    click.echo(f"  {command} ops demo --where 'state:origin|inherited'{where}")
     if data.origins:
-        click.echo(f"  divergraph trace demo {data.origins[0].op}{where}")
+        click.echo(f"  {command} trace demo {data.origins[0].op}{where}")
     return 0
+
+
+def _typed_command() -> str:
+    """The program as the user can type it: by its name only where the shell would find it."""
+    program = Path(sys.argv[0])
+    found = shutil.which("divergraph")
+    if program.name != "divergraph" or (found and Path(found).samefile(program)):
+        return "divergraph"
+    return shlex.quote(sys.argv[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened, print_json, side_option
 
 
 @click.command("export")
@@ -19,10 +19,10 @@ from divergraph.cli.options import common, opened, print_json
     metavar="FILE",
     help="Its ending says the format: .json, .csv (report of a run), .graphml.",
 )
-@click.option("--side", type=click.Choice(["device", "golden"]), default="device")
+@side_option
 @common
 def export_command(run: str, output: Path, side: str, store: str | None, as_json: bool) -> None:
-    """Write a run or imported graph to a file."""
+    """Write RUN, a run or imported graph, to a file."""
     from divergraph.export.files import export
     from graphstore.model import Side
 

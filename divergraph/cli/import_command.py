@@ -8,6 +8,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json
 from divergraph.json_shapes import import_json
+from divergraph.wording import counted
 
 
 @click.command("import")
@@ -31,6 +32,7 @@ def import_command(
     for warning in source.graph.warnings:
         click.echo(f"note: {warning}", err=True)
     click.echo(
-        f"{info.name}: {info.framework} {info.kind} graph ({info.format}), {info.ops} ops, "
-        f"{info.edges} edges, {info.subgraphs} sub-graphs, {info.fused_ops} fused ops"
+        f"{info.name}: {info.framework} {info.kind} graph ({info.format}), "
+        f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}, "
+        f"{counted(info.subgraphs, 'sub-graph')}, {counted(info.fused_ops, 'fused op')}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened, print_json, side_option
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.json_shapes import Json, graph_info_json, row_json, run_summary_json
 
@@ -30,10 +30,20 @@ def runs_command(store: str | None, as_json: bool) -> None:
 @click.command("ops")
 @click.argument("run")
 @click.option("--where", metavar="FILTER", help="For example: cos<0.99 type:MatMul* !ns:grad")
-@click.option("--side", type=click.Choice(["device", "golden"]), default="device")
+@side_option
 @common
 def ops_command(run: str, where: str | None, side: str, store: str | None, as_json: bool) -> None:
-    """List the ops of a run or imported graph in execution order."""
+    """List the ops of RUN, a run or imported graph, in execution order.
+
+    \b
+    Marks:  # origin       over a limit, and nothing measured before it is
+            v inherited    over a limit, after an op that is
+            ^ drifting     past a warning level only
+            . clean        within every limit
+            ! broken       NaN or Inf the golden side does not have
+            - not compared
+            * an op the compiler added     +3 made of three originals
+    """
     from divergraph.questions import op_rows
     from graphstore.model import Side
     from graphstore.op_filter import parse_filter

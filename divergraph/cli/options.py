@@ -12,6 +12,7 @@ import click
 
 from divergraph.json_shapes import Json
 from graphstore.contract import GraphStore
+from graphstore.model import Side
 
 DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
@@ -25,6 +26,14 @@ _store = click.option(
     f"Default: ${STORE_VARIABLE}, else ./{DEFAULT_STORE}.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+
+side_option = click.option(
+    "--side",
+    type=click.Choice([side.value for side in Side]),
+    default=Side.DEVICE.value,
+    show_default=True,
+    help="Which graph of a run.",
+)
 
 
 def common(command: _Command) -> _Command:

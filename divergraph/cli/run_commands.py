@@ -34,7 +34,11 @@ def origins_command(run: str, store: str | None, as_json: bool) -> None:
 @click.argument("op")
 @common
 def trace_command(run: str, op: str, store: str | None, as_json: bool) -> None:
-    """Follow an error from an op down to the outputs."""
+    """Follow an error from an op down to the outputs, in execution order.
+
+    A line is one op: its mark, its distance in edges, the metrics of its worst output, its
+    gain (error out over the worst error in), its name. `ops --help` explains the marks.
+    """
     from divergraph.questions import trace
 
     with opened(store) as opened_store:
@@ -50,7 +54,11 @@ def trace_command(run: str, op: str, store: str | None, as_json: bool) -> None:
 @click.argument("op")
 @common
 def lineage_command(run: str, op: str, store: str | None, as_json: bool) -> None:
-    """Show which originals a device op was made of, or where an original went."""
+    """Show which originals a device op was made of, or where an original went.
+
+    The word in brackets is the rule that found the link; a number after a name is the output
+    that equals the one on the other side.
+    """
     from divergraph.questions import lineage
 
     with opened(store) as opened_store:
@@ -67,7 +75,7 @@ def lineage_command(run: str, op: str, store: str | None, as_json: bool) -> None
 @click.argument("end")
 @common
 def between_command(run: str, start: str, end: str, store: str | None, as_json: bool) -> None:
-    """List the ops on any way from START to END, both included."""
+    """List the ops on any way from START to END, both included, as `ops` does."""
     from divergraph.questions import ops_between
 
     with opened(store) as opened_store:

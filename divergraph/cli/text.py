@@ -10,36 +10,27 @@ import click
 from divergraph.json_shapes import worst_first
 from divergraph.questions.answers import Trace
 from divergraph.questions.overview import reason_groups
-from divergraph.wording import REASON_WORDS, shape_text
+from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text
 from graphstore.contract import GraphInfo
 from graphstore.model import (
     Comparison,
     LineageLink,
     MetricSet,
-    OpState,
     Origin,
     Run,
     Verdict,
 )
 from graphstore.op_row import OpRow
 
-_MARKS = {
-    OpState.ORIGIN: "#",
-    OpState.INHERITED: "v",
-    OpState.DRIFTING: "^",
-    OpState.CLEAN: ".",
-    OpState.BROKEN: "!",
-    OpState.NOT_COMPARED: "-",
-}
-
 _VERDICTS = {
     Verdict.CLEAN: "clean: every compared tensor is within its limits",
-    Verdict.NOISE: "noise: small differences, none past a limit",
+    Verdict.NOISE: "noise: small differences, no op is over its limits",
     Verdict.DIVERGED: "diverged",
     Verdict.NOT_COMPARED: "nothing could be compared",
 }
 
 _SHOWN = 5
+_TYPE = 20  # longer types move the names of their own rows only
 
 
 def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparison]) -> None:
@@ -87,36 +78,55 @@ def show_origins(origins: Iterable[Origin]) -> None:
 
 
 def show_rows(rows: Iterable[OpRow]) -> None:
-    """The op table."""
+    """The op table; names come last, so that long ones move nothing."""
     items = list(rows)
-    width = max([len(row.id) for row in items] + [2])
-    kind = max([len(row.type) for row in items] + [4])
+    columns = _Columns(items)
     for row in items:
-        mark = " " if row.state is None else _MARKS[row.state]
-        fused = f"+{row.fused}" if row.fused > 1 else "*" if row.fused == 0 else ""
-        tail = _metric_text(row.metrics) if row.metrics is not None else _reason_text(row)
-        click.echo(
-            f"{mark} {row.topo:5}  {row.id:{width}}  {fused:3} {row.type:{kind}}  "
-            f"{row.dtype:9} {shape_text(row.shape):18}  {tail}"
-        )
-    click.echo(f"{len(items)} ops")
+        click.echo(f"{_mark(row)} {row.topo:5}  {columns.text(row)}  {row.id}")
+    click.echo(counted(len(items), "op"))
 
 
 def show_trace(trace: Trace) -> None:
     """The way of an error, op by op, with what it reaches and where it heals."""
     click.echo(
-        f"{trace.op} reaches {len(trace.steps) - 1} ops; {trace.over} of {trace.measured} "
-        f"compared ones are over a limit"
+        f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
+        f"{trace.over} of {trace.measured} compared ones are over a limit"
     )
+    columns = _Columns(step.row for step in trace.steps)
     for step in trace.steps:
         row = step.row
-        mark = " " if row.state is None else _MARKS[row.state]
-        gain = f"x{row.gain:.2f}" if row.gain is not None else ""
-        tail = _metric_text(row.metrics) if row.metrics is not None else ""
-        click.echo(f"{mark} {step.distance:4}  {row.id}  {row.type}  {tail}  {gain}".rstrip())
+        gain = f"x{row.gain:.3g}" if row.gain is not None else ""
+        click.echo(f"{_mark(row)} {step.distance:4}  {columns.tail(row)}  {gain:>9}  {row.id}")
     for name in trace.healed:
         click.echo(f"healed at {name}")
-    click.echo(f"ends at {', '.join(trace.outputs[:_SHOWN])}")
+    click.echo("ends at")
+    for name in trace.outputs[:_SHOWN]:
+        click.echo(f"  {name}")
+    if len(trace.outputs) > _SHOWN:
+        click.echo(f"  and {len(trace.outputs) - _SHOWN} more")
+
+
+class _Columns:
+    """The columns before an op's name, as wide as the rows need."""
+
+    def __init__(self, rows: Iterable[OpRow]) -> None:
+        items = list(rows)
+        self._tail = max([len(_tail(row)) for row in items], default=0)
+        self._shape = max([len(shape_text(row.shape)) for row in items], default=0)
+        self._dtype = max([len(row.dtype) for row in items], default=0)
+        self._type = max([len(row.type) for row in items if len(row.type) <= _TYPE], default=0)
+
+    def tail(self, row: OpRow) -> str:
+        """Metrics, or why there are none."""
+        return f"{_tail(row):{self._tail}}"
+
+    def text(self, row: OpRow) -> str:
+        """All columns of *row*."""
+        fused = f"+{row.fused}" if row.fused > 1 else "*" if row.fused == 0 else ""
+        return (
+            f"{self.tail(row)}  {row.dtype:{self._dtype}}  {shape_text(row.shape):{self._shape}}  "
+            f"{fused:2} {row.type:{self._type}}"
+        )
 
 
 def show_links(op: str, links: Sequence[LineageLink]) -> None:
@@ -138,27 +148,36 @@ def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:
         counts = run.counts
         click.echo(
             f"run    {run.name:24} {run.created}  {run.verdict.value:12} "
-            f"{counts.compared} compared, {counts.over} over"
+            f"{counts.compared} compared, {counts.over} over a limit"
         )
     for info in graphs:
         click.echo(
             f"graph  {info.name:24} {info.created}  {info.format:12} "
-            f"{info.ops} ops, {info.edges} edges"
+            f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}"
         )
 
 
-def _reason_text(row: OpRow) -> str:
-    return "" if row.reason is None else REASON_WORDS[row.reason]
+def _mark(row: OpRow) -> str:
+    return " " if row.state is None else STATE_MARKS[row.state]
+
+
+def _tail(row: OpRow) -> str:
+    return _metric_text(row.metrics) if row.reason is None else REASON_WORDS[row.reason]
 
 
 def _metric_text(metrics: MetricSet | None) -> str:
     if metrics is None:
         return ""
-    cosine = _short(metrics.cosine_similarity, "6.6f")
-    error = _short(metrics.relative_euclidean_distance, "9.3g")
-    worst = _short(metrics.max_absolute_error, "9.3g")
-    return f"cos {cosine}  rel {error}  max|d| {worst}"
+    cosine = metrics.cosine_similarity
+    digits = 5 if cosine < 0 else 6
+    error = metrics.relative_euclidean_distance
+    worst = metrics.max_absolute_error
+    return (
+        f"cos {_short(cosine, 8, f'.{digits}f')}  "
+        f"rel {_short(error, 9, '.3g')}  max|d| {_short(worst, 9, '.3g')}"
+    )
 
 
-def _short(value: float, form: str) -> str:
-    return "NaN" if math.isnan(value) else format(value, form)
+def _short(value: float, width: int, form: str) -> str:
+    text = "NaN" if math.isnan(value) else format(value, form)
+    return text.rjust(width)

@@ -50,14 +50,6 @@ class DumpIndex:
     superseded: tuple[Path, ...] = ()
     debug_files: tuple[Path, ...] = ()
 
-    def problems_by_op(self) -> dict[str, list[DumpProblem]]:
-        """The problems of each op; build it once and keep it."""
-        found: dict[str, list[DumpProblem]] = {}
-        for problem in self.problems:
-            if problem.op is not None:
-                found.setdefault(problem.op, []).append(problem)
-        return found
-
 
 class DamagedError(Exception):
     """A dump file or tensor cannot be used; turned into a :class:`DumpProblem`."""

@@ -1,0 +1,67 @@
+"""What the commands print for people: aligned, complete, and true to paste."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+from divergraph.cli.demo_command import _typed_command
+from divergraph.wording import STATE_MARKS
+
+ORIGIN = "LeNet/conv2/Conv2DRelu"
+
+
+def test_ops_put_names_last_so_that_long_ones_move_nothing(divergraph, lenet_store):
+    *lines, last = divergraph("ops", "fault", "--store", lenet_store).out.splitlines()
+    assert last == "164 ops"
+    assert len(lines) == 164
+    assert {line[0] for line in lines} <= set(STATE_MARKS.values())
+    assert all(line == line.rstrip() for line in lines)
+    starts = {
+        line.index(name) for line in lines for name in (" float32 ", " int64 ") if name in line
+    }
+    assert len(starts) == 1
+
+
+def test_one_op_is_one_op(divergraph, lenet_store):
+    shown = divergraph("ops", "fault", "--where", "state:origin", "--store", lenet_store).out
+    assert shown.splitlines()[-1] == "1 op"
+
+
+def test_a_trace_says_how_many_ends_it_leaves_out(divergraph, lenet_store):
+    lines = divergraph("trace", "fault", ORIGIN, "--store", lenet_store).out.splitlines()
+    ends = lines[lines.index("ends at") + 1 :]
+    document = divergraph("trace", "fault", ORIGIN, "--store", lenet_store, "--json").json
+    assert len(ends) == 6
+    assert ends[-1] == f"  and {len(document['outputs']) - 5} more"
+
+
+def test_the_doctor_names_every_library_the_package_needs(divergraph, tmp_path):
+    named = {
+        check["check"]
+        for check in divergraph("doctor", "--store", tmp_path / "s", "--json").json["checks"]
+    }
+    needed = {text for text in requires("divergraph") or () if ";" not in text}
+    assert {"rich", "platformdirs", "ladybug"} <= named
+    assert len(needed) <= len(named)
+
+
+def test_the_demo_names_the_program_as_it_was_called(monkeypatch, tmp_path):
+    program = tmp_path / "a b" / "divergraph"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", "")
+    assert _typed_command() == f"'{program}'"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert shutil.which("divergraph") == str(program)
+    assert _typed_command() == "divergraph"
+
+
+def test_the_demo_says_where_its_data_is(divergraph, tmp_path):
+    shown = divergraph("demo", "--store", tmp_path / "store")
+    folder = Path(shown.out.split("its data is in ")[1].split(";")[0])
+    assert shown.code == 0
+    assert (folder / "model.ckpt.meta").is_file()
