@@ -20,7 +20,11 @@ _path = click.Path(path_type=Path)
 @click.command("compare")
 @click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
 @click.option(
-    "--golden-dump", required=True, type=_path, metavar="DIR", help="Its dumped tensors (.npy)."
+    "--golden-dump",
+    required=True,
+    type=_path,
+    metavar="DIR",
+    help="Its dump: .npy files, or as --device-dump.",
 )
 @click.option(
     "--device",

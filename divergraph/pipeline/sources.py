@@ -71,6 +71,6 @@ def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
         raise InputError(
             f"none of the {index.files} files here belongs to an op of {graph.name!r}",
             where=str(folder),
-            hint="is this the dump of that graph? names are matched as docs/formats.md describes",
+            hint="is this the dump of that graph? docs/dumps.md says how names are matched",
         )
     return DumpSource(index, folder, notes)
