@@ -1,0 +1,68 @@
+"""Draws the pictures of this folder from a fresh run of the demo.
+
+python docs/images/draw.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from divergraph.demo import demo_request
+from divergraph.runs import compare_into
+from graphstore.contract import GraphStore
+from graphstore.open_store import open_store
+from tui.app import DivergraphApp
+from tui.session import Session
+from tui.settings import Settings
+
+FOLDER = Path(__file__).resolve().parent
+STORE = ".divergraph"
+SIZE = (120, 36)
+PICTURES = {"overview.svg": (), "ops.svg": ("2", "f")}
+"""Each picture and the keys that lead to it."""
+
+
+def main() -> None:
+    """Write all pictures; the store is a relative folder, so no path of a machine shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        with open_store(STORE) as store:
+            compare_into(store, demo_request(), name="demo")
+        for name, keys in PICTURES.items():
+            picture = asyncio.run(drawn(keys))
+            (FOLDER / name).write_text(picture, encoding="utf-8")
+
+
+async def drawn(keys: tuple[str, ...]) -> str:
+    """The screen after *keys* as SVG."""
+
+    def connect() -> GraphStore:
+        return open_store(STORE)
+
+    session = Session(connect, STORE)
+    session.jumps.places.clear()
+    app = DivergraphApp(session, Settings(state_dir=Path("state")), "demo")
+    async with app.run_test(size=SIZE) as pilot:
+        await at_rest(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await at_rest(pilot)
+        return app.export_screenshot(title="divergraph")
+
+
+async def at_rest(pilot: Pilot[None]) -> None:
+    """Wait until no answer and no delayed question is under way."""
+    calm = 0
+    while calm < 5:
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause(0.05)
+        calm = 0 if getattr(pilot.app.screen, "waiting", False) else calm + 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""docs/json.md lists exactly the fields each command prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+ORIGIN = "LeNet/conv2/Conv2DRelu"
+END = "gradients/AddN_7"
+METRICS = "metrics"
+Shape = dict[str, Any]
+
+
+def shapes(section: str) -> list[Shape]:
+    """The documents of a section, as nested dicts of field names; None for a plain value."""
+    headings = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)
+    texts = dict(zip(headings[1::2], headings[2::2], strict=True))
+    text = next(text for names, text in texts.items() if section in names.split(", "))
+    return [parsed(block) for block in re.findall(r"```text\n(\{.*?\})\n```", text, re.DOTALL)]
+
+
+def parsed(block: str) -> Shape:
+    as_json = re.sub(r"(\w+)(?!\w|:)", r'"\1": null', block)
+    shape: Shape = json.loads(re.sub(r"(\w+):(?! null)", r'"\1":', as_json))
+    return shape
+
+
+def documented_metrics() -> set[str]:
+    text = PAGE.split("## metrics\n")[1].split("as [metrics.md]")[0]
+    return set(re.findall(r"`(\w+)`", text))
+
+
+def check(shape: Any, printed: Any, where: str) -> None:
+    """*printed* has the fields of *shape*, all the way down."""
+    if isinstance(shape, list):
+        assert printed, f"{where} is empty, which shows nothing"
+        for item in printed:
+            check(shape[0], item, f"{where}[]")
+    elif isinstance(shape, dict):
+        assert set(printed) == set(shape), where
+        for name, inner in shape.items():
+            if name == METRICS and printed[name] is not None:
+                assert set(printed[name]) == documented_metrics(), f"{where}.{name}"
+            if inner is not None:
+                check(inner, printed[name], f"{where}.{name}")
+
+
+@pytest.fixture
+def store(lenet_store, divergraph, lenet) -> Path:
+    graphs = divergraph("runs", "--store", lenet_store, "--json").json["graphs"]
+    if not graphs:
+        divergraph("import", lenet / "model.ckpt.meta", "--name", "lenet", "--store", lenet_store)
+    return lenet_store
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("runs", ()),
+        ("ops", ("fault",)),
+        ("between", ("fault", ORIGIN, END)),
+        ("origins", ("fault",)),
+        ("trace", ("fault", ORIGIN)),
+        ("lineage", ("fault", ORIGIN)),
+        ("query", ("MATCH (r:Run) RETURN r.name",)),
+        ("doctor", ()),
+        ("tui", ("fault",)),
+    ],
+)
+def test_a_command_prints_the_documented_fields(divergraph, store, command, arguments):
+    printed = divergraph(command, *arguments, "--store", store, "--json").json
+    check(shapes(command)[0], printed, command)
+
+
+def test_compare_and_demo(divergraph, compare_lenet, tmp_path):
+    for command in (compare_lenet(), ["demo"]):
+        printed = divergraph(*command, "--store", tmp_path / "store", "--json").json
+        check(shapes("compare")[0], printed, command[0])
+
+
+def test_import_and_delete(divergraph, lenet, tmp_path):
+    at = ("--store", tmp_path / "store", "--json")
+    printed = divergraph("import", lenet / "model.ckpt.meta", "--name", "net", *at).json
+    check(shapes("import")[0], printed, "import")
+    check(shapes("delete")[0], divergraph("delete", "net", *at).json, "delete")
+
+
+def test_the_list_of_queries(divergraph):
+    check(shapes("query")[1], divergraph("query", "--list", "--json").json, "query --list")
+
+
+@pytest.mark.parametrize("side", ["device", "golden"])
+def test_the_exported_file(divergraph, store, tmp_path, side):
+    path = tmp_path / "fault.json"
+    done = divergraph("export", "fault", "-o", path, "--side", side, "--store", store, "--json")
+    check(shapes("export")[0], done.json, "export")
+    fields = shapes("export")[1]
+    if side == "device":
+        fields |= shapes("compare")[0]
+    check(fields, json.loads(path.read_text()), path.name)
+
+
+def test_every_command_is_documented():
+    from divergraph.cli.main import cli
+
+    undocumented = [name for name in cli.commands or cli.list_commands(None) if not shapes(name)]
+    assert not undocumented
