@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 
 from divergraph.cli.options import common, opened, print_json
 from divergraph.json_shapes import query_json
-from graphstore.contract import QueryParameters
+from graphstore.contract import QueryParameters, QueryResult
 from graphstore.errors import InputError
+
+_NAME = re.compile(r"[a-z]\w*")
 
 
 @click.command("query")
@@ -30,23 +33,41 @@ def query_command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Ask the store in Cypher, read-only; docs/cypher.md has the schema and examples."""
+    """Ask the store in Cypher, read-only; docs/cypher.md has the schema and examples.
+
+    CYPHER may also be the name of a query that --list shows, with --run and its parameters:
+
+    \b
+    divergraph query worst_tensors --run NAME -p limit=5
+    """
     if show_list:
         _list_queries(as_json=as_json)
         return
     if not cypher:
-        raise click.UsageError("give a Cypher text, or --list")
+        raise click.UsageError("give a Cypher text or a query's name, or --list")
     values = dict(_parameter(text) for text in params)
     with opened(store) as opened_store:
-        result = opened_store.query(cypher, QueryParameters(values, limit, timeout), target)
+        if _NAME.fullmatch(cypher):
+            if target is None:
+                raise click.UsageError(f"the query {cypher} is about one run or graph: give --run")
+            found = opened_store.named(cypher, target, values)
+            result = QueryResult(found.columns, found.rows[:limit], len(found.rows) > limit)
+        else:
+            result = opened_store.query(cypher, QueryParameters(values, limit, timeout), target)
     if as_json:
         print_json(query_json(result))
         return
     click.echo("\t".join(result.columns))
     for row in result.rows:
-        click.echo("\t".join("" if value is None else str(value) for value in row))
+        click.echo("\t".join(_cell(value) for value in row))
     if result.truncated:
-        click.echo(f"{len(result.rows)} of more rows (--limit)", err=True)
+        click.echo(f"the first {len(result.rows)} rows; --limit gives more", err=True)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list | tuple | dict | bool):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    return "" if value is None else str(value)
 
 
 def _parameter(text: str) -> tuple[str, object]:

@@ -1,9 +1,14 @@
 // Answers: the compared output tensors of a run with the largest relative Euclidean distance.
+// NaN and Inf come first; booleans have no distance, so their share that differs counts.
 // Parameter limit: number
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(o:Op)
 RETURN o.op AS op, m.port AS output, o.type AS type, m.level AS level,
        m.cosine_similarity AS cosine_similarity,
        m.relative_euclidean_distance AS relative_euclidean_distance, m.nan AS nan, o.topo AS topo
-ORDER BY CASE WHEN m.relative_euclidean_distance IS NULL THEN 1 ELSE 0 END DESC,
-         relative_euclidean_distance DESC, topo, output
+ORDER BY CASE WHEN m.device_nonfinite > m.golden_nonfinite THEN 1 ELSE 0 END DESC,
+         CASE WHEN m.relative_euclidean_distance IS NOT NULL THEN m.relative_euclidean_distance
+              WHEN m.device_nonfinite + m.golden_nonfinite > 0 THEN 1e308
+              WHEN m.elements > 0 THEN 1.0 * m.different / m.elements
+              ELSE 0.0 END DESC,
+         topo, output
 LIMIT $limit

@@ -137,6 +137,24 @@ def test_between_unconnected_ops_is_empty_and_says_so(divergraph, lenet_store):
     assert "no way leads" in ended.err
 
 
+def test_a_named_query_is_asked_by_its_name(divergraph, lenet_store):
+    at = ("--run", "fault", "--store", lenet_store)
+    found = divergraph("query", "first_diverging", *at, "--json").json
+    assert [row[found["columns"].index("op")] for row in found["rows"]] == [ORIGIN]
+    worst = divergraph("query", "worst_tensors", "-p", "limit=5", *at, "--json").json
+    assert {row[worst["columns"].index("level")] for row in worst["rows"]} == {"fail"}
+    worst = divergraph("query", "worst_tensors", "-p", "limit=5", *at, "--limit", 3)
+    assert len(worst.out.splitlines()) == 1 + 3
+    assert "--limit" in worst.err
+    fused = divergraph("query", "fused_ops", *at).out
+    assert '["LeNet/conv1/Conv2D", "LeNet/conv1/BiasAdd", "LeNet/conv1/Relu"]' in fused
+    missing = divergraph("query", "ancestors", *at)
+    assert (missing.code, "op" in missing.err) == (2, True)
+    unknown = divergraph("query", "ancestor", *at)
+    assert (unknown.code, "ancestors" in unknown.err) == (2, True)
+    assert divergraph("query", "runs", "--store", lenet_store).code == 2
+
+
 def test_query_answers_cypher_and_refuses_to_write(divergraph, lenet_store):
     ended = divergraph(
         "query",
