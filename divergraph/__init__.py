@@ -1,4 +1,4 @@
-"""Divergraph: where a model's error starts, how it spreads, and what still shows it.
+"""Divergraph: where a model's error starts and how it spreads.
 
 The public Python API. Everything here gives the same answers as the command line.
 

@@ -1,4 +1,4 @@
-"""The data behind ``divergraph demo``: a real LeNet training step, compressed."""
+"""The data behind ``divergraph demo``: a LeNet training step, compressed."""
 
 from __future__ import annotations
 

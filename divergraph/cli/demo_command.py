@@ -18,7 +18,7 @@ from divergraph.json_shapes import run_json
 @click.command("demo")
 @common
 def demo_command(store: str | None, as_json: bool) -> int:
-    """Compare one training step of LeNet with a faulty device run that comes along.
+    """Compare one training step of LeNet with a faulty device run, both in the package.
 
     Exit code 0 although the run diverges: finding the fault is the point of it.
     """
@@ -35,8 +35,8 @@ def demo_command(store: str | None, as_json: bool) -> int:
         print_json(run_json(data.run, data.origins, data.comparisons, types))
         return 0
     click.echo(
-        "One training step of LeNet, golden values by TensorFlow on a CPU against a device run\n"
-        "in which one fused op adds its bias to half of the channels only.\n"
+        "One training step of LeNet: golden values by TensorFlow on a CPU, device values by a\n"
+        "stand-in for an NPU in which one fused op adds its bias to half of the channels only.\n"
     )
     show_run(data.run, data.origins, data.comparisons)
     command = _typed_command()

@@ -28,7 +28,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "delete": ("listing_commands", "Remove a run or imported graph from the store."),
     "tui": ("tui_command", "Browse runs in the terminal."),
     "doctor": ("doctor_command", "Check the installation and the store."),
-    "demo": ("demo_command", "Run the main job on real data that comes with the package."),
+    "demo": ("demo_command", "Run the main job on data that comes with the package."),
 }
 
 

@@ -1,4 +1,4 @@
-"""The main job on real data: one training step of LeNet, with and without a fault."""
+"""The main job: one training step of LeNet, with and without a fault."""
 
 from __future__ import annotations
 
