@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json, side_option
+from graphstore.model import Side
 
 
 @click.command("export")
@@ -24,7 +25,6 @@ from divergraph.cli.options import common, opened, print_json, side_option
 def export_command(run: str, output: Path, side: str, store: str | None, as_json: bool) -> None:
     """Write RUN, a run or imported graph, to a file."""
     from divergraph.export.files import export
-    from graphstore.model import Side
 
     with opened(store) as opened_store:
         export(opened_store, run, output, Side(side))

@@ -7,6 +7,7 @@ import click
 from divergraph.cli.options import common, opened, print_json, side_option
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.json_shapes import Json, graph_info_json, row_json, run_summary_json
+from graphstore.model import Side
 
 
 @click.command("runs")
@@ -45,7 +46,6 @@ def ops_command(run: str, where: str | None, side: str, store: str | None, as_js
             * an op the compiler added     +3 made of three originals
     """
     from divergraph.questions import op_rows
-    from graphstore.model import Side
     from graphstore.op_filter import parse_filter
 
     wanted = parse_filter(where) if where else None
