@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from graphstore.model import (
@@ -45,8 +46,9 @@ def shape_text(shape: Shape | None) -> str | None:
     return None if shape is None else dumps(list(shape))
 
 
+@lru_cache(4096)
 def shape_value(text: str | None) -> Any:
-    """The shape behind :func:`shape_text`."""
+    """The shape behind :func:`shape_text`; one value for all that are equal."""
     return None if text is None else tuple(json.loads(text))
 
 
@@ -280,7 +282,9 @@ def notes_text(notes: Mapping[Metric, str]) -> str | None:
 
 def notes_value(text: str | None) -> dict[Metric, str]:
     """The notes behind :func:`notes_text`."""
-    return {} if text is None else {Metric(name): note for name, note in json.loads(text).items()}
+    if text is None or text == "{}":
+        return {}
+    return {Metric(name): note for name, note in json.loads(text).items()}
 
 
 def _metrics_dict(metrics: MetricSet) -> dict[str, object]:

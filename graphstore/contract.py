@@ -7,7 +7,7 @@ Stores answer look-ups, joins and Cypher; long traversals run on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ from graphstore.model import (
     Comparison,
     LineageLink,
     ModelGraph,
+    Op,
     OpState,
     Origin,
     Run,
     Side,
+    Tensor,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +59,26 @@ class GraphInfo:
     fused_ops: int
     created: str
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOp:
+    """What tables show of an op; a whole graph of these can be read one by one.
+
+    ``outputs`` are without names. In a run, ``partners`` are the ops of the other side
+    it is linked with, each once; on the device side, ``state`` and ``results`` are its
+    state and comparisons, without the golden tensor, rule, files and address.
+    """
+
+    id: str
+    name: str
+    type: str
+    subgraph: str
+    original_names: tuple[str, ...] | None
+    outputs: tuple[Tensor, ...]
+    partners: tuple[str, ...] = ()
+    state: OpState | None = None
+    results: tuple[Comparison, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +133,14 @@ class GraphStore(ABC):
     @abstractmethod
     def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
         """A whole graph, equal to the one saved."""
+
+    @abstractmethod
+    def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:
+        """The ops with these ids that there are, equal to those saved, by id."""
+
+    @abstractmethod
+    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOp]:
+        """All ops in topo order as tables show them, read as they are taken."""
 
     @abstractmethod
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:

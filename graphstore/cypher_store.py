@@ -10,7 +10,7 @@ import re
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -19,8 +19,9 @@ import numpy as np
 from graphstore import codec
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
 from graphstore.collector import paused_collector
-from graphstore.contract import GraphStore, QueryResult
+from graphstore.contract import GraphStore, ListedOp, QueryResult
 from graphstore.errors import QueryError, StoreError, UnknownNameError
+from graphstore.listing import listed_ops
 from graphstore.model import (
     Comparison,
     LineageLink,
@@ -102,6 +103,34 @@ class CypherStore(GraphStore):
         place = self._place(target)
         key, content = place.graph(side)
         return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
+
+    def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:
+        """The ops with these ids that there are, equal to those saved, by id."""
+        place = self._place(target)
+        key, _ = place.graph(side)
+        rows = self._rows(place, "op_records", {"ops": [op_key(key, op) for op in ids]})
+        found = {row["op"]: codec.op_value(row["record"], row["attrs"]) for row in rows}
+        return {op: found[op] for op in ids if op in found}
+
+    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOp]:
+        """All ops in topo order as tables show them, read as they are taken."""
+        place = self._place(target)
+        key, _ = place.graph(side)
+
+        def ask(name: str, first: int, until: int) -> Sequence[tuple[Any, ...]]:
+            query = load(name, self.dialect)
+            params = {**self._implied(place, query), "first": first, "until": until}
+            if "graph" in params:
+                params["graph"] = key
+            return self._ask(place, query, params).rows
+
+        loose: dict[str, list[tuple[int, str]]] = {}
+        if place.run is not None:
+            for seq, link in codec.links_value(str(self._run_record(place)["loose_links"])):
+                ends = (link.device, link.original)
+                op, partner = ends if side is Side.DEVICE else ends[::-1]
+                loose.setdefault(op, []).append((seq, partner))
+        return listed_ops(ask, side, None if place.run is None else loose)
 
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
         """The comparisons of a run, all or those of the device ops with these ids."""
@@ -257,8 +286,8 @@ class CypherStore(GraphStore):
     def _pairs(self, place: Place, name: str, key: str) -> tuple[Int32, Int32]:
         rows = self._rows(place, name, {"graph": key})
         pairs = rows[0]["pairs"] if rows else None
-        both = np.asarray(pairs or [], dtype=np.int32).reshape(-1, 2)
-        return both[:, 0], both[:, 1]
+        sources, targets = np.divmod(np.asarray(pairs or [], dtype=np.int64), 2**32)
+        return sources.astype(np.int32), targets.astype(np.int32)
 
     def _index(self, place: Place, side: Side) -> OpIndex:
         key, content = place.graph(side)

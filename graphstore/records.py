@@ -39,6 +39,17 @@ from graphstore.topo import graph_arrays
 
 Row: TypeAlias = tuple[object, ...]
 
+METRIC_SET_COLUMNS = (
+    *METRIC_COLUMNS,
+    "nan",
+    "notes_json",
+    "elements",
+    "device_nonfinite",
+    "golden_nonfinite",
+    "different",
+)
+"""The columns of a Metric row that hold its metric set."""
+
 _INT64_MAX = 2**63 - 1
 
 
@@ -202,7 +213,7 @@ def comparison_value(row: Mapping[str, Any]) -> Comparison:
         port=row["port"],
         golden=None if golden_op is None else TensorRef(golden_op, row["golden_port"]),
         rule=None if rule is None else LineageRule(rule),
-        metrics=_metric_set(row) if row["compared"] else None,
+        metrics=metric_set_value(row) if row["compared"] else None,
         level=None if level is None else Level(level),
         failed=tuple(Metric(name) for name in row["failed"] or ()),
         reason=None if reason is None else Reason(reason),
@@ -342,7 +353,7 @@ def _metric_rows(data: RunData, golden: StoredGraph, device: StoredGraph, run: s
 def _metric_columns(metrics: MetricSet | None) -> Row:
     """The metric columns up to ``different``."""
     if metrics is None:
-        return (None,) * (len(METRIC_COLUMNS) + 6)
+        return (None,) * len(METRIC_SET_COLUMNS)
     by_name: dict[str, float] = {}
     for metric in Metric:
         value = metrics.value(metric)
@@ -362,22 +373,26 @@ def _metric_columns(metrics: MetricSet | None) -> Row:
     )
 
 
-def _metric_set(row: Mapping[str, Any]) -> MetricSet:
-    nan = set(row["nan"] or ())
-    value = {name: math.nan if name in nan else row[name] for name in METRIC_COLUMNS}
+def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
+    """The metrics behind the columns METRIC_SET_COLUMNS of a Metric row."""
+    if row["nan"]:
+        row = {**row, **dict.fromkeys(row["nan"], math.nan)}
     return MetricSet(
-        **{metric.value: value[metric.value] for metric in Metric if metric.value in value},
-        standard_deviation=(
-            value["device_mean"],
-            value["device_std"],
-            value["golden_mean"],
-            value["golden_std"],
-        ),
-        elements=row["elements"],
-        device_nonfinite=row["device_nonfinite"],
-        golden_nonfinite=row["golden_nonfinite"],
-        different=row["different"],
-        notes=codec.notes_value(row["notes_json"]),
+        row["cosine_similarity"],
+        row["max_absolute_error"],
+        row["accumulated_relative_error"],
+        row["relative_euclidean_distance"],
+        row["kullback_leibler_divergence"],
+        (row["device_mean"], row["device_std"], row["golden_mean"], row["golden_std"]),
+        row["mean_absolute_error"],
+        row["root_mean_square_error"],
+        row["max_relative_error"],
+        row["mean_relative_error"],
+        row["elements"],
+        row["device_nonfinite"],
+        row["golden_nonfinite"],
+        row["different"],
+        codec.notes_value(row["notes_json"]),
     )
 
 

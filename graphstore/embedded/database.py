@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from graphstore.contract import QueryResult
 from graphstore.errors import QueryError, StoreError
 from graphstore.records import Records, Row
@@ -116,9 +118,7 @@ def _collect(result: Any, limit: int | None) -> QueryResult:
     columns = tuple(result.get_column_names())
     if limit is None and result.get_num_tuples() >= _MANY_ROWS:
         table = result.get_as_arrow(100_000)
-        return QueryResult(
-            columns, tuple(zip(*(c.to_pylist() for c in table.columns), strict=True))
-        )
+        return QueryResult(columns, tuple(zip(*map(_values, table.columns), strict=True)))
     rows: list[tuple[object, ...]] = []
     while result.has_next():
         row = result.get_next()
@@ -126,6 +126,24 @@ def _collect(result: Any, limit: int | None) -> QueryResult:
             return QueryResult(columns, tuple(rows), truncated=True)
         rows.append(tuple(_plain(value) for value in row))
     return QueryResult(columns, tuple(rows))
+
+
+def _values(column: Any) -> list[object]:
+    """The same as ``column.to_pylist()``, several times as fast for texts and numbers."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_string(kind):
+        texts: list[object] = column.to_numpy().tolist()
+        return texts
+    if not (pa.types.is_integer(kind) or pa.types.is_float64(kind)):
+        plain: list[object] = column.to_pylist()
+        return plain
+    missing = np.flatnonzero(column.is_null().to_numpy()) if column.null_count else ()
+    numbers: list[object] = column.fill_null(0).to_numpy().tolist()
+    for place in missing:
+        numbers[place] = None
+    return numbers
 
 
 def _plain(value: Any) -> object:

@@ -95,6 +95,66 @@ def test_some_ops_only(store: GraphStore, sample_run) -> None:
         store.comparisons("first", ["cnov"])
 
 
+@pytest.mark.parametrize("side", list(Side))
+def test_listed_ops_say_what_the_whole_values_say(store: GraphStore, sample_run, side) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    graph = data.device if side is Side.DEVICE else data.golden
+    listed = list(store.listed_ops("first", side))
+    assert [op.id for op in listed] == topo_order(graph)
+    whole = graph.op_index()
+    for op in listed:
+        value = whole[op.id]
+        same_words = (value.name, value.type, value.subgraph, value.original_names)
+        assert (op.name, op.type, op.subgraph, op.original_names) == same_words
+        assert op.outputs == tuple(
+            Tensor("", tensor.dtype, tensor.shape, tensor.layout) for tensor in value.outputs
+        )
+        partners = [
+            (link.original if side is Side.DEVICE else link.device)
+            for link in data.links
+            if op.id == (link.device if side is Side.DEVICE else link.original)
+        ]
+        assert op.partners == tuple(dict.fromkeys(partners))
+        assert op.state == (data.states[op.id] if side is Side.DEVICE else None)
+        full = [item for item in data.comparisons if item.op == op.id and side is Side.DEVICE]
+        assert [same(item) for item in op.results] == [same(_as_listed(item)) for item in full]
+
+
+def test_an_imported_graph_lists_its_ops_without_results(store: GraphStore, sample_run) -> None:
+    graph = sample_run("x").device
+    store.save_graph(graph, "mine")
+    listed = list(store.listed_ops("mine"))
+    assert [op.id for op in listed] == topo_order(graph)
+    assert {(op.partners, op.state, op.results) for op in listed} == {((), None, ())}
+    with pytest.raises(UnknownNameError):
+        list(store.listed_ops("nobody"))
+
+
+def test_single_ops_come_back_equal(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    store.save_run(data)
+    ops = data.device.op_index()
+    wanted = [data.device.ops[-1].id, "conv"]
+    found = store.ops("first", [*wanted, "no such op"])
+    assert found == {op: ops[op] for op in wanted}
+    assert list(found) == wanted
+    assert store.ops("first", ["conv"], Side.GOLDEN) == {"conv": data.golden.op_index()["conv"]}
+    assert store.ops("first", []) == {}
+
+
+def _as_listed(item: Comparison) -> Comparison:
+    return replace(
+        item,
+        golden=None,
+        rule=None,
+        golden_dtype=None,
+        device_path="",
+        golden_path="",
+        address=None,
+    )
+
+
 def test_links_of_one_op_from_both_sides(store: GraphStore, sample_run) -> None:
     data = sample_run("first")
     store.save_run(data)

@@ -1,0 +1,7 @@
+// Internal: what a table shows of the ops of a graph, in topo order, a slice of them.
+// Parameter first: number
+// Parameter until: number
+MATCH (o:Op {graph: $graph}) WHERE o.topo >= $first AND o.topo < $until
+RETURN o.op AS op, o.name AS name, o.type AS type, o.subgraph AS subgraph,
+       o.originals AS originals, o.original_names AS original_names
+ORDER BY o.topo
