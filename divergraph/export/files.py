@@ -10,7 +10,7 @@ from pathlib import Path
 from divergraph.comparison.report_csv import write_csv
 from divergraph.export.networkx_graph import write_graphml
 from divergraph.json_shapes import Json, row_json, run_json
-from divergraph.questions import load_facts, op_rows
+from divergraph.questions import op_rows
 from divergraph.questions.facts import find_run
 from graphstore.contract import GraphStore, RunData
 from graphstore.errors import InputError
@@ -49,27 +49,24 @@ def export(store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE)
 
 
 def _run_data(store: GraphStore, target: str) -> RunData:
-    golden = load_facts(store, target, Side.GOLDEN)
-    device = load_facts(store, target)
-    assert device.run is not None
     return RunData(
-        device.run,
-        golden.graph,
-        device.graph,
+        store.run(target),
+        store.graph(target, Side.GOLDEN),
+        store.graph(target),
         tuple(store.links(target)),
-        device.comparisons,
-        device.states,
-        device.origins,
+        tuple(store.comparisons(target)),
+        store.states(target),
+        tuple(store.origins(target)),
     )
 
 
 def _document(store: GraphStore, target: str, side: Side) -> dict[str, Json]:
-    facts = load_facts(store, target, side)
+    graph, run = store.graph(target, side), find_run(store, target)
     shape: dict[str, Json] = {}
-    if facts.run is not None and side is Side.DEVICE:
-        types = {op.id: op.type for op in facts.graph.ops}
-        shape = run_json(facts.run, facts.origins, facts.comparisons, types)
-    shape["graph"] = facts.graph.name
+    if run is not None and side is Side.DEVICE:
+        types = {op.id: op.type for op in graph.ops}
+        shape = run_json(run, store.origins(target), store.comparisons(target), types)
+    shape["graph"] = graph.name
     shape["side"] = side.value
     shape["ops"] = [row_json(row) for row in op_rows(store, target, side)]
     shape["edges"] = [
@@ -80,7 +77,7 @@ def _document(store: GraphStore, target: str, side: Side) -> dict[str, Json]:
             "input": edge.target_port,
             "kind": edge.kind.value,
         }
-        for edge in facts.graph.edges()
+        for edge in graph.edges()
     ]
     return shape
 

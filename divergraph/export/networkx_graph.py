@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divergraph.questions import load_facts, op_rows
+from divergraph.questions import op_rows
 from graphstore.contract import GraphStore
 from graphstore.model import Metric, Side
 from graphstore.op_row import OpRow
@@ -29,12 +29,12 @@ def to_networkx(
     """
     import networkx as nx
 
-    facts = load_facts(store, target, side)
-    graph: networkx.MultiDiGraph[str] = nx.MultiDiGraph(name=facts.graph.name, target=target)
+    stored = store.graph(target, side)
+    graph: networkx.MultiDiGraph[str] = nx.MultiDiGraph(name=stored.name, target=target)
     for row in op_rows(store, target, side):
         graph.add_node(row.id, **_node(row))
-    for edge in facts.graph.edges():
-        if edge.source in facts.ops and edge.target in facts.ops:
+    for edge in stored.edges():
+        if edge.source in graph and edge.target in graph:
             graph.add_edge(
                 edge.source,
                 edge.target,

@@ -15,9 +15,9 @@ from divergraph.questions.answers import (
     TraceStep,
 )
 from divergraph.questions.details import lineage, op_detail
-from divergraph.questions.facts import load_facts, resolve_op
-from divergraph.questions.overview import overview, reason_groups
-from divergraph.questions.rows import op_rows
+from divergraph.questions.facts import load_facts, op_rows, resolve_op
+from divergraph.questions.overview import overview
+from divergraph.questions.reasons import reason_groups
 from divergraph.questions.traces import ops_between, trace
 from graphstore.open_store import open_store
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from divergraph.analysis.verdicts import worst
 from divergraph.questions.answers import OpDetail, TensorRow
-from divergraph.questions.facts import Facts, load_facts, resolve_op
-from divergraph.questions.rows import rows_of
+from divergraph.questions.facts import Facts, find_run, load_facts, resolve_op
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.model import (
@@ -19,7 +18,6 @@ from graphstore.model import (
     OpState,
     Side,
     TensorIO,
-    TensorRef,
 )
 from graphstore.op_row import OpRow
 
@@ -31,19 +29,38 @@ def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE)
         UnknownNameError: no such run, graph or op.
     """
     facts = load_facts(store, target, side)
-    op_id = resolve_op(facts, op)
-    value = facts.ops[op_id]
-    row = rows_of(facts)[facts.arrays.number[op_id]]
-    compared = {(item.io, item.port): item for item in facts.comparisons if item.op == op_id}
+    op_id = resolve_op(store, target, op, side)
+    row = facts.rows[facts.arrays.number[op_id]]
+    near = _Near(store, facts, target, op_id)
+    value = near.ops[op_id]
     return OpDetail(
         row,
         value.attrs,
-        tuple(_inputs(facts, value, compared)),
-        tuple(_outputs(facts, value, compared)),
+        tuple(_inputs(near, value)),
+        tuple(_outputs(near, value)),
         value.control_inputs,
-        tuple(facts.links.get(op_id, ())),
-        _explain(facts, row),
+        tuple(store.links(target, op_id, side)) if facts.run is not None else (),
+        _explain(facts, row, near.compared.get(op_id, ())),
     )
+
+
+class _Near:
+    """An op with those it reads from and those that read it, and their comparisons."""
+
+    def __init__(self, store: GraphStore, facts: Facts, target: str, op: str) -> None:
+        number, ids = facts.arrays.number[op], facts.arrays.ids
+        self.readers = [ids[other] for other in facts.arrays.successors(number).tolist()]
+        before = [ids[other] for other in facts.arrays.predecessors(number).tolist()]
+        self.ops = store.ops(target, list(dict.fromkeys([op, *before, *self.readers])), facts.side)
+        self.compared: dict[str, list[Comparison]] = {}
+        if facts.run is not None and facts.side is Side.DEVICE:
+            for item in store.comparisons(target, list(dict.fromkeys([op, *before]))):
+                self.compared.setdefault(item.op, []).append(item)
+
+    def comparison(self, op: str, io: TensorIO, port: int) -> Comparison | None:
+        """What is known of one tensor of the op or of one it reads from."""
+        items = self.compared.get(op, ())
+        return next((item for item in items if (item.io, item.port) == (io, port)), None)
 
 
 def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
@@ -54,47 +71,46 @@ def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
     Raises:
         UnknownNameError: no such run or graph, or neither side has the op.
     """
-    device = load_facts(store, run)
-    if device.run is None:
-        return _named_originals(device, op)
-    golden = load_facts(store, run, Side.GOLDEN)
+    if find_run(store, run) is None:
+        return _named_originals(store, run, op)
     try:
-        links = device.links.get(resolve_op(device, op), [])
-        also = golden.links.get(op, [])
+        device = resolve_op(store, run, op)
     except UnknownNameError as error:
         try:
-            return tuple(golden.links.get(resolve_op(golden, op), ()))
+            original = resolve_op(store, run, op, Side.GOLDEN)
         except UnknownNameError:
             raise error from None
-    return tuple(dict.fromkeys([*links, *also]))
+        return tuple(store.links(run, original, Side.GOLDEN))
+    links = store.links(run, device)
+    if op in store.arrays(run, Side.GOLDEN).number:
+        links += store.links(run, op, Side.GOLDEN)
+    return tuple(dict.fromkeys(links))
 
 
-def _named_originals(facts: Facts, name: str) -> tuple[LineageLink, ...]:
+def _named_originals(store: GraphStore, target: str, name: str) -> tuple[LineageLink, ...]:
     links = [
         LineageLink(op.id, original, LineageRule.ORIGINAL_NAMES)
-        for op in facts.graph.ops
+        for op in store.listed_ops(target)
         for original in op.original_names or ()
     ]
     named = tuple(link for link in links if name in (link.device, link.original))
     if not named:
-        resolve_op(facts, name)
+        resolve_op(store, target, name)
     return named
 
 
-def _inputs(
-    facts: Facts, op: Op, compared: dict[tuple[TensorIO, int], Comparison]
-) -> Iterable[TensorRow]:
+def _inputs(near: _Near, op: Op) -> Iterable[TensorRow]:
     for port, ref in enumerate(op.inputs):
-        own = compared.get((TensorIO.INPUT, port))
+        own = near.comparison(op.id, TensorIO.INPUT, port)
         if ref is None:
             yield TensorRow(port, "", None, (), None, None, None, own)
             continue
-        source = None if ref.producer is None else facts.ops.get(ref.producer.op)
+        source = None if ref.producer is None else near.ops.get(ref.producer.op)
         if source is None or ref.producer is None or ref.producer.port >= len(source.outputs):
             yield TensorRow(port, ref.tensor, ref.producer, (), None, None, None, own)
             continue
         tensor = source.outputs[ref.producer.port]
-        comparison = own or _output_of(facts, ref.producer)
+        produced = near.comparison(source.id, TensorIO.OUTPUT, ref.producer.port)
         yield TensorRow(
             port,
             ref.tensor,
@@ -103,23 +119,13 @@ def _inputs(
             tensor.dtype,
             tensor.shape,
             tensor.layout,
-            comparison,
+            own or produced,
         )
 
 
-def _output_of(facts: Facts, ref: TensorRef) -> Comparison | None:
-    items = facts.outputs.get(ref.op, ())
-    return next((item for item in items if item.port == ref.port), None)
-
-
-def _outputs(
-    facts: Facts, op: Op, compared: dict[tuple[TensorIO, int], Comparison]
-) -> Iterable[TensorRow]:
+def _outputs(near: _Near, op: Op) -> Iterable[TensorRow]:
     readers: dict[int, list[str]] = {}
-    number = facts.arrays.number[op.id]
-    start, end = facts.arrays.successor_start[number : number + 2]
-    for other in facts.arrays.successor_ops[start:end]:
-        reader = facts.ops[facts.arrays.ids[other]]
+    for reader in map(near.ops.__getitem__, near.readers):
         for ref in reader.inputs:
             if ref is not None and ref.producer is not None and ref.producer.op == op.id:
                 names = readers.setdefault(ref.producer.port, [])
@@ -134,12 +140,12 @@ def _outputs(
             tensor.dtype,
             tensor.shape,
             tensor.layout,
-            compared.get((TensorIO.OUTPUT, port)),
+            near.comparison(op.id, TensorIO.OUTPUT, port),
         )
 
 
-def _explain(facts: Facts, row: OpRow) -> str:
-    item = worst(facts.outputs.get(row.id, ()))
+def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
+    item = worst(one for one in compared if one.io is TensorIO.OUTPUT)
     if row.state is None:
         return ""
     if row.state is OpState.NOT_COMPARED or item is None or item.metrics is None:

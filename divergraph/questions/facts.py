@@ -1,41 +1,36 @@
-"""Everything stored about one run or graph, loaded once and shared by the questions."""
+"""What is known of one side of a run or of a graph, loaded once and shared by the questions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from divergraph.analysis.verdicts import outputs_by_op
+from divergraph.questions.answers import ReasonGroup
+from divergraph.questions.reasons import ReasonCounter
+from divergraph.questions.rows import read_rows, with_causes
 from graphstore.arrays import GraphArrays
+from graphstore.collector import paused_collector
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
-from graphstore.model import (
-    Comparison,
-    LineageLink,
-    ModelGraph,
-    Op,
-    OpState,
-    Origin,
-    Run,
-    Side,
-)
+from graphstore.model import Origin, Run, Side
+from graphstore.op_filter import OpFilter
+from graphstore.op_row import OpRow
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One side of a run, or an imported graph (then ``run`` is None, the rest empty)."""
+    """One side of a run, or an imported graph (then ``run`` is None and nothing measured).
 
-    graph: ModelGraph
+    ``rows`` has the row of op number i of ``arrays`` at place i; inputs, attributes and
+    files of single ops are asked for when they are shown.
+    """
+
     side: Side
     arrays: GraphArrays
-    ops: Mapping[str, Op]
+    rows: tuple[OpRow, ...]
     run: Run | None = None
-    comparisons: tuple[Comparison, ...] = ()
-    outputs: Mapping[str, list[Comparison]] = field(default_factory=dict)
-    states: Mapping[str, OpState] = field(default_factory=dict)
     origins: tuple[Origin, ...] = ()
-    links: Mapping[str, list[LineageLink]] = field(default_factory=dict)
+    reasons: tuple[ReasonGroup, ...] = ()
 
 
 _CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDictionary()
@@ -51,9 +46,25 @@ def load_facts(store: GraphStore, target: str, side: Side = Side.DEVICE) -> Fact
     kept = _CACHE.setdefault(store, {})
     facts = kept.get((target, side))
     if facts is None or facts.run != run:
-        facts = _load(store, target, side, run)
+        with paused_collector():
+            facts = _load(store, target, side, run)
         kept[target, side] = facts
     return facts
+
+
+def op_rows(
+    store: GraphStore,
+    target: str,
+    side: Side = Side.DEVICE,
+    where: OpFilter | None = None,
+) -> list[OpRow]:
+    """The ops of a run's side or of an imported graph in topo order, filtered.
+
+    Raises:
+        UnknownNameError: no such run or graph.
+    """
+    rows = load_facts(store, target, side).rows
+    return [row for row in rows if where is None or where.matches(row)]
 
 
 def find_run(store: GraphStore, target: str) -> Run | None:
@@ -71,51 +82,39 @@ def find_run(store: GraphStore, target: str) -> Run | None:
 
 
 def _load(store: GraphStore, target: str, side: Side, run: Run | None) -> Facts:
-    graph = store.graph(target, side)
     arrays = store.arrays(target, side)
-    ops = graph.op_index()
-    if run is None:
-        return Facts(graph, side, arrays, ops)
-    links: dict[str, list[LineageLink]] = {}
-    for link in store.links(target):
-        links.setdefault(link.device if side is Side.DEVICE else link.original, []).append(link)
-    if side is Side.GOLDEN:
-        return Facts(graph, side, arrays, ops, run, links=links)
-    comparisons = tuple(store.comparisons(target))
-    return Facts(
-        graph,
-        side,
-        arrays,
-        ops,
-        run,
-        comparisons,
-        outputs_by_op(comparisons),
-        store.states(target),
-        tuple(store.origins(target)),
-        links,
-    )
+    reasons = ReasonCounter()
+    rows = read_rows(store, target, side, arrays, reasons)
+    if run is None or side is Side.GOLDEN:
+        return Facts(side, arrays, tuple(rows), run)
+    origins = tuple(store.origins(target))
+    caused = with_causes(rows, arrays, [origin.op for origin in origins])
+    return Facts(side, arrays, caused, run, origins, tuple(reasons.groups()))
 
 
-def resolve_op(facts: Facts, name: str) -> str:
+def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVICE) -> str:
     """The id of the op *name* (an id, or a name only one op has).
 
     Raises:
         UnknownNameError: no such op, or several; close or fitting ids are in ``near``.
     """
-    if name in facts.ops:
+    ids = store.arrays(target, side).ids
+    if name in store.arrays(target, side).number:
         return name
-    same_name = [op.id for op in facts.graph.ops if op.name == name]
+    # an id is the name itself, or <sub-graph>/<name>
+    perhaps = [op_id for op_id in ids if op_id.endswith(f"/{name}")]
+    same_name = [op.id for op in store.ops(target, perhaps, side).values() if op.name == name]
     if len(same_name) == 1:
         return same_name[0]
     if same_name:
         raise UnknownNameError("single op", name, near=same_name[:5])
-    raise UnknownNameError("op", name, near=_near(facts, name))
+    raise UnknownNameError("op", name, near=_near(ids, name))
 
 
-def _near(facts: Facts, name: str) -> list[str]:
+def _near(ids: tuple[str, ...], name: str) -> list[str]:
     """Up to three ids that contain *name* or are spelt much like it."""
     import difflib
 
     part = name.lower()
-    inside = [op_id for op_id in facts.ops if part in op_id.lower()]
-    return sorted(inside, key=len)[:3] or difflib.get_close_matches(name, facts.ops, n=3)
+    inside = [op_id for op_id in ids if part in op_id.lower()]
+    return sorted(inside, key=len)[:3] or difflib.get_close_matches(name, ids, n=3)

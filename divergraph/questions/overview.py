@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from divergraph.analysis.verdicts import badness
-from divergraph.questions.answers import CurvePoint, ModuleRow, Overview, ReasonGroup
-from divergraph.questions.facts import Facts, load_facts
-from divergraph.questions.rows import rows_of
+from divergraph.questions.answers import CurvePoint, ModuleRow, Overview
+from divergraph.questions.facts import load_facts
+from divergraph.questions.reasons import reason_groups as reason_groups
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
-from graphstore.model import Comparison, OpState, Reason, Side
+from graphstore.model import OpState
 from graphstore.op_row import OpRow
 
 _SHOWN = 10
-_EXAMPLES = 3
 
 
 def overview(store: GraphStore, run: str) -> Overview:
@@ -28,52 +29,42 @@ def overview(store: GraphStore, run: str) -> Overview:
     facts = load_facts(store, run)
     if facts.run is None:
         raise UnknownNameError("run", run)
-    golden = load_facts(store, run, Side.GOLDEN)
-    rows = rows_of(facts)
-    by_id = {row.id: row for row in rows}
+    rows = facts.rows
+    sides = _sides(store, run)
     return Overview(
         run=facts.run,
         origins=facts.origins,
-        origin_rows=tuple(by_id[origin.op] for origin in facts.origins),
-        worst=tuple(worst_rows(rows)[:_SHOWN]),
-        state_counts=Counter(facts.states.values()),
-        reasons=tuple(reason_groups(facts.comparisons)),
+        origin_rows=tuple(rows[facts.arrays.number[origin.op]] for origin in facts.origins),
+        worst=tuple(worst_rows(rows, _SHOWN)),
+        state_counts=Counter(row.state for row in rows if row.state is not None),
+        reasons=facts.reasons,
         curve=tuple(_curve(rows)),
-        golden_name=golden.graph.name,
-        golden_framework=golden.graph.framework.value,
-        golden_ops=len(golden.graph.ops),
-        device_name=facts.graph.name,
-        device_framework=facts.graph.framework.value,
-        device_ops=len(facts.graph.ops),
-        matched_ops=len(facts.links),
-        matched_originals=len(golden.links),
+        golden_name=str(sides["golden"]),
+        golden_framework=str(sides["golden_framework"]),
+        golden_ops=int(sides["golden_ops"]),
+        device_name=str(sides["device"]),
+        device_framework=str(sides["device_framework"]),
+        device_ops=len(rows),
+        matched_ops=int(sides["linked_device_ops"]),
+        matched_originals=int(sides["linked_golden_ops"]),
         modules=tuple(_modules(rows)[:_SHOWN]),
     )
 
 
-def worst_rows(rows: Iterable[OpRow]) -> list[OpRow]:
-    """Rows with metrics, worst first."""
-    measured = [row for row in rows if row.metrics is not None]
+def _sides(store: GraphStore, run: str) -> dict[str, Any]:
+    answer = store.named("sides", run, {})
+    return dict(zip(answer.columns, answer.rows[0], strict=True))
+
+
+def worst_rows(rows: Iterable[OpRow], count: int) -> list[OpRow]:
+    """The *count* worst of the rows with metrics, worst first."""
+    measured = (row for row in rows if row.metrics is not None)
 
     def key(row: OpRow) -> tuple[int, float, float]:
         assert row.metrics is not None
         return badness(row.metrics)
 
-    return sorted(measured, key=key, reverse=True)
-
-
-def reason_groups(comparisons: Iterable[Comparison]) -> list[ReasonGroup]:
-    """Tensors not compared by reason, the most frequent first; ops without any output
-    have nothing to compare and are left out, as in the counts."""
-    ops: dict[Reason, list[str]] = {}
-    for item in comparisons:
-        if item.reason is not None and item.port >= 0:
-            ops.setdefault(item.reason, []).append(item.op)
-    groups = [
-        ReasonGroup(reason, len(names), tuple(dict.fromkeys(names))[:_EXAMPLES])
-        for reason, names in ops.items()
-    ]
-    return sorted(groups, key=lambda group: (-group.count, group.reason.value))
+    return heapq.nlargest(count, measured, key=key)
 
 
 def _cosine(row: OpRow) -> float | None:
@@ -124,8 +115,3 @@ def _module_depth(rows: Sequence[OpRow]) -> int:
         if len(names) >= 3:
             return depth
     return 4
-
-
-def facts_types(facts: Facts) -> dict[str, str]:
-    """The type of each op by id."""
-    return {op.id: op.type for op in facts.graph.ops}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from divergraph.questions.answers import Trace, TraceStep
 from divergraph.questions.facts import Facts, load_facts, resolve_op
-from divergraph.questions.rows import nearest_measured, rows_of
+from divergraph.questions.rows import nearest_measured
 from graphstore.algorithms import between, propagation
 from graphstore.contract import GraphStore
 from graphstore.model import OpState, Side
@@ -22,8 +22,8 @@ def trace(store: GraphStore, run: str, op: str, side: Side = Side.DEVICE) -> Tra
         UnknownNameError: no such run, graph or op.
     """
     facts = load_facts(store, run, side)
-    op_id = resolve_op(facts, op)
-    rows = rows_of(facts)
+    op_id = resolve_op(store, run, op, side)
+    rows = facts.rows
     number = facts.arrays.number[op_id]
     reach = propagation(facts.arrays, number)
     away = [(number, 0), *zip(reach.ops.tolist(), reach.distance.tolist(), strict=True)]
@@ -54,11 +54,10 @@ def ops_between(
     facts = load_facts(store, target, side)
     numbers = between(
         facts.arrays,
-        [facts.arrays.number[resolve_op(facts, name)] for name in starts],
-        [facts.arrays.number[resolve_op(facts, name)] for name in ends],
+        [facts.arrays.number[resolve_op(store, target, name, side)] for name in starts],
+        [facts.arrays.number[resolve_op(store, target, name, side)] for name in ends],
     )
-    rows = rows_of(facts)
-    return [rows[number] for number in numbers]
+    return [facts.rows[number] for number in numbers]
 
 
 def _healed(
@@ -66,7 +65,10 @@ def _healed(
 ) -> list[str]:
     if facts.run is None:
         return []
-    nearest = nearest_measured(facts)
+    nearest: dict[int, list[int]] = {}
+    pairs = nearest_measured(rows, facts.arrays)
+    for source, target in zip(*(side.tolist() for side in pairs), strict=True):
+        nearest.setdefault(target, []).append(source)
     healed: list[str] = []
     for number in below:
         sources = [source for source in nearest.get(number, ()) if source in inside]
