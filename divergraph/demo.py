@@ -21,7 +21,10 @@ def unpack_demo_data(folder: Path) -> None:
         # Set, not passed: Python before 3.11.4 has neither the filter nor the argument.
         if (safe := getattr(tarfile, "data_filter", None)) is not None:
             archive.extraction_filter = safe
-        archive.extractall(folder)  # noqa: S202 - the archive is ours
+        members = archive.getmembers()
+        for member in members:
+            member.mode |= 0o700 if member.isdir() else 0o600  # whoever unpacks may delete it
+        archive.extractall(folder, members)  # noqa: S202 - the archive is ours
 
 
 def demo_folder() -> Path:
