@@ -8,7 +8,7 @@ from dataclasses import replace
 from divergraph.pipeline import CompareRequest, compare
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.contract import GraphStore, RunData
-from graphstore.errors import InputError
+from graphstore.errors import InputError, NameTakenError
 from graphstore.model import Verdict
 
 _FRESH = re.compile(r"run-(\d+)")
@@ -58,6 +58,23 @@ def compare_into(
     if data.run.verdict is Verdict.NOT_COMPARED:
         return data, False
     progress.stage("writing the run")
-    data = replace(data, run=replace(data.run, name=name or fresh_name(store)))
-    store.save_run(data, replace=replace_it)
-    return data, True
+    if name is not None:
+        data = _named(data, name)
+        store.save_run(data, replace=replace_it)
+        return data, True
+    return _saved_under_fresh_name(store, data), True
+
+
+def _named(data: RunData, name: str) -> RunData:
+    return replace(data, run=replace(data.run, name=name))
+
+
+def _saved_under_fresh_name(store: GraphStore, data: RunData) -> RunData:
+    """Another process may take the name while ours is being written: then the next one."""
+    while True:
+        data = _named(data, fresh_name(store))
+        try:
+            store.save_run(data)
+        except NameTakenError:
+            continue
+        return data

@@ -89,6 +89,10 @@ class UnknownNameError(InputError):
         self.near = tuple(near)
 
 
+class NameTakenError(InputError):
+    """There is a run or graph of this name already."""
+
+
 class StoreError(DivergraphError):
     """The store cannot be read or written; ``retryable`` if trying again may help."""
 

@@ -16,12 +16,12 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphstore.errors import InputError, StoreError
+from graphstore.errors import NameTakenError, StoreError
 from graphstore.schema import SCHEMA_VERSION
 
 _WRITING = ".writing-"
@@ -65,13 +65,14 @@ class StoreFolder:
         Raises:
             StoreError: something else is there, or a store of a newer version.
         """
-        if not self.root.exists():
-            return False
-        if not self.root.is_dir():
-            raise StoreError("the store is a file, not a folder", where=str(self.root))
         path = self.root / "store.json"
-        if not path.exists():
-            return False
+        with _os_errors("read", self.root):
+            if not self.root.exists():
+                return False
+            if not self.root.is_dir():
+                raise StoreError("the store is a file, not a folder", where=str(self.root))
+            if not path.exists():
+                return False
         version = self._read_json(path).get("schema")
         if not isinstance(version, int):
             raise StoreError("does not say its schema version", where=str(path))
@@ -120,29 +121,41 @@ class StoreFolder:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, kind: str, name: str, written: Path, manifest: dict[str, Any]) -> None:
+    def publish(
+        self,
+        kind: str,
+        name: str,
+        written: Path,
+        manifest: dict[str, Any],
+        *,
+        replace: bool = False,
+    ) -> None:
         """Make *written* (a folder from :meth:`writing` with one database file) the entry.
 
+        Processes that publish at once do so one after the other.
+
         Raises:
-            InputError: an entry of this name appeared meanwhile.
+            NameTakenError: there is an entry of this name, perhaps since a moment only,
+                and it is not to be replaced.
         """
         target = self.root / kind / name
         with _os_errors("write", target):
             database = next(path for path in written.iterdir() if path.suffix == ".lbug")
             _sync(database)
             manifest = {**manifest, "bytes": database.stat().st_size}
-            if target.exists():
-                self._swap(target, database, manifest)
-                return
-            _write_json(written / MANIFEST, {**manifest, "database": database.name})
-            _sync(written)
-            try:
-                written.rename(target)
-            except OSError as error:
+            with _alone(self.root):
+                taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
+                if taken and not (replace and target.exists()):
+                    raise NameTakenError(
+                        f"{name!r} was saved by someone else just now", hint="use another name"
+                    )
                 if target.exists():
-                    raise InputError(f"{name!r} was saved by someone else just now") from error
-                raise
-            _sync(target.parent)
+                    self._swap(target, database, manifest)
+                    return
+                _write_json(written / MANIFEST, {**manifest, "database": database.name})
+                _sync(written)
+                written.rename(target)
+                _sync(target.parent)
 
     def remove(self, entry: Entry) -> None:
         """Delete an entry: invisible at once, then gone."""
@@ -237,6 +250,24 @@ def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process is in such a block for *folder*; where the system can do that."""
+    try:
+        from fcntl import LOCK_EX, flock
+    except ImportError:  # not a POSIX system: renames keep entries whole there
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        # A file system without locks must do, too: renames keep entries whole there.
+        with suppress(OSError):
+            flock(handle, LOCK_EX)  # ends with the handle, however the process ends
+        yield
     finally:
         os.close(handle)
 

@@ -20,7 +20,7 @@ from graphstore.cypher_store import CypherStore, Place
 from graphstore.embedded.database import ReadDatabase, write_database
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.entry_names import check_name
-from graphstore.errors import InputError, StoreError
+from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run, Side
 from graphstore.queries import Dialect, NamedQuery
 from graphstore.read_only import check_read_only
@@ -74,7 +74,7 @@ class EmbeddedStore(CypherStore):
         records = graph_records(stored)
         records.add(import_records(stored, name, info.created))
         manifest = {"kind": "graph", "info": asdict(info), "device": _keys(stored)}
-        self._write("graphs", name, records, manifest)
+        self._write("graphs", name, records, manifest, replace)
         return info
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
@@ -89,7 +89,7 @@ class EmbeddedStore(CypherStore):
             "golden": _keys(golden),
             "device": _keys(device),
         }
-        self._write("runs", name, records, manifest)
+        self._write("runs", name, records, manifest, replace)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -201,17 +201,21 @@ class EmbeddedStore(CypherStore):
             return
         what = "run" if entry.kind == "runs" else "graph"
         if entry.kind != kind:
-            raise InputError(f"there is a {what} named {name!r} already", hint="use another name")
+            raise NameTakenError(
+                f"there is a {what} named {name!r} already", hint="use another name"
+            )
         if not replace:
-            raise InputError(
+            raise NameTakenError(
                 f"there is a {what} named {name!r} already",
                 hint="use --replace to write over it, or another name",
             )
 
-    def _write(self, kind: str, name: str, records: Records, manifest: dict[str, Any]) -> None:
+    def _write(
+        self, kind: str, name: str, records: Records, manifest: dict[str, Any], replace: bool
+    ) -> None:
         with self._folder.writing() as folder, paused_collector():
             write_database(folder / _DATABASE, records)
-            self._folder.publish(kind, name, folder, manifest)
+            self._folder.publish(kind, name, folder, manifest, replace=replace)
 
     def _database(self, entry: Entry) -> ReadDatabase:
         """The open database of an entry; opened anew if the entry was replaced."""

@@ -11,7 +11,7 @@ from graphstore import codec
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.entry_names import check_name
-from graphstore.errors import InputError, StoreError
+from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j.connection import Connection, parse_url
 from graphstore.queries import Dialect, NamedQuery, load
@@ -197,10 +197,10 @@ class Neo4jStore(CypherStore):
             if self._lookup(query, name) is None:
                 continue
             if what != kind:
-                raise InputError(f"there is a {what} named {name!r} already", hint=_OTHER)
+                raise NameTakenError(f"there is a {what} named {name!r} already", hint=_OTHER)
             if not replace:
                 hint = f"use --replace to write over it, or {_OTHER.removeprefix('use ')}"
-                raise InputError(f"there is a {what} named {name!r} already", hint=hint)
+                raise NameTakenError(f"there is a {what} named {name!r} already", hint=hint)
 
     def _make_schema(self) -> None:
         if self._has_schema:

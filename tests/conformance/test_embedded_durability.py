@@ -15,7 +15,8 @@ import pytest
 
 from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
-from graphstore.errors import DivergraphError, InputError, StoreError
+from graphstore.embedded.folders import StoreFolder
+from graphstore.errors import DivergraphError, InputError, NameTakenError, StoreError
 from graphstore.model import Side
 from graphstore.open_store import open_store
 
@@ -120,6 +121,38 @@ READ = """
 with EmbeddedStore(root) as store:
     print(len(store.comparisons("first")))
 """
+
+
+def test_of_two_that_save_a_name_at_once_one_is_told(tmp_path: Path) -> None:
+    folder = StoreFolder(tmp_path / "store")
+    with folder.writing() as one, folder.writing() as other:
+        (one / "graph.lbug").write_bytes(b"one")
+        (other / "graph.lbug").write_bytes(b"other")
+        folder.publish("runs", "same", one, {})
+        with pytest.raises(NameTakenError, match="'same' was saved by someone else"):
+            folder.publish("runs", "same", other, {})
+        with pytest.raises(NameTakenError):
+            folder.publish("graphs", "same", other, {}, replace=True)
+        assert folder.entry("runs", "same").database.read_bytes() == b"one"
+        folder.publish("runs", "same", other, {}, replace=True)
+        assert folder.entry("runs", "same").database.read_bytes() == b"other"
+
+
+REPLACE = """
+for n in range(6):
+    with EmbeddedStore(root) as store:
+        store.save_run(samples.sample_run("same"), replace=True)
+"""
+
+
+def test_runs_replaced_at_once_stay_whole(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    writers = [child(REPLACE, root) for _ in range(3)]
+    for writer in writers:
+        answer_of(writer)
+    with EmbeddedStore(root) as store:
+        assert store.comparisons("same")
+    assert len(list((root / "runs" / "same").iterdir())) == 2, "the manifest and one database"
 
 
 def test_several_processes_read_at_once(tmp_path: Path, sample_run) -> None:
