@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -12,9 +13,8 @@ from divergraph.cli.text import show_run
 from divergraph.json_shapes import run_json
 from divergraph.outcomes import outcome_of_verdict
 from graphstore.contract import RunData
-from graphstore.errors import InputError
 
-_path = click.Path(path_type=Path)
+_path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 
 
 @click.command("compare")
@@ -63,13 +63,14 @@ def compare_command(
 
     Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
     """
-    from divergraph.comparison.report_csv import write_csv
+    from divergraph.comparison.report_csv import check_place, write_csv
     from divergraph.pipeline import CompareRequest
     from divergraph.runs import compare_into
 
-    if csv_path is not None and not csv_path.parent.is_dir():
-        raise InputError("no such folder", where=str(csv_path.parent), hint="check --csv")
-    request = CompareRequest(golden, golden_dump, device_graph or device, device_dump, thresholds)
+    if csv_path is not None:
+        check_place(csv_path)
+    device = _device_graph(device, device_graph)
+    request = CompareRequest(golden, golden_dump, device, device_dump, thresholds)
     with opened(store) as opened_store, progress_bar() as progress:
         data, kept = compare_into(
             opened_store, request, name=name, replace_it=replace_it, progress=progress
@@ -80,6 +81,14 @@ def compare_command(
         click.echo(f"note: {warning}", err=True)
     _show(data, store_url(store), as_json=as_json, kept=kept)
     return outcome_of_verdict(data.run.verdict).exit_code
+
+
+def _device_graph(device: Path, chosen: Path | None) -> Path:
+    """The file of ``--device-graph``, which may be named as it is in the folder."""
+    if chosen is None:
+        return device
+    inside = device / chosen
+    return inside if not os.path.exists(chosen) and os.path.exists(inside) else chosen  # noqa: PTH110
 
 
 def _show(data: RunData, store: str, *, as_json: bool, kept: bool) -> None:

@@ -16,7 +16,7 @@ from graphstore.model import Side
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=Path, readable=False),
     metavar="FILE",
     help="Its ending says the format: .json, .csv (report of a run), .graphml.",
 )

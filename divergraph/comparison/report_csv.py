@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -25,35 +26,66 @@ _LEAST_SHOWN = 0.001
 """Means and deviations smaller than this are written as 0, as the reference does."""
 
 
+def check_place(path: Path) -> None:
+    """See that a report can be written to *path*, before the work is done for it.
+
+    Raises:
+        InputError: it is a folder, or its folder does not exist or may not be written.
+    """
+    folder = path.parent
+    try:
+        if not folder.is_dir():
+            raise InputError("no such folder", where=str(folder), hint="make it first")
+        if path.is_dir():
+            raise _unwritable(path, "it is a folder")
+        if not os.access(folder if _is_replaced(path) else path, os.W_OK):
+            raise _unwritable(path, "permission denied")
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+
+
 def write_csv(path: Path, data: RunData) -> None:
     """Write the report of a run to *path*, whole or not at all.
 
     Rows are sorted by Index, the number of the fusion group in the order of the device
-    graph; each tensor has a row, an op without any dump one row.
+    graph; each tensor has a row, an op without any dump one row. A device or pipe
+    (``/dev/stdout``) is written to, never replaced.
 
     Raises:
         InputError: the folder does not exist or cannot be written.
     """
-    if not path.parent.is_dir():
-        raise InputError(
-            "the folder for the CSV report does not exist",
-            where=str(path.parent),
-            hint="make it first or choose another place",
-        )
+    check_place(path)
+    try:
+        if _is_replaced(path):
+            _replace(path.resolve(), data)
+        else:
+            with path.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows(report_rows(data))
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from error
+
+
+def _is_replaced(path: Path) -> bool:
+    return path.is_file() or not path.exists()
+
+
+def _replace(path: Path, data: RunData) -> None:
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("x", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(report_rows(data))
         part.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"the CSV report cannot be written: {error.strerror or error}",
-            where=str(path),
-            hint="give the name of a file in a folder you may write",
-        ) from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, why: str) -> InputError:
+    return InputError(
+        f"the CSV report cannot be written: {why}",
+        where=str(path),
+        hint="give the name of a file in a folder you may write",
+    )
 
 
 def report_rows(data: RunData) -> Iterator[list[str]]:

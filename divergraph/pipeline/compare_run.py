@@ -25,7 +25,7 @@ from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.algorithms import first_diverging
 from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
-from graphstore.model import Comparison, Method, Run, TensorIO
+from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
 from graphstore.topo import graph_arrays
 
 
@@ -53,8 +53,8 @@ def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunDat
     """
     thresholds = load_thresholds(request.thresholds)
     progress.stage("reading graphs")
-    golden_graph = load_graph(request.golden)
-    device_graph = load_graph(request.device, request.device_dump)
+    golden_graph = load_graph(request.golden, request.golden_dump, "golden")
+    device_graph = load_graph(request.device, request.device_dump, "device")
     progress.stage("finding dumps")
     golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden")
     device_dump = load_dumps(request.device_dump, device_graph.graph, "device")
@@ -125,9 +125,15 @@ class _Comparing:
         origins: Sequence[str],
         comparisons: Sequence[Comparison],
     ) -> Iterator[str]:
+        yield from self.golden.notes
         yield from self.device.notes
         yield from self.device_dump.notes
         yield from self.golden_dump.notes
+        if (self.golden.graph.kind, self.device.graph.kind) == (
+            GraphKind.DEVICE,
+            GraphKind.ORIGINAL,
+        ):
+            yield "the golden graph is that of a device, the device's an original: swapped?"
         for side, graph in (("golden", self.golden.graph), ("device", self.device.graph)):
             for warning in graph.warnings:
                 yield f"{side} graph: {warning}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers import choose_graph, read_graph
 from importers.dumps import DumpIndex, find_dump_folder, model_names, scan_dumps
+from importers.ge.folder import candidates
+from importers.source import read_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +32,22 @@ class DumpSource:
     notes: tuple[str, ...] = ()
 
 
-def load_graph(path: Path, dump_dir: Path | None = None) -> GraphSource:
+def load_graph(path: Path, dump_dir: Path | None = None, side: str = "device") -> GraphSource:
     """Read a graph file, or the right graph of a folder of ``ge_proto_*`` files.
 
     Raises:
         InputError: the path is missing, unreadable or no graph.
     """
-    if path.is_dir() and not (path / "saved_model.pb").is_file():
-        names = model_names(dump_dir) if dump_dir is not None and dump_dir.is_dir() else []
-        choice = choose_graph(path, names)
-        note = f"device graph {choice.path.name}: {choice.reason}"
-        return GraphSource(read_graph(choice.path), choice.path, (note,))
-    return GraphSource(read_graph(path), path)
+    read_head(path)  # says in one line what is missing or may not be read
+    if not path.is_dir() or not candidates(path):
+        return GraphSource(read_graph(path), path)
+    names: list[str] = []
+    if dump_dir is not None:
+        _check_folder(dump_dir, side)
+        names = model_names(dump_dir)
+    choice = choose_graph(path, names)
+    note = f"{side} graph {choice.path.name}: {choice.reason}"
+    return GraphSource(read_graph(choice.path), choice.path, (note,))
 
 
 def _below(root: Path, path: Path) -> str:
@@ -53,20 +60,17 @@ def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
     Raises:
         InputError: no such folder, or no file in it belongs to the graph.
     """
-    if not path.exists():
-        raise InputError("no such folder", where=str(path), hint=f"check --{side}-dump")
-    if not path.is_dir():
-        raise InputError(
-            "a dump is a folder of files, this is a file",
-            where=str(path),
-            hint=f"give the folder to --{side}-dump",
-        )
+    _check_folder(path, side)
     notes: tuple[str, ...] = ()
     folder = path
     if graph.framework is Framework.ASCEND:
         found = find_dump_folder(path, graph.name)
         folder, notes = found.path, (f"{side} dump {_below(path, found.path)}: {found.reason}",)
     index = scan_dumps(folder, graph)
+    if not index.files:
+        raise InputError(
+            "no dump files in this folder", where=str(folder), hint=f"check --{side}-dump"
+        )
     if not index.tensors and not index.problems:
         raise InputError(
             f"none of the {index.files} files here belongs to an op of {graph.name!r}",
@@ -74,3 +78,20 @@ def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
             hint="is this the dump of that graph? docs/dumps.md says how names are matched",
         )
     return DumpSource(index, folder, notes)
+
+
+def _check_folder(path: Path, side: str) -> None:
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError as error:
+        raise InputError("no such folder", where=str(path), hint=f"check --{side}-dump") from error
+    except OSError as error:
+        raise InputError(
+            f"the dump folder cannot be read: {error.strerror}", where=str(path)
+        ) from error
+    if not is_folder:
+        raise InputError(
+            "a dump is a folder of files, this is a file",
+            where=str(path),
+            hint=f"give the folder to --{side}-dump",
+        )

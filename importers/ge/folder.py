@@ -7,6 +7,7 @@ ge_dump_graph_whitelist.h.
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,10 +105,17 @@ def _found(folder: Path) -> list[_Candidate]:
         children = [child for parent in level for child in _children(parent)]
         for child in children:
             match = _FILE.fullmatch(child.stem) if child.suffix == ".txt" else None
-            if match is not None and child.is_file():
+            if match is not None and _is(stat.S_ISREG, child):
                 found.append(_Candidate(child, int(match["counter"]), match["phase"]))
-        level = [child for child in children if child.is_dir()]
+        level = [child for child in children if _is(stat.S_ISDIR, child)]
     return sorted(found, key=lambda each: each.path)
+
+
+def _is(kind: Callable[[int], bool], path: Path) -> bool:
+    try:
+        return kind(path.stat().st_mode)
+    except OSError:
+        return False  # a link to nowhere, or in a folder that may be listed but not entered
 
 
 def _children(folder: Path) -> list[Path]:

@@ -7,8 +7,11 @@ import shutil
 import struct
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
+
+from divergraph.cli.main import cli
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
 
@@ -66,6 +69,28 @@ def test_a_file_that_may_not_be_read(divergraph, tmp_path, store):
     refused(divergraph("import", path, "--store", store), store, path)
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("option", ["golden", "golden_dump", "device", "device_dump"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_paths_of_compare_that_may_not_be_read(
+    divergraph, compare_lenet, tmp_path, store, option, kind
+):
+    path = tmp_path / "secret"
+    path.mkdir() if kind == "folder" else path.write_bytes(b"x")
+    path.chmod(0)
+    ended = divergraph(*swapped(compare_lenet(), **{option: path}), "--store", store)
+    path.chmod(0o700)
+    refused(ended, store, path)
+
+
+def test_paths_are_read_by_the_readers_which_say_what_is_wrong_in_one_line():
+    for name in ("compare", "import", "export"):
+        command = cli.get_command(click.Context(cli), name)
+        paths = [each.type for each in command.params if isinstance(each.type, click.Path)]
+        assert paths
+        assert not any(path.readable or path.exists for path in paths), name
+
+
 @pytest.mark.parametrize("share", [0.1, 0.37, 0.5, 0.9, 0.999])
 def test_a_truncated_build_graph_names_the_line(divergraph, lenet, tmp_path, store, share):
     whole = next((lenet / "npu_fault" / "graph").iterdir()).read_bytes()
@@ -95,6 +120,29 @@ def test_dump_folders_that_do_not_fit(divergraph, compare_lenet, tmp_path, store
             refused(divergraph(*arguments, "--store", store), store, folder)
 
 
+def test_an_empty_dump_folder_is_called_empty(divergraph, compare_lenet, tmp_path, store):
+    (tmp_path / "empty").mkdir()
+    for option in ("golden_dump", "device_dump"):
+        arguments = swapped(compare_lenet(), **{option: tmp_path / "empty"})
+        refused(divergraph(*arguments, "--store", store), store, "no dump files in this folder")
+
+
+def test_sides_given_the_wrong_way_round_are_noticed(divergraph, lenet, store):
+    device = lenet / "npu_fault"
+    ended = divergraph(
+        *("compare", "--golden", device / "graph", "--golden-dump", device / "dump"),
+        *("--device", lenet / "model.ckpt.meta", "--device-dump", lenet / "golden"),
+        *("--store", store),
+    )
+    assert "swapped?" in ended.err
+
+
+def test_a_graph_of_the_folder_can_be_named_as_it_is_there(divergraph, compare_lenet, store):
+    name = "ge_proto_00000343_graph_61_Build.txt"
+    ended = divergraph(*compare_lenet(), "--device-graph", name, "--store", store)
+    assert ended.code == 1
+
+
 def test_graphs_that_are_none(divergraph, compare_lenet, tmp_path, store):
     picture = tmp_path / "graph.pb"
     picture.write_bytes(PNG)
@@ -110,6 +158,7 @@ def test_options_that_cannot_be(divergraph, compare_lenet, tmp_path, store):
     arguments = [*compare_lenet(), "--store", store]
     refused(divergraph(*arguments, "--thresholds", limits), store, limits, "cosine_similarity")
     refused(divergraph(*arguments, "--csv", tmp_path / "no" / "x.csv"), store, "no such folder")
+    refused(divergraph(*arguments, "--csv", tmp_path), store, tmp_path, "it is a folder")
     refused(divergraph(*arguments, "--run", "../x"), store, "../x")
     assert divergraph("compare", "--golden", "x").code == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 
 import numpy as np
 import pytest
@@ -242,7 +243,7 @@ def test_the_file_is_what_csv_readers_expect(tmp_path):
 
 def test_a_wrong_place_is_said_and_nothing_is_left(tmp_path):
     data = run_of([], [])
-    with pytest.raises(InputError, match="folder for the CSV report does not exist"):
+    with pytest.raises(InputError, match="no such folder"):
         write_csv(tmp_path / "no" / "result.csv", data)
     with pytest.raises(InputError, match="cannot be written"):
         write_csv(tmp_path, data)
@@ -273,3 +274,20 @@ def test_groups_are_numbered_and_named_as_in_the_reference_table(shared_data, ru
 
 def _one_each(ops):
     return [not_compared(member.id) for member in ops]
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_csv(pipe, run_of([], []))
+    assert os.read(reader, 5) == b"Index"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    write_csv(tmp_path / "link.csv", run_of([], []))
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("Index")
