@@ -44,11 +44,6 @@ class GraphArrays:
         start = self.predecessor_start
         return self.predecessor_ops[start[number] : start[number + 1]]
 
-    @property
-    def edge_count(self) -> int:
-        """Distinct pairs of ops joined by a data or call edge."""
-        return int(self.successor_ops.size)
-
 
 def arrays_from_edges(
     ids: Sequence[str],
