@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from divergraph.lineage.golden_tensors import GoldenTensors
 from divergraph.lineage.origin_attributes import link_by_attributes
-from divergraph.lineage.tensor_names import link_by_tensor_names
+from divergraph.lineage.tensor_names import RESHAPING, link_by_tensor_names
 from divergraph.lineage.unmatched import Unmatched
 from graphstore.model import (
     Framework,
@@ -59,25 +59,30 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     that survive optimisation and fusion are the evidence.
     """
     index = GoldenTensors.of(golden)
+    keeping = _VALUE_KEEPING
     if device.framework is Framework.ASCEND:
         links, outputs = link_by_attributes(index, device)
     else:
+        keeping |= RESHAPING  # in device layouts the order may change, in these it does not
         links, outputs = link_by_tensor_names(index, device)
     ops = device.op_index()
     for op in device.ops:
-        match = _passed_on(op, ops, outputs)
+        match = _passed_on(op, ops, outputs, keeping)
         if match is not None:
             outputs[match.device] = match
     return Lineage(tuple(links), outputs, index, ops)
 
 
 def _passed_on(
-    op: Op, ops: Mapping[str, Op], outputs: Mapping[TensorRef, TensorMatch | Unmatched]
+    op: Op,
+    ops: Mapping[str, Op],
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    keeping: frozenset[str],
 ) -> TensorMatch | None:
     """The golden tensor whose value an inserted Cast or TransData passes on, if any."""
     target = TensorRef(op.id, 0)
     seen: set[str] = set()
-    while _is_passing_on(op, outputs) and op.id not in seen:
+    while _is_passing_on(op, outputs, keeping) and op.id not in seen:
         seen.add(op.id)
         ref = op.inputs[0]
         producer = None if ref is None or ref.producer is None else ops.get(ref.producer.op)
@@ -90,7 +95,9 @@ def _passed_on(
     return None
 
 
-def _is_passing_on(op: Op, outputs: Mapping[TensorRef, TensorMatch | Unmatched]) -> bool:
+def _is_passing_on(
+    op: Op, outputs: Mapping[TensorRef, TensorMatch | Unmatched], keeping: frozenset[str]
+) -> bool:
     found = outputs.get(TensorRef(op.id, 0))
     inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
-    return inserted and op.type in _VALUE_KEEPING and bool(op.inputs)
+    return inserted and op.type in keeping and bool(op.inputs)

@@ -29,6 +29,9 @@ _NCHWC = re.compile(r"_nchwc$")
 _BLOCKED = "its values are in channel blocks (NCHWc) of a size the graph does not tell"
 _FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
 
+RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Ops whose output holds their first input's values in the same order."""
+
 Outputs = dict[TensorRef, TensorMatch | Unmatched]
 
 
@@ -49,6 +52,7 @@ def link_by_tensor_names(
                 outputs[ref] = Unmatched(Reason.LAYOUT_UNSUPPORTED, _BLOCKED)
             else:
                 outputs[ref] = _renamed(golden, golden_ops, op, ref)
+    _match_behind_reshapes(device, outputs)
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
     links: list[LineageLink] = []
     for op in device.ops:
@@ -72,20 +76,36 @@ def _renamed(
     golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
 ) -> TensorMatch | Unmatched:
     """Where the tensor's name is new: by the op's name, else why there is no counterpart."""
-    fused = golden.by_name.get(_FUSION.sub("", op.name))
-    if fused is not None and _FUSION.search(op.name) and ref.port < len(fused.outputs):
-        return TensorMatch(ref, TensorRef(fused.id, ref.port), LineageRule.FUSION_NAME)
     same_name = golden.by_name.get(op.name)
     if same_name is not None and same_name.type == op.type:
         found = golden_ops[same_name.id]
         if ref.port < max(1, len(found.outputs)):
             return TensorMatch(ref, TensorRef(found.id, ref.port), LineageRule.SAME_NAME)
-    if op.type in _INSERTED_TYPES:
+    added = op.name not in golden.by_name and op.type in RESHAPING
+    if added or op.type in _INSERTED_TYPES:
         return Unmatched(Reason.INSERTED, f"{op.type} added on the device side, no original")
     return Unmatched(
         Reason.UNKNOWN_ORIGINAL,
         f"the golden graph has no tensor named {op.outputs[ref.port].name!r}",
     )
+
+
+def _match_behind_reshapes(device: ModelGraph, outputs: Outputs) -> None:
+    """A tensor of a new name that is only reshaped into a known one has its values.
+
+    A fused op keeps the name of the last original's tensor unless the optimiser puts a
+    Reshape behind it (MatMul and Add of more than two axes fused into Gemm): the name of
+    the fused op is that of an original, but its output is not that original's.
+    Ops come after their producers in the file.
+    """
+    for op in reversed(device.ops):
+        ref = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        match = outputs.get(TensorRef(op.id, 0))
+        if op.type not in RESHAPING or ref is None or not isinstance(match, TensorMatch):
+            continue
+        known = outputs.get(ref)
+        if isinstance(known, Unmatched) and known.reason is Reason.UNKNOWN_ORIGINAL:
+            outputs[ref] = TensorMatch(ref, match.golden, LineageRule.THROUGH_INSERTED)
 
 
 def _op_links(
@@ -102,12 +122,16 @@ def _op_links(
         linked.add(blocked.op)
         roots.append(blocked.op)
         yield LineageLink(op.id, blocked.op, LineageRule.FUSION_NAME)
+    fused = golden.by_name.get(_FUSION.sub("", op.name))
     for port in range(len(op.outputs)):
         match = outputs[TensorRef(op.id, port)]
         if isinstance(match, TensorMatch) and match.golden.op not in linked:
             linked.add(match.golden.op)
             roots.append(match.golden.op)
             yield LineageLink(op.id, match.golden.op, match.rule, port, match.golden.port)
+    if fused is not None and _FUSION.search(op.name) and fused.id not in linked:
+        linked.add(fused.id)
+        yield LineageLink(op.id, fused.id, LineageRule.FUSION_NAME)
     for original in _between(golden_ops, roots, surviving):
         if original not in linked:
             linked.add(original)

@@ -233,6 +233,34 @@ def test_tensor_names_survive_fusion_and_originals_between_them_belong_to_the_fu
     }
 
 
+def test_a_fused_ops_tensor_is_the_one_behind_its_reshape_not_the_one_it_is_named_after():
+    golden = graph(
+        onnx_op("x", "Relu", [], "t0"),
+        onnx_op("m", "MatMul", [("t0", "x")], "t1"),
+        onnx_op("a", "Add", [("t1", "m")], "t2"),
+        framework=Framework.ONNX,
+    )
+    fused = graph(
+        onnx_op("x", "Relu", [], "t0"),
+        onnx_op("in_reshape", "Reshape", [("t0", "x")], "in_arg"),
+        onnx_op("m/MatMulAddFusion", "Gemm", [("in_arg", "in_reshape")], "out_arg"),
+        onnx_op("out_reshape", "Reshape", [("out_arg", "m/MatMulAddFusion")], "t2"),
+        framework=Framework.ONNX,
+    )
+    lineage = link_graphs(golden, fused)
+    found = {ref.op: match.golden for ref, match in lineage.outputs.items()}
+    assert found == {
+        "x": TensorRef("x", 0),
+        "in_reshape": TensorRef("x", 0),
+        "m/MatMulAddFusion": TensorRef("a", 0),
+        "out_reshape": TensorRef("a", 0),
+    }
+    assert {link.original for link in lineage.links if link.device == "m/MatMulAddFusion"} == {
+        "a",
+        "m",
+    }
+
+
 def test_ops_of_a_blocked_layout_are_linked_but_their_values_are_not_guessed():
     blocked = graph(onnx_op("t1_nchwc", "Conv", [], "reorder_token_1"), framework=Framework.ONNX)
     lineage = link_graphs(ONNX_GOLDEN, blocked)
