@@ -197,3 +197,10 @@ def test_a_metric_without_a_limit_may_be_anything():
     assert math.isfinite(DEFAULT_FAIL[COSINE])
     assert WORST not in DEFAULT_FAIL
     assert judged([1e6, 2e6 + 1], [1e6, 2e6], Thresholds({COSINE: 0.9}, {})).level is Level.PASS
+
+
+def test_values_too_small_for_the_devices_type_are_no_error():
+    golden = np.array([2.8e-41, -1.8e-41, -3.8e-41, 6.8e-42, 9.1e-41], np.float32)
+    device = np.array([0, -6e-8, 6e-8, 0, 0], np.float16)
+    assert judged(device, golden).level is Level.PASS
+    assert judged(device + np.float16(0.01), golden).level is Level.FAIL
