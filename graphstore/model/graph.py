@@ -152,7 +152,11 @@ class EdgeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``source`` feeds ``target``; ports are -1 on control edges."""
+    """``source`` feeds ``target``; ports are -1 on control edges.
+
+    The target port is -1, too, where a body takes a tensor from around it by name: its
+    owner depends on the tensor without having an input for it.
+    """
 
     source: str
     target: str
@@ -222,6 +226,7 @@ class ModelGraph:
             yield from _entries(owner, body)
             for port, inner in body.outputs:
                 fed_from.setdefault(TensorRef(owner.id, port), []).append(inner)
+        yield from self._captured(ops)
         if not fed_from:
             return
         for op in self.ops:
@@ -232,6 +237,26 @@ class ModelGraph:
                     yield Edge(
                         inner.op, op.id, inner.port, position, EdgeKind.CALL, str(ref.producer)
                     )
+
+    def _captured(self, ops: Mapping[str, Op]) -> Iterator[Edge]:
+        """What bodies take from around them feeds their owner too: its value depends on it."""
+        owners = {body.name: body.owner for body in self.subgraphs}
+        seen: set[tuple[TensorRef, str]] = set()
+        for op in self.ops:
+            for ref in op.inputs if op.subgraph else ():
+                source = ops.get(ref.producer.op) if ref is not None and ref.producer else None
+                if ref is None or ref.producer is None or source is None:
+                    continue
+                inside = op.subgraph
+                while inside and inside != source.subgraph:
+                    owner = ops.get(owners.get(inside, ""))
+                    if owner is None:
+                        break
+                    if (ref.producer, owner.id) not in seen:
+                        seen.add((ref.producer, owner.id))
+                        tensor, port = ref.tensor, ref.producer.port
+                        yield Edge(source.id, owner.id, port, -1, EdgeKind.CALL, tensor)
+                    inside = owner.subgraph
 
 
 def _incoming(op: Op) -> Iterator[Edge]:

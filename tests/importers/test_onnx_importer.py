@@ -245,7 +245,11 @@ def test_branches_of_an_if_see_what_is_around_them(graph_of):
     assert (then.owner, then.role) == ("if", "then_branch")
     assert then.outputs == ((0, TensorRef("if/then_branch/neg", 0)),)
     calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
-    assert calls == {("if/then_branch/neg", "relu"), ("if/else_branch/neg", "relu")}
+    assert calls == {
+        ("if/then_branch/neg", "relu"),
+        ("if/else_branch/neg", "relu"),
+        ("abs", "if"),  # captured by name: the If depends on it
+    }
 
 
 def test_what_enters_a_loop_reaches_its_readers(graph_of):
@@ -277,6 +281,7 @@ def test_what_enters_a_loop_reaches_its_readers(graph_of):
     assert ("neg", "loop/body/add", EdgeKind.CALL) in edges
     assert ("loop/body/abs", "relu2", EdgeKind.CALL) in edges
     assert ("sqrt", "loop/body/add", EdgeKind.DATA) in edges
+    assert ("sqrt", "loop", EdgeKind.CALL) in edges
 
 
 def test_bodies_inside_bodies(graph_of):
