@@ -43,6 +43,7 @@ _NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
 # A 64-bit hash in place of a too long name; shorter ones are unlikely.
 _HASH_DIGITS = 12
 _STATISTICS = ".csv"
+_ARRAY = ".npy"
 _V1_FIELDS = range(1, 10)
 
 
@@ -101,6 +102,8 @@ def scan_device_listing(listing: Listing, graph: ModelGraph) -> DumpIndex:
 
 def is_device_dump(file_name: str, mapping: dict[str, str]) -> bool:
     """True for a name the device gives to dump files: full, or a number for a long one."""
+    if file_name.endswith(_ARRAY):
+        return False  # even where mapping.csv tells its long name: it is a golden file
     if file_name.isascii() and file_name.isdigit() and len(file_name) >= _HASH_DIGITS:
         return True
     return file_name in mapping or parse_dump_name(file_name) is not None

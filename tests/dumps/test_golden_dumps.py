@@ -134,7 +134,10 @@ def test_graph_inputs_that_are_no_ops_are_kept_apart(tmp_path, graph_of, op):
 def test_long_names_are_looked_up_in_the_mapping(tmp_path, graph_of, op):
     save(tmp_path, "16641805510000007.npy")
     (tmp_path / "mapping.csv").write_text(f"16641805510000007.npy,net_add.0.{STAMP}.npy\n")
-    assert keys(scan_golden_dumps(tmp_path, graph_of(op("net/add")))) == [("net/add", 0)]
+    for scan in (scan_golden_dumps, scan_dumps):
+        index = scan(tmp_path, graph_of(op("net/add")))
+        assert keys(index) == [("net/add", 0)]
+        assert index.problems == ()
 
 
 def test_converted_device_dumps_are_read_too(tmp_path, graph_of, op):
