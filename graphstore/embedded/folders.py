@@ -114,7 +114,7 @@ class StoreFolder:
         with _os_errors("write", self.root):
             self._create()
             self._clean()
-            folder = self.root / f"{_WRITING}{socket.gethostname()}-{os.getpid()}-{_token()}"
+            folder = self.root / _draft_name()
             folder.mkdir()
         try:
             yield folder
@@ -160,7 +160,7 @@ class StoreFolder:
     def remove(self, entry: Entry) -> None:
         """Delete an entry: invisible at once, then gone."""
         with _os_errors("delete", entry.folder):
-            doomed = self.root / f"{_WRITING}{socket.gethostname()}-{os.getpid()}-{_token()}"
+            doomed = self.root / _draft_name()
             entry.folder.rename(doomed)
             shutil.rmtree(doomed)
 
@@ -187,7 +187,7 @@ class StoreFolder:
             return
         for kind in KINDS:
             (self.root / kind).mkdir(parents=True, exist_ok=True)
-        draft = self.root / f"{_WRITING}store-{_token()}"
+        draft = self.root / _draft_name()
         _write_json(draft, {"schema": SCHEMA_VERSION})
         draft.replace(self.root / "store.json")
         _sync(self.root)
@@ -230,6 +230,11 @@ def _is_abandoned(path: Path) -> bool:
         return time.time() - path.stat().st_mtime > _STALE_SECONDS
     except FileNotFoundError:
         return False
+
+
+def _draft_name() -> str:
+    """A new name that says whose draft it is: drafts of dead processes are removed."""
+    return f"{_WRITING}{socket.gethostname()}-{os.getpid()}-{_token()}"
 
 
 def _token() -> str:

@@ -73,6 +73,26 @@ def test_a_killed_writer_leaves_whole_runs(tmp_path: Path, sample_run, after: fl
     assert left == {"store.json", "runs", "graphs"}, "what the dead process left is gone"
 
 
+DIE_AT_THE_FIRST_RENAME = """
+import os
+os.replace = Path.replace = lambda *names: os._exit(0)
+with EmbeddedStore(root) as store:
+    store.save_run(samples.sample_run("first"))
+"""
+
+
+def test_a_writer_that_dies_while_it_makes_the_store_leaves_nothing(
+    tmp_path: Path, sample_run
+) -> None:
+    root = tmp_path / "store"
+    answer_of(child(DIE_AT_THE_FIRST_RENAME, root))
+    assert not (root / "store.json").exists()
+    with EmbeddedStore(root) as store:
+        assert store.runs() == []
+        store.save_run(sample_run("after"))
+    assert {path.name for path in root.iterdir()} == {"store.json", "runs", "graphs"}
+
+
 FILL_THE_DISK = """
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
