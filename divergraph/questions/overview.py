@@ -109,9 +109,14 @@ def _modules(rows: Sequence[OpRow]) -> list[ModuleRow]:
 
 
 def _module_depth(rows: Sequence[OpRow]) -> int:
-    """The smallest depth of name spaces with at least three modules (at most 4)."""
+    """The smallest depth of name spaces that tells parts apart (at most 4): at least three
+    modules, none with more than a third of all ops; else the smallest with three."""
+    three = 0
     for depth in range(1, 5):
-        names = {"/".join(row.name.split("/")[:-1][:depth]) for row in rows} - {""}
-        if len(names) >= 3:
-            return depth
-    return 4
+        names = ("/".join(row.name.split("/")[:-1][:depth]) for row in rows)
+        sizes = Counter(name for name in names if name)
+        if len(sizes) >= 3:
+            three = three or depth
+            if max(sizes.values()) * 3 <= len(rows):
+                return depth
+    return three or 4

@@ -186,3 +186,10 @@ def test_an_imported_graph_names_its_originals_itself(store, lenet):
     with pytest.raises(UnknownNameError) as unknown:
         lineage(store, "device only", "conv2drelu")
     assert ORIGIN in unknown.value.near
+
+
+def test_modules_tell_the_parts_of_a_model_apart(store):
+    view = overview(store, "fault")
+    names = [module.name for module in view.modules]
+    assert names[0] == "LeNet/conv2", "where the error is born"
+    assert "LeNet" not in names
