@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import App
 from textual.message import Message
+from textual.worker import Worker, WorkerState
 
 from graphstore.errors import DivergraphError, InputError
 from tui import theme
 from tui.address import Address, parse_address
 from tui.keys import Scope, remapped
+from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.palette import PaletteProvider
 from tui.session import Session
 from tui.settings import THEMES, Settings, load_settings
+from tui.trouble import unexpected
 from tui.views.base import ViewScreen
 from tui.views.ops import OpsScreen
 from tui.views.overview import OverviewScreen
@@ -71,15 +74,21 @@ class DivergraphApp(App[None]):
         self._find_start()
 
     def on_unmount(self) -> None:
-        """Let go of the store."""
+        """Let go of the store, if no question still runs."""
         self.session.close()
 
-    @work(thread=True, group="start")
+    @work(thread=True, group="start", exit_on_error=False)
     def _find_start(self) -> None:
         try:
             self.post_message(self.Started(start_address(self.session, self._start)))
         except DivergraphError as error:
             self.call_from_thread(self.screen.post_message, Failed(error))
+
+    @on(Worker.StateChanged)
+    def _start_ended(self, event: Worker.StateChanged) -> None:
+        error = event.worker.error if event.worker.group == "start" else None
+        if event.state is WorkerState.ERROR and error is not None:
+            self.screen.post_message(Failed(unexpected(error, self.settings.state_dir)))
 
     @on(Started)
     async def _started(self, event: Started) -> None:
@@ -207,6 +216,4 @@ def run(store_url: str, run: str | None) -> int:
     def connect() -> GraphStore:
         return open_store(store_url)
 
-    app = DivergraphApp(Session(connect, store_url), load_settings(), run)
-    app.run()
-    return 3 if app.return_code else 0
+    return run_app(DivergraphApp(Session(connect, store_url), load_settings(), run))

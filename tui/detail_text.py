@@ -17,19 +17,31 @@ from tui.widgets.cells import cut_to, fit, printable, width_of
 LABEL = 10
 METRIC_CELLS = 40
 """Cells of a metric's name and value together; the limit follows."""
+MIN_FOLD = 20
 SHOWN_TENSORS, SHOWN_LINKS, SHOWN_ATTRS = 4, 4, 6
 
 
 class _Lines:
-    """Lines of text, each cut to one width, with a label column."""
+    """Lines of text with a label column, cut to one width; with *whole*, folded instead."""
 
     def __init__(self, glyphs: Glyphs, width: int, *, whole: bool) -> None:
         self.glyphs, self.width, self.whole = glyphs, width, whole
         self.lines: list[Content] = []
 
     def add(self, label: str, *parts: str | tuple[str, str]) -> None:
-        line = Content.assemble((fit(label, LABEL, ""), theme.HEADING), *parts)
-        self.lines.append(line if self.whole else line.truncate(self.width))
+        if not self.whole:
+            line = Content.assemble((fit(label, LABEL, ""), theme.HEADING), *parts)
+            self.lines.append(line.truncate(self.width))
+            return
+        for text in Content.assemble(*parts).wrap(max(MIN_FOLD, self.width - LABEL)):
+            head = (fit(label, LABEL, ""), theme.HEADING)
+            self.lines.append(Content.assemble(head, text))
+            label = ""
+
+    def add_unlabelled(self, line: Content) -> None:
+        self.lines += (
+            line.wrap(max(MIN_FOLD, self.width)) if self.whole else [line.truncate(self.width)]
+        )
 
     def name(self, text: str, room: int) -> str:
         text = printable(text)
@@ -46,6 +58,8 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
     """
     lines = _Lines(glyphs, width, whole=whole)
     row = detail.row
+    if whole:
+        lines.add("op", printable(row.id))
     if row.state is not None:
         mark = f"{glyphs.state(row.state)} {row.state.value}"
         lines.add("state", (mark, theme.STATE_STYLES[row.state]))
@@ -75,20 +89,21 @@ def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpR
         if lines.whole or tensor.dtype != row.dtype or (tensor.layout or "") != row.layout:
             what = f"{wording.dtype_text(tensor.dtype)} {what} {tensor.layout or ''}".rstrip()
         state = _tensor_state(tensor.comparison, g)
-        taken = LABEL + 3 + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
-        name = lines.name(_partner(tensor, g), lines.width - taken)
-        lines.add(label, (f"{tensor.port:<2} ", theme.QUIET), f"{name}  {what}  ", *state)
+        feeds = "" if tensor.producer is not None or not tensor.consumers else f"{g.feeds} "
+        taken = LABEL + 3 + len(feeds) + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
+        name = lines.name(_partner(tensor), lines.width - taken)
+        lines.add(label, (f"{tensor.port:<2} ", theme.QUIET), f"{feeds}{name}  {what}  ", *state)
         label = ""
     if len(shown) < len(tensors):
         lines.add("", (f"{len(tensors) - len(shown)} more: enter shows all", theme.QUIET))
 
 
-def _partner(tensor: TensorRow, glyphs: Glyphs) -> str:
+def _partner(tensor: TensorRow) -> str:
     if tensor.producer is not None:
         return str(tensor.producer)
     if tensor.consumers:
         more = f" +{len(tensor.consumers) - 1}" if len(tensor.consumers) > 1 else ""
-        return f"{glyphs.feeds} {tensor.consumers[0]}{more}"
+        return f"{tensor.consumers[0]}{more}"
     return tensor.tensor or "not connected"
 
 
@@ -144,11 +159,11 @@ def metrics(
     golden = comparison.golden
     if golden is not None:
         lines.add("golden", lines.name(str(golden), width - LABEL))
-    lines.lines.append(_types(comparison))
     if comparison.metrics is None:
         for text in _wrapped(printable(wording.why_not_compared(comparison)), width):
             lines.lines.append(Content.styled(text, theme.QUIET))
     else:
+        lines.lines.append(_types(comparison))
         _metric_lines(lines, comparison, thresholds)
     if whole:
         for label, path in (("device", comparison.device_path), ("golden", comparison.golden_path)):
@@ -187,7 +202,7 @@ def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str
             (rule, style or theme.QUIET),
             (f"  {printable(note)}" if note else "", theme.QUIET),
         )
-        lines.lines.append(line if lines.whole else line.truncate(lines.width))
+        lines.add_unlabelled(line)
     bad = values.device_nonfinite
     if bad or values.golden_nonfinite:
         text = f"NaN or Inf: {bad} on the device side, {values.golden_nonfinite} golden"

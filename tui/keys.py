@@ -18,6 +18,7 @@ class Scope(StrEnum):
 
     EVERYWHERE = "everywhere"
     LIST = "in every list"
+    TEXT = "in a text"
     OPS = "in the list of ops"
     CURVE = "on the cosine curve"
     FILTER = "while typing a filter"
@@ -58,7 +59,8 @@ _SHOWN = {
     "pageup": "page up",
 }
 
-ALL, ROWS, OPS, CURVE = Scope.EVERYWHERE, Scope.LIST, Scope.OPS, Scope.CURVE
+ALL, ROWS, TEXT = Scope.EVERYWHERE, Scope.LIST, Scope.TEXT
+OPS, CURVE = Scope.OPS, Scope.CURVE
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -75,10 +77,10 @@ TABLE: tuple[Key, ...] = (
     Key("jump.forward", "right_square_bracket", "forward", ALL, "forward in the jump list", "fwd"),
     Key("yank", "y", "yank", ALL, "copy the name, row, address or command", "yank"),
     Key("commands", "colon,ctrl+p", "app.command_palette", ALL, "find a command or an op", "find"),
-    Key("log", "at", "log", ALL, "the shell commands that show the same"),
+    Key("log", "at", "log", ALL, "the shell commands that show the same", "shell"),
     Key("help", "question_mark", "help", ALL, "this page", "help"),
     Key("close", "escape", "close", ALL, "close, restore, or clear the filter"),
-    Key("quit", "q", "quit", ALL, "leave", "quit"),
+    Key("quit", "q,ctrl+c", "quit", ALL, "leave", "quit"),
     Key("list.down", "j,down", "move(1)", ROWS, "one row down"),
     Key("list.up", "k,up", "move(-1)", ROWS, "one row up"),
     Key("list.page_down", "ctrl+d,pagedown", "page(1)", ROWS, "one page down"),
@@ -90,6 +92,12 @@ TABLE: tuple[Key, ...] = (
     Key("list.open", "enter", "open", ROWS, "open the row", "open"),
     Key("list.sort", "s", "sort", ROWS, "sort by the chosen column", "sort"),
     Key("list.reverse", "S", "reverse", ROWS, "reverse the order", "reverse"),
+    Key("text.down", "j,down", "scroll_down", TEXT, "one line down"),
+    Key("text.up", "k,up", "scroll_up", TEXT, "one line up"),
+    Key("text.page_down", "ctrl+d,pagedown", "page_down", TEXT, "one page down"),
+    Key("text.page_up", "ctrl+u,pageup", "page_up", TEXT, "one page up"),
+    Key("text.first", "g,home", "scroll_home", TEXT, "to the top"),
+    Key("text.last", "G,end", "scroll_end", TEXT, "to the bottom"),
     Key("ops.wide", "w", "wide", OPS, "all columns in full, scrolling sideways", "wide"),
     Key("ops.mark", "space", "mark", OPS, "mark the row, again to unmark", "mark"),
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),

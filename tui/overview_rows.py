@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from divergraph.questions import ModuleRow, Overview
 from divergraph.wording import REASON_WORDS
 from graphstore.model import Metric, OpState
@@ -71,9 +73,9 @@ def modules(overview: Overview, glyphs: Glyphs) -> FixedRows:
     columns = (
         Column("state", "", 2, sortable=False),
         Column("module", "module", 12, names, cut="left", sortable=False),
-        Column("ops", "ops", 5, align="right", priority=3, sortable=False),
+        Column("ops", "ops", _widest(rows, 2), align="right", priority=3, sortable=False),
         Column("cos", "worst cos", 9, align="right", sortable=False),
-        Column("over", "over", 5, align="right", priority=2, sortable=False),
+        Column("over", "over", _widest(rows, 4), align="right", priority=2, sortable=False),
     )
     return FixedRows(columns, rows)
 
@@ -91,6 +93,11 @@ def _module(module: ModuleRow, glyphs: Glyphs) -> tuple[Cell, ...]:
     )
 
 
+def _widest(rows: Sequence[Sequence[Cell]], column: int) -> int:
+    """Room for every number of the column: a number cut short would be another number."""
+    return max(5, *(width_of(row[column].text) for row in rows), 0)
+
+
 def reasons(overview: Overview) -> FixedRows:
     """Why tensors were not compared, with some of their ops."""
     rows = [
@@ -104,7 +111,7 @@ def reasons(overview: Overview) -> FixedRows:
     words = max((width_of(row[1].text) for row in rows), default=0)
     examples = max((width_of(row[2].text) for row in rows), default=0)
     columns = (
-        Column("count", "", 5, align="right", sortable=False),
+        Column("count", "", _widest(rows, 0), align="right", sortable=False),
         Column("why", "why", 16, words, sortable=False),
         Column("ops", "for example", 12, examples, priority=1, sortable=False),
     )

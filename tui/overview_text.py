@@ -83,15 +83,21 @@ def origins_title(overview: Overview) -> str:
     return f"Where the error is born: {origins}, {inherited} inherit"
 
 
-def status(overview: Overview, glyphs: Glyphs) -> Content:
-    """Limits, and how many ops are in which state."""
+def status(overview: Overview, glyphs: Glyphs, width: int) -> Content:
+    """How many ops are in which state, and the limits; in short where there is no room."""
+    words, marks = _states(overview, glyphs, words=True), _states(overview, glyphs, words=False)
+    rules = f"   limits {limits(overview.run.thresholds, glyphs)}"
+    whole = Content.assemble(words, (rules, theme.QUIET))
+    return next((line for line in (whole, words) if line.cell_length <= width), marks)
+
+
+def _states(overview: Overview, glyphs: Glyphs, *, words: bool) -> Content:
     parts: list[str | tuple[str, str]] = []
     for state in OpState:
         number = overview.state_counts.get(state, 0)
         if number:
-            text = f"{glyphs.state(state)} {wording.thousands(number)} {state.value}"
-            parts += [" ", (text, theme.STATE_STYLES[state])]
-    parts.append((f"   limits {limits(overview.run.thresholds, glyphs)}", theme.QUIET))
+            text = f"{glyphs.state(state)} {wording.thousands(number)}"
+            parts += [" ", (f"{text} {state.value}" if words else text, theme.STATE_STYLES[state])]
     return Content.assemble(*parts)
 
 

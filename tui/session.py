@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from graphstore.errors import StoreError
 from tui.address import Address
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Session:
         self.commands: list[str] = []
         self._connect = connect
         self._store: GraphStore | None = None
+        self._closed = False
         self._lock = threading.RLock()
         self._overviews: dict[str, Overview] = {}
         self._rows: dict[str, tuple[OpRow, ...]] = {}
@@ -148,14 +150,22 @@ class Session:
         if not self.commands or self.commands[-1] != line:
             self.commands.append(line)
 
-    def close(self) -> None:
-        """Let go of the store."""
-        with self._lock:
+    def close(self) -> bool:
+        """Let go of the store for good, unless a question still runs: then False, at once."""
+        self._closed = True
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
             if self._store is not None:
                 self._store.close()
                 self._store = None
+        finally:
+            self._lock.release()
+        return True
 
     def _open(self) -> GraphStore:
+        if self._closed:
+            raise StoreError("the store was closed")
         if self._store is None:
             self._store = self._connect()
         return self._store

@@ -14,10 +14,12 @@ from tui.views.runs import RunsScreen
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterInput
 from tui.widgets.row_list import RowList
+from tui.widgets.text_pane import TextPane
 
 OWNERS = {
     Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen),
     Scope.LIST: (RowList,),
+    Scope.TEXT: (TextPane,),
     Scope.OPS: (OpsScreen,),
     Scope.CURVE: (Curve,),
     Scope.FILTER: (FilterInput,),

@@ -1,6 +1,7 @@
 """Overview, list of ops and list of runs, driven by keys on a real store."""
 
 import csv
+import dataclasses
 
 import pytest
 from textual.widgets import Static
@@ -417,3 +418,58 @@ async def test_a_store_that_cannot_be_opened_is_a_readable_screen(make_app, tmp_
         await settled(pilot)
         assert app.screen.has_class("-failed")
         assert str(path) in text_of(app)
+
+
+async def test_what_nobody_foresaw_is_readable_too(make_app, made_store, settled, tmp_path):
+    app = make_app(made_store)
+
+    def surprise():
+        raise ValueError("odd [bold]value[/bold]\nsecond line")
+
+    app.session.overview = surprise
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        shown = text_of(app)
+        assert "unexpected trouble: ValueError: odd [bold]value[/bold]" in shown
+        assert "trouble.txt" in shown
+        await pilot.press("0")
+        await settled(pilot)
+        assert isinstance(app.screen, RunsScreen)
+    assert "surprise" in (tmp_path / "state" / "trouble.txt").read_text()
+
+
+async def test_an_export_that_fails_leaves_the_list(make_app, made_store, settled, tmp_path):
+    (tmp_path / "file").write_text("")
+    app = make_app(made_store)
+    app.settings = dataclasses.replace(app.settings, export_dir=tmp_path / "file")
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await pilot.press("2")
+        await settled(pilot)
+        await pilot.press("x")
+        await settled(pilot)
+        assert "cannot be written" in said(app)
+        assert len(shown_ops(app)) == 36
+
+
+async def test_a_long_text_scrolls_by_the_keys_of_lists(make_app, made_store, settled):
+    app = make_app(made_store)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.press("question_mark")
+        await settled(pilot)
+        pane = app.screen.query_one(TextPane)
+        for key, moved in (("G", True), ("g", False), ("ctrl+d", True), ("ctrl+u", False)):
+            await pilot.press(key)
+            await settled(pilot)
+            assert bool(pane.scroll_offset.y) is moved, key
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+async def test_the_line_of_states_fits_every_width(make_app, made_store, settled, width):
+    app = make_app(made_store)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await settled(pilot)
+        line = app.screen.query_one("#status", Static)
+        assert line.content.cell_length <= width
+        assert " 16" in line.content.plain, "how many inherit is never cut off"

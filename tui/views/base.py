@@ -11,12 +11,14 @@ from textual.containers import Container
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
+from textual.worker import Worker, WorkerState
 
 from graphstore.errors import DivergraphError
 from tui import theme
 from tui.address import Address
 from tui.keys import BY_ID, Key, Scope, bindings
 from tui.messages import Failed
+from tui.trouble import unexpected
 from tui.widgets.cells import printable
 from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
 
@@ -138,6 +140,12 @@ class ViewScreen(Screen[None]):
             ask()
         except DivergraphError as error:
             self.post_message(Failed(error))
+
+    @on(Worker.StateChanged)
+    def _worker_ended(self, event: Worker.StateChanged) -> None:
+        """Show what nobody foresaw like any other trouble, not as a traceback."""
+        if event.state is WorkerState.ERROR and event.worker.error is not None:
+            self.post_message(Failed(unexpected(event.worker.error, self.owner.settings.state_dir)))
 
     @on(Failed)
     def _show_problem(self, event: Failed) -> None:

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
-from graphstore.errors import FilterError
+from graphstore.errors import FilterError, InputError
 from graphstore.op_filter import OpFilter, parse_filter
 from graphstore.op_row import OpRow
 from tui import detail_text, op_table, wording
@@ -169,7 +169,7 @@ class OpsScreen(ViewScreen):
     def _usual(self) -> Order:
         return IN_RUN if self.owner.session.kind == "run" else IN_GRAPH
 
-    @work(thread=True, exclusive=True, group="rows")
+    @work(thread=True, exclusive=True, group="rows", exit_on_error=False)
     def _ask(self) -> None:
         worker, session = get_current_worker(), self.owner.session
 
@@ -244,7 +244,7 @@ class OpsScreen(ViewScreen):
         self._goal = self._goal or (self._last_op or first if row is None else row.id)
         self._filter_and_sort(self._rows, self._wanted, self._order, self._goal)
 
-    @work(thread=True, exclusive=True, group="arrange")
+    @work(thread=True, exclusive=True, group="arrange", exit_on_error=False)
     def _filter_and_sort(
         self, rows: Sequence[OpRow], wanted: OpFilter | None, order: Order, goal: str
     ) -> None:
@@ -326,7 +326,7 @@ class OpsScreen(ViewScreen):
         if row is not None:
             self._ask_detail(row.id, whole=True)
 
-    @work(thread=True, exclusive=True, group="detail")
+    @work(thread=True, exclusive=True, group="detail", exit_on_error=False)
     def _ask_detail(self, op: str, *, whole: bool) -> None:
         worker, session = get_current_worker(), self.owner.session
 
@@ -462,15 +462,16 @@ class OpsScreen(ViewScreen):
             marked = [row for row in shown if row.id in self._marked]
             self._write(marked or shown)
 
-    @work(thread=True, exclusive=True, group="export")
+    @work(thread=True, exclusive=True, group="export", exit_on_error=False)
     def _write(self, rows: list[OpRow]) -> None:
         name = f"{self.owner.session.target}-ops"
 
-        def write() -> None:
+        try:
             path = write_rows(rows, self.owner.settings.export_dir, name)
+        except InputError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
             self.post_message(self.Written(path, len(rows)))
-
-        self.answer(write)
 
     @on(Written)
     def _written(self, event: Written) -> None:

@@ -9,7 +9,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.message import Message
-from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from tui import overview_rows, overview_text
@@ -18,7 +17,7 @@ from tui.keys import Scope
 from tui.messages import OpenFilter, OpenOp
 from tui.views.base import ViewScreen
 from tui.widgets.curve import Curve, CurveOp, parts_of
-from tui.widgets.lines import KeyLine
+from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.row_list import FixedRows, RowList
 from tui.widgets.text_pane import TextPane
 from tui.widgets.titled import Titled
@@ -73,7 +72,7 @@ class OverviewScreen(ViewScreen):
             with Horizontal(classes="pair", id="bottom"):
                 yield RowList(FixedRows(()), glyphs, id="modules", empty="loading")
                 yield RowList(FixedRows(()), glyphs, id="reasons", empty="loading")
-        yield Static("", id="status", markup=False)
+        yield StatusLine(id="status")
 
     def on_mount(self) -> None:
         """Name the panes and wait for the answer."""
@@ -93,7 +92,7 @@ class OverviewScreen(ViewScreen):
         self.owner.session.note("origins", address.target)
         self._ask()
 
-    @work(thread=True, exclusive=True, group="overview")
+    @work(thread=True, exclusive=True, group="overview", exit_on_error=False)
     def _ask(self) -> None:
         worker = get_current_worker()
 
@@ -125,7 +124,9 @@ class OverviewScreen(ViewScreen):
         self._reasons = [group.reason.value for group in overview.reasons]
         reasons = self.query_one("#reasons", RowList)
         reasons.show(overview_rows.reasons(overview), empty="every tensor was compared")
-        self.query_one("#status", Static).update(overview_text.status(overview, glyphs))
+        self.query_one("#status", StatusLine).show(
+            lambda width: overview_text.status(overview, glyphs, width)
+        )
         self.query_one(KeyLine).draw()
 
     def _show_origins(self, overview: Overview) -> None:

@@ -72,7 +72,7 @@ class RunsScreen(ViewScreen):
         """Ask the store what it holds."""
         self._ask()
 
-    @work(thread=True, exclusive=True, group="runs")
+    @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
     def _ask(self) -> None:
         worker = get_current_worker()
 
@@ -117,9 +117,11 @@ def _columns(rows: list[tuple[Cell, ...]]) -> tuple[Column, ...]:
     return (
         Column("name", "name", 12, widest[0], sortable=False),
         Column("verdict", "verdict", 12, widest[1], sortable=False),
-        Column("ops", "ops", 6, widest[2], align="right", priority=2, sortable=False),
-        Column("compared", "compared", 8, widest[3], align="right", priority=3, sortable=False),
-        Column("over", "over", 5, widest[4], align="right", priority=1, sortable=False),
+        Column("ops", "ops", max(6, widest[2]), align="right", priority=2, sortable=False),
+        Column(
+            "compared", "compared", max(8, widest[3]), align="right", priority=3, sortable=False
+        ),
+        Column("over", "over", max(5, widest[4]), align="right", priority=1, sortable=False),
         Column("made", "made (UTC)", 16, priority=4, sortable=False),
         Column("what", "device graph", 14, widest[6], priority=5, sortable=False),
     )

@@ -14,6 +14,7 @@ from tui import theme
 from tui.glyphs import Glyphs
 from tui.keys import Key
 from tui.widgets.cells import cut_to, printable, width_of
+from tui.widgets.text_pane import Build
 
 
 class TitleLine(Static):
@@ -75,6 +76,23 @@ class TabLine(Horizontal):
         """One tab a view."""
         for view, text in self._views:
             yield Tab(view, text, active=view == self._active)
+
+
+class StatusLine(Static):
+    """One line of text, built for the width there is."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - the framework's name
+        super().__init__(id=id, markup=False)
+        self._build: Build = lambda _: Content("")
+
+    def show(self, build: Build) -> None:
+        """Show what *build* makes of the width."""
+        self._build = build
+        self.update(build(self.size.width))
+
+    def on_resize(self) -> None:
+        """Build it for the new width."""
+        self.update(self._build(self.size.width))
 
 
 class KeyLine(Static):

@@ -9,15 +9,21 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from tui.keys import Scope, bindings
 from tui.widgets.titled import Titled
 
 Build = Callable[[int], Content]
 
 
-class TextPane(Titled, VerticalScroll, can_focus=True):
+class TextPane(VerticalScroll, Titled, can_focus=True):
     """Shows what ``build(width)`` returns; asked again when the width changes."""
 
+    # The scrolling base stands first: the framework takes default styles along first bases.
+
+    # A bar that comes and goes would change the width the text was built for.
+    DEFAULT_CSS = "TextPane { overflow-y: scroll; }"
     ALLOW_MAXIMIZE = True
+    BINDINGS = bindings(Scope.TEXT)
 
     def __init__(
         self,
