@@ -46,7 +46,10 @@ class RunData:
 
 @dataclass(frozen=True, slots=True)
 class GraphInfo:
-    """A stored graph as ``runs`` lists it; ``name`` is what the user calls it."""
+    """A stored graph as ``runs`` lists it; ``name`` is what the user calls it.
+
+    ``edges`` are the file's own, data and control; calls into bodies follow from them.
+    """
 
     name: str
     id: str

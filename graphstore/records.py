@@ -120,7 +120,7 @@ def graph_info(graph: ModelGraph, name: str, created: str) -> GraphInfo:
         framework=graph.framework.value,
         format=graph.format,
         ops=len(graph.ops),
-        edges=sum(1 for _ in graph.edges()),
+        edges=sum(edge.kind is not EdgeKind.CALL for edge in graph.edges()),
         subgraphs=len(graph.subgraphs),
         fused_ops=sum(1 for op in graph.ops if op.is_fused),
         created=created,
