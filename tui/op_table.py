@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -61,17 +62,21 @@ _STYLES = {
 
 
 def select(
-    rows: Sequence[OpRow], wanted: RowFilter | None, stopped: Callable[[], bool]
-) -> list[int] | None:
-    """Numbers of the rows *wanted* lets through, or None if *stopped* in between."""
+    rows: Sequence[OpRow],
+    numbers: Sequence[int],
+    wanted: RowFilter | None,
+    stopped: Callable[[], bool],
+) -> Sequence[int] | None:
+    """Those of *numbers*, in their order, whose rows *wanted* lets through, or None if
+    *stopped* in between."""
     if wanted is None:
-        return list(range(len(rows)))
+        return numbers
     kept: list[int] = []
-    for start in range(0, len(rows), 2000):
+    for start in range(0, len(numbers), 2000):
         if stopped():
             return None
-        chunk = rows[start : start + 2000]
-        kept.extend(start + i for i, row in enumerate(chunk) if wanted.matches(row))
+        chunk = numbers[start : start + 2000]
+        kept.extend(number for number in chunk if wanted.matches(rows[number]))
     return kept
 
 
@@ -173,6 +178,12 @@ class OpTable:
     columns: tuple[Column, ...] = field(init=False)
     topo_of: dict[str, int] = field(init=False)
 
+    def showing(self, numbers: Sequence[int]) -> OpTable:
+        """The same ops, others of them or in another order; nothing is measured anew."""
+        other = copy.copy(self)
+        object.__setattr__(other, "numbers", numbers)
+        return other
+
     def __len__(self) -> int:
         return len(self.numbers)
 
@@ -251,6 +262,27 @@ class OpTable:
             return wording.REASON_SHORT[row.reason]
         places = sorted(self.topo_of[op] for op in row.origins if op in self.topo_of)
         return ",".join(map(str, places)) or self.glyphs.dash
+
+
+class OpList:
+    """The ops of one target, filtered and in order: what stays the same while a filter is
+    typed (widths, orders) is found once. Used from threads; knows no widget."""
+
+    def __init__(
+        self, rows: Sequence[OpRow], glyphs: Glyphs, *, in_run: bool, marked: set[str]
+    ) -> None:
+        self.rows = rows
+        self._all = OpTable(rows, range(len(rows)), glyphs, in_run, marked)
+        self._orders: dict[Order, Sequence[int]] = {}
+
+    def table(
+        self, wanted: RowFilter | None, order: Order, stopped: Callable[[], bool]
+    ) -> OpTable | None:
+        """The rows *wanted* lets through in *order*, or None if *stopped* in between."""
+        if order not in self._orders:
+            self._orders[order] = arrange(self.rows, range(len(self.rows)), order)
+        numbers = select(self.rows, self._orders[order], wanted, stopped)
+        return None if numbers is None else self._all.showing(numbers)
 
 
 def _bar(metrics: MetricSet | None, glyphs: Glyphs) -> str:

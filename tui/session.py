@@ -6,6 +6,7 @@ threads, and one lock lets one question at a time reach the store.
 
 from __future__ import annotations
 
+import gc
 import shlex
 import threading
 from collections.abc import Callable
@@ -88,6 +89,7 @@ class Session:
             if self.target not in self._overviews:
                 answer = questions.overview(self._open(), self.target)
                 self._overviews[self.target] = answer
+                gc.freeze()  # or the collector walks all ops again and again while keys wait
             return self._overviews[self.target]
 
     def rows(self) -> tuple[OpRow, ...]:
@@ -97,6 +99,7 @@ class Session:
         with self._lock:
             if self.target not in self._rows:
                 self._rows[self.target] = tuple(questions.op_rows(self._open(), self.target))
+                gc.freeze()
             return self._rows[self.target]
 
     def detail(self, op: str) -> OpDetail:

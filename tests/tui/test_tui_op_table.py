@@ -79,9 +79,10 @@ def test_a_broken_op_is_the_worst_whatever_its_cosine():
 
 def test_selection_stops_when_asked():
     rows = [row(topo) for topo in range(10)]
-    assert op_table.select(rows, parse_filter("op_3"), lambda: False) == [3]
-    assert op_table.select(rows, parse_filter("op_3"), lambda: True) is None
-    assert op_table.select(rows, None, lambda: False) == list(range(10))
+    backwards = range(9, -1, -1)
+    assert op_table.select(rows, backwards, parse_filter("op_3|op_5"), lambda: False) == [5, 3]
+    assert op_table.select(rows, backwards, parse_filter("op_3"), lambda: True) is None
+    assert op_table.select(rows, backwards, None, lambda: False) == backwards
 
 
 def cells(table, index=0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from tui import detail_text, op_table, wording
 from tui.address import Address
 from tui.export import write_rows
 from tui.keys import Scope, bindings
-from tui.op_table import IN_GRAPH, IN_RUN, OpTable, Order
+from tui.op_table import IN_GRAPH, IN_RUN, OpList, OpTable, Order
 from tui.views.base import ViewScreen
 from tui.widgets.cells import printable
 from tui.widgets.filter_bar import FilterBar, FilterInput
@@ -65,9 +64,9 @@ class OpsScreen(ViewScreen):
     class Loaded(Message):
         """The ops of the target are there."""
 
-        def __init__(self, rows: tuple[OpRow, ...], limits: Mapping[str, float]) -> None:
+        def __init__(self, ops: OpList, limits: Mapping[str, float]) -> None:
             super().__init__()
-            self.rows = rows
+            self.ops = ops
             self.limits = limits
 
     class Arranged(Message):
@@ -96,7 +95,7 @@ class OpsScreen(ViewScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: tuple[OpRow, ...] = ()
+        self._ops: OpList | None = None
         self._limits: Mapping[str, float] = {}
         self._table: OpTable | None = None
         self._order = IN_RUN
@@ -145,7 +144,7 @@ class OpsScreen(ViewScreen):
 
     def load(self, address: Address) -> None:
         """Ask for the ops of another target."""
-        self._rows, self._table, self._detail = (), None, None
+        self._ops, self._table, self._detail = None, None, None
         self._marked, self._last_op = set(), ""
         self.query_one("#ops", RowList).show(FixedRows(()), empty="loading")
         self._take(address)
@@ -155,8 +154,7 @@ class OpsScreen(ViewScreen):
     def restore(self, address: Address) -> None:
         """Show another place in the same target."""
         self._take(address)
-        if self._rows:
-            self._arrange()
+        self._arrange()
 
     def _take(self, address: Address) -> None:
         usual = self._usual()
@@ -172,18 +170,19 @@ class OpsScreen(ViewScreen):
     @work(thread=True, exclusive=True, group="rows", exit_on_error=False)
     def _ask(self) -> None:
         worker, session = get_current_worker(), self.owner.session
+        glyphs, in_run = self.owner.settings.glyphs, session.kind == "run"
 
         def ask() -> None:
-            limits = session.overview().run.thresholds if session.kind == "run" else {}
-            rows = session.rows()
+            limits = session.overview().run.thresholds if in_run else {}
+            ops = OpList(session.rows(), glyphs, in_run=in_run, marked=self._marked)
             if not worker.is_cancelled:
-                self.post_message(self.Loaded(rows, limits))
+                self.post_message(self.Loaded(ops, limits))
 
         self.answer(ask)
 
     @on(Loaded)
     def _got_rows(self, event: Loaded) -> None:
-        self._rows, self._limits = event.rows, event.limits
+        self._ops, self._limits = event.ops, event.limits
         self._arrange()
         self.query_one(KeyLine).draw()
 
@@ -203,7 +202,7 @@ class OpsScreen(ViewScreen):
 
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
-        if self._set_filter(event.text) and self._rows:
+        if self._set_filter(event.text):
             self._note()
             self._arrange()
 
@@ -230,7 +229,7 @@ class OpsScreen(ViewScreen):
             bar.focus_field()
         else:
             bar.text = text
-            if self._set_filter(text) and self._rows:
+            if self._set_filter(text):
                 self._note()
                 self._arrange()
 
@@ -239,28 +238,20 @@ class OpsScreen(ViewScreen):
         self.owner.session.note("ops", self.owner.session.target, *where)
 
     def _arrange(self) -> None:
+        if self._ops is None:
+            return
         row = self._row()
         first = self.owner.session.origin_from(-1, 0) or ""
         self._goal = self._goal or (self._last_op or first if row is None else row.id)
-        self._filter_and_sort(self._rows, self._wanted, self._order, self._goal)
+        self._filter_and_sort(self._ops, self._wanted, self._order, self._goal)
 
     @work(thread=True, exclusive=True, group="arrange", exit_on_error=False)
     def _filter_and_sort(
-        self, rows: Sequence[OpRow], wanted: OpFilter | None, order: Order, goal: str
+        self, ops: OpList, wanted: OpFilter | None, order: Order, goal: str
     ) -> None:
         worker = get_current_worker()
-        numbers = op_table.select(rows, wanted, lambda: worker.is_cancelled)
-        if numbers is None or worker.is_cancelled:
-            return
-        ordered = op_table.arrange(rows, numbers, order)
-        table = OpTable(
-            rows,
-            ordered,
-            self.owner.settings.glyphs,
-            in_run=self.owner.session.kind == "run",
-            marked=self._marked,
-        )
-        if not worker.is_cancelled:
+        table = ops.table(wanted, order, lambda: worker.is_cancelled)
+        if table is not None and not worker.is_cancelled:
             self.post_message(self.Arranged(table, goal))
 
     @on(Arranged)
@@ -271,10 +262,11 @@ class OpsScreen(ViewScreen):
         if at is None and self._asked_for and self._wanted is not None:
             self.notify(f"{self._asked_for} is filtered out; esc clears", markup=False)
         self._goal = self._asked_for = ""
-        listed.show(event.table, cursor=at or 0, empty="no op fits the filter; esc clears it")
+        empty = "no op fits the filter; esc clears it" if event.table.rows else "there is no op"
+        listed.show(event.table, cursor=at or 0, empty=empty)
         falls = self._order.descending != (self._order.column in op_table.LARGEST_FIRST)
         listed.sort_shown(self._order.column, descending=falls)
-        shown, all_rows = len(event.table), len(self._rows)
+        shown, all_rows = len(event.table), len(event.table.rows)
         count = f"{wording.thousands(shown)} of {wording.thousands(all_rows)}"
         sep = self.owner.settings.glyphs.separator
         words = op_table.order_words(self._order)
@@ -379,8 +371,7 @@ class OpsScreen(ViewScreen):
             self._order = replace(self._order, descending=not self._order.descending)
         elif event.column in op_table.SORT_KEYS:
             self._order = Order(event.column)
-        if self._rows:
-            self._arrange()
+        self._arrange()
 
     def _row(self) -> OpRow | None:
         index = self.query_one("#ops", RowList).cursor

@@ -23,7 +23,7 @@ from tui.widgets.text_pane import TextPane
 from tui.widgets.titled import Titled
 
 if TYPE_CHECKING:
-    from divergraph.questions import Overview
+    from divergraph.questions import CurvePoint, Overview
     from graphstore.op_row import OpRow
 
 
@@ -51,9 +51,10 @@ class OverviewScreen(ViewScreen):
     class Loaded(Message):
         """The overview of a run is there."""
 
-        def __init__(self, overview: Overview) -> None:
+        def __init__(self, overview: Overview, curve: Sequence[CurveOp]) -> None:
             super().__init__()
             self.overview = overview
+            self.curve = curve
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,8 +99,9 @@ class OverviewScreen(ViewScreen):
 
         def ask() -> None:
             overview = self.owner.session.overview()
+            curve = curve_ops(overview.curve)
             if not worker.is_cancelled:
-                self.post_message(self.Loaded(overview))
+                self.post_message(self.Loaded(overview, curve))
 
         self.answer(ask)
 
@@ -110,14 +112,7 @@ class OverviewScreen(ViewScreen):
             lambda width: overview_text.verdict(overview, glyphs, width)
         )
         self._show_origins(overview)
-        curve = self.query_one(Curve)
-        parts = parts_of([point.op for point in overview.curve])
-        curve.show(
-            [
-                CurveOp(point.op, point.topo, point.cosine, point.state, part)
-                for point, part in zip(overview.curve, parts, strict=True)
-            ]
-        )
+        self.query_one(Curve).show(event.curve)
         self._modules = [module.name for module in overview.modules]
         modules = self.query_one("#modules", RowList)
         modules.show(overview_rows.modules(overview, glyphs), empty="names have no name spaces")
@@ -162,6 +157,15 @@ class OverviewScreen(ViewScreen):
         if index < len(self._origins):
             choices = {"name": ("n", self._origins[index].id), **choices}
         return choices
+
+
+def curve_ops(points: Sequence[CurvePoint]) -> list[CurveOp]:
+    """The points of the curve with the part of the model each belongs to."""
+    parts = parts_of([point.op for point in points])
+    return [
+        CurveOp(point.op, point.topo, point.cosine, point.state, part)
+        for point, part in zip(points, parts, strict=True)
+    ]
 
 
 def _quoted(value: str) -> str:

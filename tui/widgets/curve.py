@@ -95,6 +95,23 @@ def worst_of(block: Sequence[CurveOp]) -> CurveOp:
     return min(block, key=badness)
 
 
+@dataclass(frozen=True)
+class Columns:
+    """The ops as they share a width: blocks, the op each stands for, cells of each, scale."""
+
+    width: int
+    blocks: Sequence[Sequence[CurveOp]]
+    worst: Sequence[CurveOp]
+    cells: int
+    scale: Scale
+
+
+def columns_of(ops: Sequence[CurveOp], width: int) -> Columns:
+    """The columns of *ops* in *width* cells."""
+    blocks, cells = blocks_of(ops, width)
+    return Columns(width, blocks, [worst_of(block) for block in blocks], cells, scale_of(ops))
+
+
 class Curve(Titled, can_focus=True):
     """The chart; ``marker`` is the number of the block under the marker."""
 
@@ -113,11 +130,13 @@ class Curve(Titled, can_focus=True):
         self.glyphs = glyphs
         self.ops: Sequence[CurveOp] = ()
         self._empty = "loading"
+        self._columns: Columns | None = None
 
     def show(self, ops: Sequence[CurveOp]) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
         self.ops = ops
         self._empty = "no op was compared"
+        self._columns = None
         self._place()
         self.refresh()
 
@@ -128,22 +147,21 @@ class Curve(Titled, can_focus=True):
 
     def _place(self) -> None:
         self.marker = self._start()
-        blocks, _ = self._blocks()
-        size = max(map(len, blocks), default=0)
+        size = max(map(len, self._shown().blocks), default=0)
         words = f"{size} ops a column at most, worst of each" if size > 1 else ""
         self.border_subtitle = Content(words)
 
     def _start(self) -> int:
-        blocks, _ = self._blocks()
-        first = next((n for n, b in enumerate(blocks) if worst_of(b).state is OpState.ORIGIN), None)
-        if first is not None or not blocks:
+        worst = self._shown().worst
+        first = next((n for n, op in enumerate(worst) if op.state is OpState.ORIGIN), None)
+        if first is not None or not worst:
             return first or 0
-        lows = [worst_of(block).cosine for block in blocks]
-        return min(range(len(blocks)), key=lambda n: -1.0 if (c := lows[n]) is None else c)
+        lows = [op.cosine for op in worst]
+        return min(range(len(worst)), key=lambda n: -1.0 if (c := lows[n]) is None else c)
 
     def validate_marker(self, marker: int) -> int:
         """Keep the marker on a block."""
-        return max(0, min(marker, len(self._blocks()[0]) - 1))
+        return max(0, min(marker, len(self._shown().worst) - 1))
 
     def action_step(self, blocks: int) -> None:
         """Move the marker by *blocks*."""
@@ -151,46 +169,45 @@ class Curve(Titled, can_focus=True):
 
     def action_open(self) -> None:
         """Open the worst op of the block under the marker."""
-        blocks, _ = self._blocks()
-        if blocks:
-            self.post_message(self.Opened(worst_of(blocks[self.marker]).op))
+        worst = self._shown().worst
+        if worst:
+            self.post_message(self.Opened(worst[self.marker].op))
 
     def on_click(self, event: events.Click) -> None:
         """Put the marker there; open with a double click."""
         offset = event.get_content_offset(self)
         if offset is not None and self.ops and offset.x >= self._left:
-            _, cells = self._blocks()
-            self.marker = (offset.x - self._left) // cells
+            self.marker = (offset.x - self._left) // self._shown().cells
             if event.chain == 2:
                 self.action_open()
 
     _left = 9
 
-    def _blocks(self) -> tuple[list[Sequence[CurveOp]], int]:
-        return blocks_of(self.ops, max(1, self.size.width - self._left))
+    def _shown(self) -> Columns:
+        width = max(1, self.size.width - self._left)
+        if self._columns is None or self._columns.width != width:
+            self._columns = columns_of(self.ops, width)
+        return self._columns
 
     def render(self) -> Content:
         """The chart for the present size."""
         rows = self.size.height - FOOT_LINES
         if not self.ops or rows < 1:
             return Content("" if self.ops else self._empty)
-        blocks, cells = self._blocks()
-        scale = scale_of(self.ops)
-        worst = [worst_of(block) for block in blocks]
-        lines = [self._line(rows, row, scale, worst, cells) for row in range(rows)]
+        shown = self._shown()
+        blocks, cells = shown.blocks, shown.cells
+        lines = [self._line(rows, row, shown) for row in range(rows)]
         lines += [self._axis(len(blocks), cells), self._parts(blocks, cells)]
-        lines.append(self._under_marker(blocks))
+        lines.append(self._under_marker(shown))
         return Content("\n").join(lines)
 
-    def _line(
-        self, rows: int, row: int, scale: Scale, worst: Sequence[CurveOp], cells: int
-    ) -> Content:
-        label = fit(scale.label((rows - row) / rows), self._left - 2, "", "right")
+    def _line(self, rows: int, row: int, shown: Columns) -> Content:
+        label = fit(shown.scale.label((rows - row) / rows), self._left - 2, "", "right")
         parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
         below = rows - 1 - row
-        for op in worst:
-            bar = self._bar(op, scale, rows, below)
-            parts.append((bar * cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
+        for op in shown.worst:
+            bar = self._bar(op, shown.scale, rows, below)
+            parts.append((bar * shown.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
         return Content.assemble(*_joined(parts))
 
     def _bar(self, op: CurveOp, scale: Scale, rows: int, below: int) -> str:
@@ -229,9 +246,9 @@ class Curve(Titled, can_focus=True):
                 line += " " * (x - width_of(line)) + name + " "
         return Content.styled(line, theme.QUIET)
 
-    def _under_marker(self, blocks: Sequence[Sequence[CurveOp]]) -> Content:
-        block = blocks[min(self.marker, len(blocks) - 1)]
-        op = worst_of(block)
+    def _under_marker(self, shown: Columns) -> Content:
+        at = min(self.marker, len(shown.blocks) - 1)
+        block, op = shown.blocks[at], shown.worst[at]
         value = "NaN" if op.cosine is None else wording.cosine(op.cosine, self.glyphs)
         more = f"  worst of {len(block)} ops" if len(block) > 1 else ""
         name = cut_to(printable(op.op), max(12, self.size.width - 48), self.glyphs.ellipsis, "left")
