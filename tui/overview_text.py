@@ -96,8 +96,9 @@ def _states(overview: Overview, glyphs: Glyphs, *, words: bool) -> Content:
     for state in OpState:
         number = overview.state_counts.get(state, 0)
         if number:
+            word = "origins" if state is OpState.ORIGIN and number > 1 else state.value
             text = f"{glyphs.state(state)} {wording.thousands(number)}"
-            parts += [" ", (f"{text} {state.value}" if words else text, theme.STATE_STYLES[state])]
+            parts += [" ", (f"{text} {word}" if words else text, theme.STATE_STYLES[state])]
     return Content.assemble(*parts)
 
 

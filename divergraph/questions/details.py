@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from divergraph.analysis.verdicts import worst
 from divergraph.questions.answers import OpDetail, TensorRow
 from divergraph.questions.facts import Facts, find_run, load_facts, resolve_op
+from divergraph.wording import REASON_WORDS
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.model import (
@@ -16,6 +17,7 @@ from graphstore.model import (
     Metric,
     Op,
     OpState,
+    Reason,
     Side,
     TensorIO,
 )
@@ -149,7 +151,8 @@ def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
     if row.state is None:
         return ""
     if row.state is OpState.NOT_COMPARED or item is None or item.metrics is None:
-        return f"not compared: {row.detail or row.reason or 'no output'}"
+        words = REASON_WORDS[row.reason or Reason.NO_OUTPUT]
+        return f"not compared: {words}{f': {row.detail}' if row.detail else ''}"
     broken = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
     if row.state is OpState.ORIGIN:
         return f"{broken}; the nearest measured ops before it are within their limits"
