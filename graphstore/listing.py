@@ -1,13 +1,14 @@
 """Ops as tables show them, read slice by slice: nothing of a big graph is kept here.
 
-A hundred thousand rows go through these functions, so they take rows as tuples, with the
-columns in the order of the queries ``listed_*``, and share equal values.
+A hundred thousand rows go through these functions, so values are made column by column
+(the columns are in the order of the queries ``listed_*``) and equal ones are shared.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress, repeat
 from typing import Any, TypeAlias, TypeVar
 
 from graphstore import codec
@@ -17,6 +18,7 @@ from graphstore.model import (
     DType,
     Level,
     Metric,
+    MetricSet,
     OpState,
     Reason,
     Side,
@@ -38,8 +40,6 @@ _LEVELS = {None: None} | {level.value: level for level in Level}
 _REASONS = {None: None} | {reason.value: reason for reason in Reason}
 _DTYPES = {None: None} | {dtype.value: dtype for dtype in DType}
 _STATES = {state.value: state for state in OpState}
-_PLAIN = 12
-"""Columns of ``listed_results`` before those of the metric set."""
 
 _T = TypeVar("_T")
 
@@ -53,65 +53,118 @@ def listed_ops(ask: AskSlice, side: Side, loose: Loose | None) -> Iterator[Liste
     while True:
         until = first + SLICE
         ops = ask("listed_ops", first, until)
-        tensors = _by_topo(ask("listed_tensors", first, until), _tensor)
-        results: dict[int, list[Row]] = {}
-        partners: dict[int, list[Row]] = {}
+        outputs = _tensors(ask("listed_tensors", first, until))
+        partners: dict[int, list[tuple[int, str]]] = {}
+        results: dict[int, list[tuple[OpState, Comparison]]] = {}
         if loose is not None:
-            partners = _by_topo(ask(_PARTNERS[side], first, until), lambda row: row[1:])
+            partners = _partners(ask(_PARTNERS[side], first, until))
         if loose is not None and side is Side.DEVICE:
-            results = _by_topo(ask("listed_results", first, until), lambda row: row)
+            results = _results(ask("listed_results", first, until))
         for topo, row in enumerate(ops, start=first):
-            linked = partners.get(topo, ())
-            also = () if not loose else loose.get(row[0], ())
-            names = [name for _, name in (sorted([*linked, *also]) if also else linked)]
-            yield _listed(row, tensors.get(topo, ()), results.get(topo, ()), names)
+            linked = partners.get(topo, [])
+            if loose and row[0] in loose:
+                linked = sorted([*linked, *loose[row[0]]])
+            yield _listed(row, outputs.get(topo, ()), results.get(topo, ()), linked)
         if len(ops) < SLICE:
             return
         first = until
 
 
-def _by_topo(rows: Iterable[Row], value: Callable[[Row], _T]) -> dict[int, list[_T]]:
-    found: dict[int, list[_T]] = {}
-    for row in rows:
-        found.setdefault(row[0], []).append(value(row))
-    return found
-
-
 def _listed(
-    row: Row, outputs: Sequence[Tensor], results: Sequence[Row], partners: Sequence[str]
+    row: Row,
+    outputs: Sequence[Tensor],
+    results: Sequence[tuple[OpState, Comparison]],
+    linked: Sequence[tuple[int, str]],
 ) -> ListedOp:
     op, name, kind, subgraph, originals, original_names = row
     return ListedOp(
-        id=op,
-        name=op if name == op else name,
-        type=sys.intern(kind),
-        subgraph=sys.intern(subgraph),
-        original_names=None if originals is None else tuple(original_names or ()),
-        outputs=tuple(outputs),
-        partners=tuple(dict.fromkeys(partners)),
-        state=_STATES[results[0][3]] if results else None,
-        results=tuple([_comparison(op, result) for result in results]),
-    )
-
-
-def _tensor(row: Row) -> Tensor:
-    _, shape, dtype, layout = row
-    return Tensor("", _DTYPES[dtype], codec.shape_value(shape), layout and sys.intern(layout))
-
-
-def _comparison(op: str, row: Row) -> Comparison:
-    _, io, port, _, level, compared, failed, reason, detail, shape, dtype, overflow = row[:_PLAIN]
-    metrics = dict(zip(METRIC_SET_COLUMNS, row[_PLAIN:], strict=True)) if compared else None
-    return Comparison(
         op,
-        _IOS[io],
-        port,
-        metrics=None if metrics is None else metric_set_value(metrics),
-        level=_LEVELS[level],
-        failed=tuple(map(Metric, failed)) if failed else (),
-        reason=_REASONS[reason],
-        detail=detail or "",
-        shape=codec.shape_value(shape),
-        device_dtype=_DTYPES[dtype],
-        overflow=overflow,
+        op if name == op else name,
+        sys.intern(kind),
+        sys.intern(subgraph),
+        None if originals is None else tuple(original_names or ()),
+        tuple(outputs),
+        tuple(dict.fromkeys([partner for _, partner in linked])),
+        results[0][0] if results else None,
+        tuple([comparison for _, comparison in results]),
     )
+
+
+def _by_topo(topos: Iterable[int], values: Iterable[_T]) -> dict[int, list[_T]]:
+    found: dict[int, list[_T]] = {}
+    for topo, value in zip(topos, values, strict=True):
+        found.setdefault(topo, []).append(value)
+    return found
+
+
+def _tensors(rows: Sequence[Row]) -> dict[int, list[Tensor]]:
+    if not rows:
+        return {}
+    topo, shape, dtype, layout = zip(*rows, strict=True)
+    shapes = map(codec.shape_value, shape)
+    return _by_topo(topo, map(Tensor, repeat(""), map(_DTYPES.get, dtype), shapes, layout))
+
+
+def _partners(rows: Sequence[Row]) -> dict[int, list[tuple[int, str]]]:
+    return _by_topo((row[0] for row in rows), (row[1:] for row in rows))
+
+
+def _results(rows: Sequence[Row]) -> dict[int, list[tuple[OpState, Comparison]]]:
+    if not rows:
+        return {}
+    columns = list(zip(*rows, strict=True))
+    topo, op, io, port, state, level, compared = columns[:7]
+    failed, reason, detail, shape, dtype, overflow = columns[7:13]
+    metrics = iter(_metric_sets([list(compress(column, compared)) for column in columns[13:]]))
+    comparisons = map(
+        Comparison,
+        op,
+        map(_IOS.__getitem__, io),
+        port,
+        repeat(None),
+        repeat(None),
+        [next(metrics) if known else None for known in compared],
+        map(_LEVELS.__getitem__, level),
+        [tuple(map(Metric, names)) if names else () for names in failed],
+        map(_REASONS.__getitem__, reason),
+        [text or "" for text in detail],
+        map(codec.shape_value, shape),
+        map(_DTYPES.__getitem__, dtype),
+        repeat(None),
+        repeat(""),
+        repeat(""),
+        repeat(None),
+        overflow,
+    )
+    return _by_topo(topo, zip(map(_STATES.__getitem__, state), comparisons, strict=True))
+
+
+def _metric_sets(columns: Sequence[Sequence[Any]]) -> list[MetricSet]:
+    """Metric sets of METRIC_SET_COLUMNS."""
+    known = dict(zip(METRIC_SET_COLUMNS, columns, strict=True))
+    spread = ("device_mean", "device_std", "golden_mean", "golden_std")
+    sets = list(
+        map(
+            MetricSet,
+            known["cosine_similarity"],
+            known["max_absolute_error"],
+            known["accumulated_relative_error"],
+            known["relative_euclidean_distance"],
+            known["kullback_leibler_divergence"],
+            zip(*(known[name] for name in spread), strict=True),
+            known["mean_absolute_error"],
+            known["root_mean_square_error"],
+            known["max_relative_error"],
+            known["mean_relative_error"],
+            known["elements"],
+            known["device_nonfinite"],
+            known["golden_nonfinite"],
+            known["different"],
+            map(codec.notes_value, known["notes_json"]),
+        )
+    )
+    for place, names in enumerate(known["nan"]):
+        if names:
+            row = {name: column[place] for name, column in known.items()}
+            sets[place] = metric_set_value(row)
+    return sets

@@ -139,11 +139,12 @@ def _values(column: Any) -> list[object]:
     if not (pa.types.is_integer(kind) or pa.types.is_float64(kind)):
         plain: list[object] = column.to_pylist()
         return plain
-    missing = np.flatnonzero(column.is_null().to_numpy()) if column.null_count else ()
-    numbers: list[object] = column.fill_null(0).to_numpy().tolist()
-    for place in missing:
-        numbers[place] = None
-    return numbers
+    if not column.null_count:
+        numbers: list[object] = column.to_numpy().tolist()
+        return numbers
+    values = np.full(len(column), None, dtype=object)
+    values[column.is_valid().to_numpy()] = column.drop_null().to_numpy().astype(object)
+    return list(values)
 
 
 def _plain(value: Any) -> object:
