@@ -9,7 +9,7 @@ import click
 
 from divergraph.json_shapes import worst_first
 from divergraph.questions.answers import Trace
-from divergraph.questions.overview import reason_groups
+from divergraph.questions.reasons import reason_groups
 from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text
 from graphstore.contract import GraphInfo
 from graphstore.model import (

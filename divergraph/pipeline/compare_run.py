@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from divergraph.analysis.verdicts import (
     count,
     describe_origins,
@@ -25,6 +23,7 @@ from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.algorithms import first_diverging
 from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
+from graphstore.measured import measured_ops, over_ops
 from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
 from graphstore.topo import graph_arrays
 
@@ -83,7 +82,7 @@ class _Comparing:
         comparisons = tuple(_compare_all(items, self.thresholds, progress))
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
-        origin_ids = _origins(arrays, outputs)
+        origin_ids = _origins(arrays, comparisons)
         ops = self.device.graph.op_index()
         origins = describe_origins(origin_ids, ops, outputs, lineage.links)
         counts = count(len(order), comparisons)
@@ -157,13 +156,8 @@ def _compare_all(
         progress.step(note=item.op.name)
 
 
-def _origins(arrays: GraphArrays, outputs: Mapping[str, Sequence[Comparison]]) -> list[str]:
-    measured = np.array(
-        [any(item.compared for item in outputs.get(op, ())) for op in arrays.ids], dtype=np.bool_
-    )
-    over = np.array(
-        [any(item.over for item in outputs.get(op, ())) for op in arrays.ids], dtype=np.bool_
-    )
+def _origins(arrays: GraphArrays, comparisons: Sequence[Comparison]) -> list[str]:
+    measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
     return [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from divergraph.analysis.verdicts import badness
 from divergraph.questions.answers import CurvePoint, ModuleRow, Overview
 from divergraph.questions.facts import load_facts
-from divergraph.questions.reasons import reason_groups as reason_groups
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.model import OpState
