@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graphstore.model import GraphKind, ModelGraph, Op, TensorRef
-
-_LOSSY = str.maketrans({"/": "_", ".": "_", ":": "_", "\\": "_", " ": "_"})
+from importers.dumps.golden_names import coarse
 
 
 def _unique(pairs: Iterable[tuple[str, Op]]) -> dict[str, Op]:
@@ -49,12 +48,12 @@ class GoldenTensors:
                     if tensor.origin is not None and tensor.origin.op:
                         name, origin_port = tensor.origin.op, tensor.origin.port
                     origins.setdefault((name, origin_port), ref)
-        mapped = _unique((op.name.translate(_LOSSY), op) for op in graph.ops)
+        mapped = _unique((coarse(op.name), op) for op in graph.ops)
         return cls(graph, by_name, mapped, tensors, origins)
 
     def op(self, name: str) -> Op | None:
         """The golden op a device graph calls *name*; also by its mapped (lossy) form."""
-        return self.by_name.get(name) or self.by_mapped_name.get(name.translate(_LOSSY))
+        return self.by_name.get(name) or self.by_mapped_name.get(coarse(name))
 
     def tensor(self, name: str, port: int) -> TensorRef | None:
         """The golden tensor a device graph calls output *port* of *name*."""

@@ -52,7 +52,8 @@ def _as_written(name: str) -> str:
     return name.translate(_AS_WRITTEN)
 
 
-def _coarse(name: str) -> str:
+def coarse(name: str) -> str:
+    """An op's name with all that dump file names lose as ``_``: what lossy names share."""
     return name.translate(_COARSE)
 
 
@@ -79,7 +80,7 @@ class GoldenNames:
 
     def __init__(self, graph: ModelGraph) -> None:
         self._graph = graph
-        self._tables = [_Table(graph, _as_written), _Table(graph, _coarse)]
+        self._tables = [_Table(graph, _as_written), _Table(graph, coarse)]
         self._coarsest: _Table | None = None
 
     def find(self, stem: str) -> list[Hit]:
@@ -111,7 +112,7 @@ class GoldenNames:
     def find_input(self, stem: str) -> InputHit | None:
         """The graph input a file named *stem* holds; for inputs that are no ops."""
         for reading in _readings(stem):
-            for write in (_as_written, _coarse, _coarsest):
+            for write in (_as_written, coarse, _coarsest):
                 name = write(reading.name)
                 fitting = [given for given in self._graph.inputs if write(given.name) == name]
                 if len(fitting) == 1 and not reading.port:
