@@ -102,6 +102,26 @@ class QueryParameters:
     timeout: float = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What a store is and holds, as ``store info`` shows it.
+
+    ``engine`` is the database and its version; ``schema`` None for a store nothing was
+    written to yet. ``ops`` counts those of all graphs, ``bytes`` the disk space (None if
+    the server does not say). ``pending`` has a text for each thing a writer that died
+    left behind; ``repair`` clears them.
+    """
+
+    url: str
+    engine: str
+    schema: int | None
+    runs: int
+    graphs: int
+    ops: int
+    bytes: int | None
+    pending: tuple[str, ...] = ()
+
+
 class GraphStore(ABC):
     """A place that keeps graphs and runs.
 
@@ -181,9 +201,36 @@ class GraphStore(ABC):
     ) -> QueryResult:
         """The answer of the user's own Cypher, read-only; on one target or all."""
 
+    def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
+        """How the store would answer a query of :meth:`query`: its plan, as text."""
+        raise NotImplementedError
+
     @abstractmethod
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a run or imported graph another name, in one step.
+
+        Raises:
+            NameTakenError: *new_name* is in use.
+        """
+        raise NotImplementedError
+
+    def run_data(self, name: str) -> RunData:
+        """Everything of a run, equal to what was saved."""
+        raise NotImplementedError
+
+    def info(self) -> StoreInfo:
+        """What the store is and holds."""
+        raise NotImplementedError
+
+    def repair(self) -> tuple[str, ...]:
+        """Remove what writers that died left; a sentence for each thing done.
+
+        What a writer that still lives is writing stays untouched.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def close(self) -> None:
