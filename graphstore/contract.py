@@ -109,7 +109,8 @@ class StoreInfo:
     ``engine`` is the database and its version; ``schema`` None for a store nothing was
     written to yet. ``ops`` counts those of all graphs, ``bytes`` the disk space (None if
     the server does not say). ``pending`` has a text for each thing a writer that died
-    left behind; ``repair`` clears them.
+    left behind; ``repair`` clears them. ``damaged`` has one for each entry that cannot
+    be read; those are not counted.
     """
 
     url: str
@@ -120,6 +121,7 @@ class StoreInfo:
     ops: int
     bytes: int | None
     pending: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 class GraphStore(ABC):
@@ -134,8 +136,23 @@ class GraphStore(ABC):
     url: str
 
     @abstractmethod
-    def save_graph(self, graph: ModelGraph, name: str, *, replace: bool = False) -> GraphInfo:
-        """Keep *graph* under *name*; visible in one step or not at all."""
+    def save_graph(
+        self,
+        graph: ModelGraph,
+        name: str,
+        *,
+        replace: bool = False,
+        created: str | None = None,
+    ) -> GraphInfo:
+        """Keep *graph* under *name*; visible in one step or not at all.
+
+        A graph that is there under this name with the same content stays as it is, and
+        its info is returned. *created* is the time of a copy's original, ISO 8601 in
+        UTC; now, if it is None.
+
+        Raises:
+            NameTakenError: *name* is in use for something else, and not *replace* or a run.
+        """
 
     @abstractmethod
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
@@ -225,12 +242,21 @@ class GraphStore(ABC):
         """What the store is and holds."""
         raise NotImplementedError
 
-    def repair(self) -> tuple[str, ...]:
+    def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Remove what writers that died left; a sentence for each thing done.
 
-        What a writer that still lives is writing stays untouched.
+        What a writer that still lives is writing stays untouched. With *set_aside*, an
+        embedded store also moves entries that cannot be read out of the way.
         """
         raise NotImplementedError
+
+    def check_writable(self) -> None:
+        """Return if the store can be reached and written, as far as can be told early.
+
+        Raises:
+            StoreError: it cannot be; better said before long work than after it.
+        """
+        self.graphs()
 
     @abstractmethod
     def close(self) -> None:

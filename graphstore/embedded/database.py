@@ -54,6 +54,22 @@ def write_database(path: Path, records: Records) -> None:
             connection.close()
 
 
+def change_database(path: Path, changes: Sequence[tuple[str, Mapping[str, object]]]) -> None:
+    """Run a few small writing statements with their parameters on a database file.
+
+    Raises:
+        StoreError: the engine cannot; what is left of the file is not usable.
+    """
+    with _engine_errors(path), _opened(path, read_only=False) as database:
+        connection = _connect(database)
+        try:
+            for statement, params in changes:
+                connection.execute(statement, dict(params))
+            connection.execute("CHECKPOINT")
+        finally:
+            connection.close()
+
+
 class ReadDatabase:
     """A database file opened read-only; several processes and threads may do so at once."""
 

@@ -66,10 +66,18 @@ class EmbeddedStore(CypherStore):
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._folder.check()
 
-    def save_graph(self, graph: ModelGraph, name: str, *, replace: bool = False) -> GraphInfo:
+    def save_graph(
+        self,
+        graph: ModelGraph,
+        name: str,
+        *,
+        replace: bool = False,
+        created: str | None = None,
+    ) -> GraphInfo:
         """Keep *graph* under *name*; visible in one step or not at all."""
         self._check_free("graphs", name, replace)
-        info = graph_info(graph, name, self._now().isoformat(timespec="microseconds"))
+        created = created or self._now().isoformat(timespec="microseconds")
+        info = graph_info(graph, name, created)
         stored = stored_graph(graph, {})
         records = graph_records(stored)
         records.add(import_records(stored, name, info.created))

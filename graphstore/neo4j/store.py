@@ -75,10 +75,18 @@ class Neo4jStore(CypherStore):
         user = os.environ.get("NEO4J_USERNAME", "neo4j")
         return cls(server, user, password, database, read_only=read_only)
 
-    def save_graph(self, graph: ModelGraph, name: str, *, replace: bool = False) -> GraphInfo:
+    def save_graph(
+        self,
+        graph: ModelGraph,
+        name: str,
+        *,
+        replace: bool = False,
+        created: str | None = None,
+    ) -> GraphInfo:
         """Keep *graph* under *name*; visible in one step or not at all."""
         self._check_free("graph", name, replace)
-        info = graph_info(graph, name, self._now().isoformat(timespec="microseconds"))
+        created = created or self._now().isoformat(timespec="microseconds")
+        info = graph_info(graph, name, created)
         old = self._lookup("import_place", name)
         stored = self._write_graph(graph)
         give_name = "MERGE (i:Import {id: $name}) SET i.name = $name, i.graph = $graph, "
