@@ -56,6 +56,10 @@ class ImportFormatError(InputError):
         self.offset = offset
 
 
+class ExecutionError(InputError):
+    """A model cannot be run on this machine."""
+
+
 class ConfigError(InputError):
     """A setting or thresholds file has a wrong key or value."""
 

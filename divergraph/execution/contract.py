@@ -1,0 +1,157 @@
+"""What runs an original model on this machine: the one contract of all executors.
+
+Capturing a golden dump, re-running single ops on the device's own inputs and matching
+ops by re-execution all ask here. Executors are plug-ins (entry points of the group
+``divergraph.executors``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphstore.model import ModelGraph, Tensor
+
+Array: TypeAlias = npt.NDArray[Any]
+
+DEFAULT_MEMORY = 1 << 30
+"""Bytes of tensors an executor may hold at once, weights not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the model: all that lies between *inputs* and *outputs* (tensor names).
+
+    An op or a group of ops between measured tensors. Constants between them belong to
+    it without being named.
+    """
+
+    key: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PieceResult:
+    """What a piece made of its inputs; ``failure`` says why there is nothing."""
+
+    key: str
+    values: Mapping[str, Array]
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A tensor an executor cannot give, and why."""
+
+    tensor: str
+    reason: str
+
+
+PieceValues: TypeAlias = Callable[[Piece], Mapping[str, Array]]
+"""Gives the input values of a piece, by tensor name; asked when they are needed."""
+
+
+class Executor(Protocol):
+    """Runs one model, op by op as its author wrote it: no fusion, no rewriting.
+
+    Tensors are called as in the model graph of the same file: by ``Tensor.name``.
+    """
+
+    name: str
+    """What runs the model, with its version: ``onnxruntime 1.31.1``."""
+    inputs: tuple[Tensor, ...]
+    """What a run must be fed."""
+    tensors: tuple[str, ...]
+    """The tensors a run can give, in execution order; inputs and constants not among them."""
+    unavailable: tuple[Unavailable, ...]
+    """The tensors of the graph a run cannot give."""
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        wanted: Sequence[str] | None = None,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[tuple[str, Array]]:
+        """The values of *wanted* (default: all of :attr:`tensors`), each once.
+
+        They come in batches of about *memory* bytes, so take one, use it and let it go.
+        bfloat16 and float8 tensors come as float32 of the same value.
+
+        Raises:
+            InputError: a feed is missing, unknown or of another type or shape.
+            ExecutionError: the model does not run here.
+        """
+        ...
+
+    def run_pieces(
+        self,
+        pieces: Iterable[Piece],
+        values: PieceValues,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[PieceResult]:
+        """Run each piece alone on the inputs *values* gives for it.
+
+        A piece that does not run gives its failure; the others run all the same.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the model; the executor is not used afterwards."""
+        ...
+
+
+class ExecutorFactory(Protocol):
+    """Opens models of one framework."""
+
+    name: str
+    """The entry point's name; ``extra`` is the extra to install if its packages are missing."""
+    extra: str
+
+    def accepts(self, graph: ModelGraph) -> bool:
+        """Whether *graph*, as read from a file, is of the framework it runs."""
+        ...
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """The model behind *path*, of which *graph* was read.
+
+        Raises:
+            ExecutionError: the framework refuses it.
+        """
+        ...
+
+
+def checked_feed(tensor: Tensor, value: Array) -> Array:
+    """*value* as the input *tensor* takes it, floats cast to its float type.
+
+    Raises:
+        InputError: another kind of element, rank or dimension.
+    """
+    from graphstore.errors import InputError
+
+    wanted = None if tensor.dtype is None else tensor.dtype.numpy
+    if wanted is not None and value.dtype != wanted:
+        if value.dtype.kind != np.dtype(wanted).kind:
+            raise InputError(
+                f"input {tensor.name!r} takes {wanted}, not {value.dtype}",
+                hint="give a file of that element type",
+            )
+        value = value.astype(wanted)
+    if tensor.shape is not None and not _fits(tensor.shape, value.shape):
+        shape = "x".join("?" if size is None else str(size) for size in tensor.shape)
+        given = "x".join(map(str, value.shape)) or "a single value"
+        raise InputError(f"input {tensor.name!r} has shape {shape or 'of one value'}, not {given}")
+    return value
+
+
+def _fits(declared: tuple[int | None, ...], actual: tuple[int, ...]) -> bool:
+    return len(declared) == len(actual) and all(
+        want is None or want == have for want, have in zip(declared, actual, strict=True)
+    )

@@ -1,0 +1,109 @@
+"""ONNX models prepared for running: outputs added, randomness fixed, weights left in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphstore.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+# Ops that draw numbers; without a `seed` attribute other ones in each run.
+_SEEDED = frozenset(
+    (
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+    )
+)
+
+
+def load_model(path: Path) -> ModelProto:
+    """The model in *path* without the bytes of weights kept in other files.
+
+    Raises:
+        ExecutionError: it is damaged.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        model = onnx.load_model(str(path), load_external_data=False)
+    except (DecodeError, OSError, ValueError) as error:
+        raise ExecutionError(f"cannot load the model: {error}", where=str(path)) from error
+    for number, node in enumerate(_nodes(model.graph)):
+        _fix_seed(node, number)
+    return model
+
+
+def root_tensors(graph: GraphProto) -> list[str]:
+    """All tensors the nodes of the root graph make, in file order."""
+    return [name for node in graph.node for name in node.output if name]
+
+
+def set_outputs(model: ModelProto, names: Iterable[str], widened: Mapping[str, str]) -> None:
+    """Make *model* give *names* and nothing else, those in *widened* as float32.
+
+    *widened* maps a tensor to the name its float32 copy gets: numpy has no bfloat16 and
+    no 8-bit floats, and float32 holds them exactly.
+    """
+    from onnx import TensorProto, ValueInfoProto, helper
+
+    graph = model.graph
+    casts = set(widened.values())
+    kept = [node for node in graph.node if not casts & set(node.output)]
+    del graph.node[:]
+    del graph.output[:]
+    graph.node.extend(kept)
+    for name in names:
+        if name in widened:
+            graph.node.append(
+                helper.make_node("Cast", [name], [widened[name]], to=TensorProto.FLOAT)
+            )
+        graph.output.append(ValueInfoProto(name=widened.get(name, name)))
+
+
+def captured_names(node: NodeProto) -> set[str]:
+    """The tensors from around it that the bodies of a node use."""
+    found: set[str] = set()
+    for body in bodies(node):
+        known = {value.name for value in body.input}
+        known |= {tensor.name for tensor in body.initializer}
+        known |= {tensor.values.name for tensor in body.sparse_initializer}
+        for inner in body.node:
+            used = {name for name in inner.input if name} | captured_names(inner)
+            found |= used - known
+            known |= set(inner.output)
+        found |= {value.name for value in body.output} - known
+    return found
+
+
+def bodies(node: NodeProto) -> Iterator[GraphProto]:
+    """The bodies a node owns."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    for node in graph.node:
+        yield node
+        for body in bodies(node):
+            yield from _nodes(body)
+
+
+def _fix_seed(node: NodeProto, number: int) -> None:
+    # Dropout has a seed from opset 12 on, and draws only where it has a training input.
+    draws = node.op_type in _SEEDED or (node.op_type == "Dropout" and len(node.input) == 3)
+    if draws and not any(each.name == "seed" for each in node.attribute):
+        from onnx import helper
+
+        seed: float = number + 1 if node.op_type == "Dropout" else float(number + 1)
+        node.attribute.append(helper.make_attribute("seed", seed))
