@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from graphstore.model import ModelGraph
 
@@ -23,6 +23,13 @@ class Confidence(IntEnum):
     SURE = 2
 
 
+class Detection(NamedTuple):
+    """How sure an importer is, and what in the file says so, in a few words."""
+
+    confidence: Confidence
+    reason: str
+
+
 class Importer(Protocol):
     """Reads graph files of one format."""
 
@@ -31,11 +38,11 @@ class Importer(Protocol):
     reads: str
     """What it reads, as one phrase for hints: ``ONNX .onnx``."""
 
-    def detect(self, path: Path, head: bytes) -> Confidence:
+    def detect(self, path: Path, head: bytes) -> Detection | Confidence:
         """Whether *path*, which starts with *head* (empty for a folder), is of this format.
 
         Goes by content; the file's name only tips the balance. Reads nothing large and
-        raises nothing.
+        raises nothing. A bare :class:`Confidence` has no reason to tell.
         """
         ...
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
-from importers.contract import ENTRY_POINT_GROUP, Confidence, Importer
+from importers.contract import ENTRY_POINT_GROUP, Confidence, Detection, Importer
 from importers.sniff import foreign
 from importers.source import read_head
 
@@ -26,7 +26,7 @@ def read_graph(path: Path | str) -> ModelGraph:
     path = Path(path)
     head = read_head(path)
     importers = installed()
-    found = [(_confidence(importer, path, head), importer) for importer in importers]
+    found = [(_detection(importer, path, head).confidence, importer) for importer in importers]
     best = max((confidence for confidence, _ in found), default=Confidence.NO)
     if best is Confidence.NO:
         raise _unknown(path, head, importers)
@@ -38,6 +38,19 @@ def read_graph(path: Path | str) -> ModelGraph:
             except ImportFormatError as error:
                 failure = failure or error
     raise failure or _unknown(path, head, importers)
+
+
+def detect(path: Path | str) -> list[tuple[Importer, Detection]]:
+    """Who could read *path* and why, the surest first; empty where nobody can.
+
+    Raises:
+        ImportFormatError: missing, empty or not readable.
+    """
+    path = Path(path)
+    head = read_head(path)
+    found = [(importer, _detection(importer, path, head)) for importer in installed()]
+    able = [each for each in found if each[1].confidence is not Confidence.NO]
+    return sorted(able, key=lambda each: -each[1].confidence)
 
 
 @cache
@@ -68,12 +81,15 @@ def _load(entry: EntryPoint) -> Importer | None:
     return importer
 
 
-def _confidence(importer: Importer, path: Path, head: bytes) -> Confidence:
+def _detection(importer: Importer, path: Path, head: bytes) -> Detection:
     try:
-        return importer.detect(path, head)
+        found = importer.detect(path, head)
     except Exception as error:  # noqa: BLE001 - one importer must not stop the others
         _LOG.warning("importer %s failed to look at %s: %s", importer.name, path, error)
-        return Confidence.NO
+        return Detection(Confidence.NO, f"it failed: {error}")
+    if isinstance(found, Detection):
+        return found
+    return Detection(found, f"it looks like {importer.reads}" if found else "")
 
 
 def _unknown(path: Path, head: bytes, importers: tuple[Importer, ...]) -> ImportFormatError:
