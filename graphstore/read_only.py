@@ -6,29 +6,22 @@ file, LOAD CSV from an address) and says why before anything runs.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-
+from graphstore.cypher_text import Token, decoded, tokens
 from graphstore.errors import QueryError
 from graphstore.queries import Dialect
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+)
-      | (?P<comment>//[^\n]*|/\*.*?\*/)
-      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
-      | (?P<quoted>`(?:[^`]|``)*`)
-      | (?P<open>/\*|'|"|`)
-      | (?P<word>[^\W\d]\w*)
-      | (?P<number>\d[\w.]*)
-      | (?P<mark>.)""",
-    re.VERBOSE | re.DOTALL,
+_WRITES = frozenset(
+    ("CREATE", "INSERT", "MERGE", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH")
+    + ("DROP", "ALTER", "CHECKPOINT")
 )
-
-_WRITES = frozenset(("CREATE", "MERGE", "SET", "DELETE", "DETACH", "REMOVE", "FOREACH", "DROP"))
-_REACHES_OUT = frozenset(("LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL", "USE"))
+_REACHES_OUT = frozenset(
+    ("LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "USE", "TERMINATE")
+)
 _PREFIXES = frozenset(("EXPLAIN", "PROFILE"))
 _STARTS = frozenset(("MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL"))
+_BEFORE_A_NAME = frozenset(("(", "[", ".", "$", ":", "|", "&", "!"))
+_AFTER_A_NAME = frozenset((".", ",", ")", "]", "}", "=", "<", ">", "*", "/", "%", "^", ";", ":"))
+"""No clause goes on with one of these, so the word before is somebody's name."""
 
 _EMBEDDED_CALLS = frozenset(
     ("show_tables", "table_info", "db_version", "show_connection", "show_functions")
@@ -45,13 +38,10 @@ _NEO4J_CALLS = frozenset(
         "dbms.components",
     )
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
+_NAMESPACES = frozenset(
+    ("date", "datetime", "time", "localtime", "localdatetime", "duration", "point", "vector")
+)
+"""Of Neo4j's own functions; those of plugins may do anything."""
 
 
 def check_read_only(cypher: str, dialect: Dialect) -> None:
@@ -60,105 +50,136 @@ def check_read_only(cypher: str, dialect: Dialect) -> None:
     Raises:
         QueryError: it does more, is empty, or a quote or comment in it is not closed.
     """
-    tokens = list(_tokens(cypher))
-    if not tokens:
+    _check(tokens(cypher), dialect)
+    if dialect is Dialect.NEO4J:
+        for text, places in decoded(cypher):
+            try:
+                _check(tokens(text), dialect)
+            except QueryError as error:
+                at = None if error.position is None else places[error.position]
+                raise QueryError(error.what, position=at, hint=error.hint) from None
+
+
+def _check(found: list[Token], dialect: Dialect) -> None:
+    if not found:
         raise QueryError("the query is empty")
-    first = tokens[0]
-    if first.text.upper() in _PREFIXES and len(tokens) > 1:
-        first = tokens[1]
-    if first.kind != "word" or first.text.upper() not in _STARTS:
+    first = found[min(_after_prefix(found, dialect), len(found) - 1)]
+    if first.word not in _STARTS:
         raise QueryError(
             f"a query does not start with {first.text!r}",
             position=first.start,
             hint="only reading is allowed here: MATCH ... RETURN ...",
         )
-    for place, token in enumerate(tokens):
-        if token.kind == "mark" and token.text == ";" and place < len(tokens) - 1:
+    for place, token in enumerate(found):
+        if token.text == ";" and place < len(found) - 1:
             raise QueryError("one statement at a time", position=token.start)
-        if token.kind == "word" and not _is_name(tokens, place):
-            _check_word(tokens, place, dialect)
+        if token.word and not _is_name(found, place):
+            _check_word(found, place, dialect)
+        if token.text == "}":
+            _check_transactions(found, place)
+        if token.text == "(":
+            _check_function(found, place, dialect)
 
 
-def _check_word(tokens: list[_Token], place: int, dialect: Dialect) -> None:
-    token = tokens[place]
-    word = token.text.upper()
-    if word == "CALL":
-        _check_call(tokens, place, dialect)
-    elif word in _WRITES:
+def _after_prefix(found: list[Token], dialect: Dialect) -> int:
+    """The place after EXPLAIN or PROFILE and, for Neo4j, ``CYPHER 5 runtime=slotted``."""
+    place = 0
+    while place < len(found):
+        if found[place].word in _PREFIXES:
+            place += 1
+        elif found[place].word == "CYPHER" and dialect is Dialect.NEO4J:
+            place += 1
+            while place < len(found) and found[place].kind == "number":
+                place += 1
+            while [token.text for token in found[place + 1 : place + 2]] == ["="]:
+                place += 3
+        else:
+            break
+    return place
+
+
+def _check_word(found: list[Token], place: int, dialect: Dialect) -> None:
+    token = found[place]
+    if token.word == "CALL":
+        _check_call(found, place, dialect)
+    elif token.word in _WRITES:
         raise QueryError(
-            f"{word} is not allowed: queries only read",
+            f"{token.word} is not allowed: queries only read",
             position=token.start,
             hint="runs and graphs are written by compare and import",
         )
-    elif word in _REACHES_OUT:
+    elif token.word in _REACHES_OUT:
         raise QueryError(
-            f"{word} is not allowed: queries reach no files, network or extensions",
+            f"{token.word} is not allowed: queries reach no files, network or extensions",
             position=token.start,
         )
 
 
-def _check_call(tokens: list[_Token], place: int, dialect: Dialect) -> None:
-    following = tokens[place + 1 :]
+def _check_call(found: list[Token], place: int, dialect: Dialect) -> None:
+    following = found[place + 1 :]
     head = following[0].text if following else ""
     if dialect is Dialect.NEO4J and head in ("{", "("):
-        closing = _matching(following, 0)
-        if any(token.text.upper() == "TRANSACTIONS" for token in following[closing : closing + 8]):
-            raise QueryError(
-                "CALL IN TRANSACTIONS is not allowed: queries only read",
-                position=tokens[place].start,
-            )
         return
-    name = ""
+    name, length = "", 0
     for token in following:
-        if token.kind not in ("word", "quoted") and token.text != ".":
+        # a name and a dot take turns
+        expected = token.kind in ("word", "quoted") if length % 2 == 0 else token.text == "."
+        if not expected:
             break
-        name += token.text.strip("`")
+        name += token.name or "."
+        length += 1
     allowed = _NEO4J_CALLS if dialect is Dialect.NEO4J else _EMBEDDED_CALLS
-    called = len(following) > 1 and name.lower() in allowed
+    called = name.lower() in allowed
     if called and dialect is Dialect.EMBEDDED:
-        called = following[1].text == "("
+        called = [token.text for token in following[length : length + 1]] == ["("]
     if not called:
         raise QueryError(
             f"CALL {name or head} is not allowed",
-            position=tokens[place].start,
+            position=found[place].start,
             hint="allowed: " + ", ".join(sorted(allowed)),
         )
 
 
-def _matching(tokens: list[_Token], place: int) -> int:
-    """The place after the bracket group at *place* and a ``{...}`` that follows it."""
-    depth = 0
-    while place < len(tokens):
-        if tokens[place].text in ("(", "{"):
-            depth += 1
-        elif tokens[place].text in (")", "}"):
-            depth -= 1
-            if depth == 0:
-                after = tokens[place + 1].text if place + 1 < len(tokens) else ""
-                if tokens[place].text == ")" and after == "{":
-                    place += 1
-                    continue
-                return place + 1
-        place += 1
-    return place
+def _check_transactions(found: list[Token], place: int) -> None:
+    """Refuse ``{...} IN [n CONCURRENT] TRANSACTIONS``."""
+    following = [token.word for token in found[place + 1 : place + 16]]
+    if following[:1] == ["IN"] and {"TRANSACTION", "TRANSACTIONS"} & set(following):
+        raise QueryError(
+            "CALL IN TRANSACTIONS is not allowed: queries only read", position=found[place].start
+        )
 
 
-def _is_name(tokens: list[_Token], place: int) -> bool:
-    """True for a variable in brackets, a label, type, property, parameter or map key.
+def _check_function(found: list[Token], place: int, dialect: Dialect) -> None:
+    """Refuse calls of functions with a dot in their name, but for Neo4j's own."""
+    first = place
+    while first > 1 and found[first - 1].name and found[first - 2].text == ".":
+        first -= 2
+    if first == place or not found[first - 1].name:
+        return
+    root = found[first - 1]
+    if first > 1 and found[first - 2].word == "CALL":
+        return  # checked there
+    if dialect is Dialect.NEO4J and root.name.lower() in _NAMESPACES:
+        return
+    name = "".join(token.name or "." for token in found[first - 1 : place])
+    raise QueryError(f"the function {name} is not allowed", position=root.start)
 
-    Not for an alias after AS or in WITH: there a clause word must be in backticks.
+
+def _is_name(found: list[Token], place: int) -> bool:
+    """True for a variable, label, type, property, parameter, alias or map key.
+
+    A clause word in its place is told by what stands beside it; where both could be
+    (``AS set ORDER BY``), it is not taken for a name but for the few that are harmless.
     """
-    before = tokens[place - 1].text if place else ""
-    after = tokens[place + 1].text if place + 1 < len(tokens) else ""
-    if before in ("(", "[", ".", "$", ":", "|", "&", "!"):
+    before = found[place - 1] if place else None
+    after = found[place + 1] if place + 1 < len(found) else None
+    if before is not None and before.kind == "mark" and before.text in _BEFORE_A_NAME:
         return True
-    return after == ":" and before in ("{", ",")
-
-
-def _tokens(cypher: str) -> Iterator[_Token]:
-    for match in _TOKEN.finditer(cypher):
-        kind = match.lastgroup or "mark"
-        if kind == "open":
-            raise QueryError(f"{match.group()} is not closed", position=match.start())
-        if kind not in ("space", "comment"):
-            yield _Token(kind, match.group(), match.start())
+    if place and (after is None or (after.kind == "mark" and after.text in _AFTER_A_NAME)):
+        return True
+    if before is None or before.word != "AS" or after is None or place + 2 >= len(found):
+        return False
+    following = found[place + 2]
+    if after.word == "ORDER":
+        return following.word == "BY"
+    return after.word in ("LIMIT", "SKIP") and (following.kind == "number" or following.text == "$")
