@@ -11,10 +11,10 @@ from __future__ import annotations
 import mmap
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from graphstore.errors import ImportFormatError
 
@@ -25,6 +25,12 @@ Value: TypeAlias = "bytes | list[tuple[bytes, Value]]"
 
 Fields: TypeAlias = list[tuple[bytes, Value]]
 """A message: its fields in file order; a repeated field comes once an element."""
+
+Entry: TypeAlias = "tuple[bytes, bytes, bytes | None, bytes | None]"
+"""A map entry ``{ key: K value { NAME: V } }`` as written: K, NAME, V, and instead of V the
+text inside of ``NAME { ... }``, see :func:`entry_fields`."""
+
+TakeApart: TypeAlias = "Callable[[re.Match[bytes]], Fields]"
 
 MAX_DEPTH = 200
 """Deeper nesting is an error: no graph needs it, and later steps may recurse."""
@@ -42,7 +48,8 @@ _SCALAR = rb"(?:%(s)s(?:%(g)s%(s)s)%(m)s|(?:[-+]%(g)s)?+[\w.][-+\w.]*+)" % {
 }
 _END = rb"%s[,;]?+" % _GAP
 # The second alternative takes a whole map entry (`{ key: "k" value { i: 1 } }`, as printers
-# write it) in one step: most of a graph file is such entries, and it halves the time.
+# write it) in one step: most of a graph file is such entries, and it halves the time. So does
+# the third with a block of nothing but scalars.
 _TOKEN = re.compile(
     rb"""
     %(g)s(?:
@@ -51,6 +58,7 @@ _TOKEN = re.compile(
         | (?: :%(g)s )?+ \{ \s*+ key:\s*+ (%(s)s) \s*+ value\s*+\{ \s*+
             (\w++) (?: : \s*+ (%(v)s) | \s*+\{ \s*+ ( (?: \w++:\s*+ %(v)s \s*+ )%(m)s ) \} )
           \s*+ \} \s*+ \} %(end)s
+        | (?: :%(g)s )?+ \{ \s*+ ( (?: \w++:\s*+ %(v)s \s*+ )%(m)s ) \} %(end)s
         | (?: :%(g)s )?+ ([{<])
         | :%(g)s (\[ %(g)s (?: %(v)s (?: %(g)s , %(g)s %(v)s )%(m)s )? %(g)s \]) %(end)s
         | (?: :%(g)s )?+ (\[)
@@ -64,8 +72,8 @@ _TOKEN = re.compile(
     % {b"g": _GAP, b"s": _STRING, b"v": _SCALAR, b"m": _MANY, b"end": _END},
     re.VERBOSE | re.DOTALL,
 )
-_IN_FIELD, _IN_ENTRY, _IN_NESTED_ENTRY = 2, 5, 6
-_IN_OPEN, _IN_SCALARS, _IN_MESSAGES, _CLOSE, _ELEMENT, _END_LIST, _EOF = range(7, 14)
+_IN_FIELD, _IN_ENTRY, _IN_NESTED_ENTRY, _IN_FLAT = 2, 5, 6, 7
+_IN_OPEN, _IN_SCALARS, _IN_MESSAGES, _CLOSE, _ELEMENT, _END_LIST, _EOF = range(8, 15)
 _WHOLE = (_IN_ENTRY, _IN_NESTED_ENTRY, _IN_SCALARS)
 _OPENS = (_IN_OPEN, _ELEMENT)
 _EACH_NESTED = re.compile(rb"(\w++):\s*+(%s)" % _SCALAR)
@@ -101,11 +109,17 @@ class _Block(NamedTuple):
 
 
 class TextReader:
-    """Reads *buffer*, the content of *path* (named in errors)."""
+    """Reads *buffer*, the content of *path* (named in errors).
 
-    def __init__(self, buffer: Buffer, path: Path) -> None:
+    *take_apart* makes the fields of a token that holds more than one scalar; by default
+    they are those of any other way to write them, with :func:`unread_entries` a map entry
+    stays an :data:`Entry`.
+    """
+
+    def __init__(self, buffer: Buffer, path: Path, take_apart: TakeApart | None = None) -> None:
         self._buffer = buffer
         self._path = path
+        self._take_apart = take_apart or _pairs
         self._stack: list[_Block] = []
 
     def events(self, *enter: bytes) -> Iterator[Event]:
@@ -119,6 +133,7 @@ class TextReader:
         """
         depth = 0
         fields: Fields | None = None
+        take_apart = self._take_apart
         self._stack = []
         for match in _TOKEN.finditer(self._buffer, _start(self._buffer)):
             kind = match.lastindex
@@ -129,12 +144,22 @@ class TextReader:
                 else:
                     yield Event(EventKind.FIELD, depth, name, value, match.start(1))
             elif kind in _WHOLE:
-                pairs = _pairs(match)
+                pairs = take_apart(match)
                 if fields is not None:
                     fields.extend(pairs)
                     continue
                 for name, whole in pairs:
                     yield Event(EventKind.FIELD, depth, name, whole, match.start(1))
+            elif kind == _IN_FLAT:
+                if len(self._stack) >= MAX_DEPTH:
+                    self._open(match, fields)
+                if fields is not None:
+                    fields.append((match[1], _EACH_NESTED.findall(match[_IN_FLAT])))
+                elif depth < len(enter) and match[1] == enter[depth]:
+                    yield from self._entered(match, depth)
+                else:
+                    flat: Fields = list(_EACH_NESTED.findall(match[_IN_FLAT]))
+                    yield Event(EventKind.FIELD, depth, match[1], flat, match.start(1))
             elif kind in _OPENS:
                 block = self._open(match, fields)
                 if fields is not None:
@@ -163,6 +188,15 @@ class TextReader:
             else:
                 self._end(match)
 
+    def _entered(self, match: re.Match[bytes], depth: int) -> Iterator[Event]:
+        """The events of a block of scalars that is to be entered."""
+        name, at = match[1], match.start(1)
+        yield Event(EventKind.ENTER, depth, name, b"", at)
+        start, end = match.span(_IN_FLAT)
+        for inner in _EACH_NESTED.finditer(self._buffer, start, end):
+            yield Event(EventKind.FIELD, depth + 1, inner[1], inner[2], inner.start())
+        yield Event(EventKind.LEAVE, depth, name, b"", at)
+
     def error(self, offset: int, what: str, hint: str = "") -> ImportFormatError:
         """An error at byte *offset*, told as line and column."""
         line, column = self.position(offset)
@@ -183,7 +217,7 @@ class TextReader:
     def _open(self, match: re.Match[bytes], around: Fields | None) -> _Block:
         kind = match.lastindex or 0
         if kind == _ELEMENT:
-            at = match.start(kind)
+            at = match.start(_ELEMENT)
             if not self._stack or self._stack[-1].closer != b"]":
                 raise self.error(at, "a block without a field name")
             name = self._stack[-1].name
@@ -244,9 +278,11 @@ def outline(head: bytes) -> set[tuple[bytes, ...]]:
     stack: list[bytes] = []
     for match in _TOKEN.finditer(head, _start(head)):
         kind = match.lastindex
-        if kind in (_IN_FIELD, _IN_OPEN, *_WHOLE):
+        if kind in (_IN_FIELD, _IN_OPEN, _IN_FLAT, *_WHOLE):
             if len(stack) < 2:
                 names.add((*stack, match[1]))
+            if kind == _IN_FLAT and not stack:
+                names.update((match[1], name) for name, _ in _EACH_NESTED.findall(match[kind]))
             if kind == _IN_OPEN:
                 stack.append(match[1])
             elif kind == _IN_FIELD and not stack and is_string(match[2]):
@@ -270,6 +306,22 @@ def _pairs(match: re.Match[bytes]) -> Fields:
     name, key, kind, value, nested = match.group(1, 3, 4, 5, 6)
     content: Value = value if nested is None else _EACH_NESTED.findall(nested)
     return [(name, [(b"key", key), (b"value", [(kind, content)])])]
+
+
+def unread_entries(match: re.Match[bytes]) -> Fields:
+    """Like the usual way, but map entries stay unread: a reader may know them already."""
+    if match.lastindex == _IN_SCALARS:
+        return _pairs(match)
+    entry: Any = match.group(3, 4, 5, 6)  # no Value: who asks for it knows what to expect
+    return [(match[1], entry)]
+
+
+def entry_fields(entry: Entry) -> Fields:
+    """The fields of the value of an unread map entry, its first item aside: the key."""
+    _, kind, value, nested = entry
+    if nested is not None:
+        return [(kind, list(_EACH_NESTED.findall(nested)))]
+    return [(kind, value or b"")]
 
 
 _ESCAPE = re.compile(

@@ -21,7 +21,7 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
-from importers.ge.messages import Node, is_placeholder, parent_index
+from importers.ge.messages import Node
 from importers.kept import MAX_PORT, some
 from importers.names import UniqueIds
 
@@ -265,14 +265,14 @@ def _subgraph(body: str, owner: tuple[_Linked, str] | None, members: list[_Linke
 
 def _fed_outputs(net_output: _Linked) -> Iterator[tuple[int, TensorRef]]:
     """Output port of the owner and the tensor that feeds it, from the NetOutput of a body."""
-    descs = net_output.node.input_descs
+    feeds = net_output.node.feeds
     connected = [position for position, ref in enumerate(net_output.inputs) if ref is not None]
     # Only inputs in use have a descriptor, but old files keep placeholders for the others.
-    if any(map(is_placeholder, descs)):
-        described = dict(enumerate(descs))
+    if any(fed.placeholder for fed in feeds):
+        described = dict(enumerate(feeds))
     else:
-        described = dict(zip(connected, descs, strict=False))
-    ports = {position: parent_index(desc) for position, desc in described.items()}
+        described = dict(zip(connected, feeds, strict=False))
+    ports = {position: fed.port for position, fed in described.items()}
     said = any(port is not None for port in ports.values())
     for position in connected:
         ref = net_output.inputs[position]

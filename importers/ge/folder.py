@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
-from importers.ge.messages import text
+from importers.ge.values import text
 from importers.prototext import TextReader
 from importers.source import mapped
 

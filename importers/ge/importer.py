@@ -6,13 +6,15 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence
 from importers.ge.assembly import RawGraph, assemble
 from importers.ge.folder import candidates, choose_graph
-from importers.ge.messages import read_attr, read_node, text
-from importers.prototext import Event, EventKind, TextReader, outline
+from importers.ge.messages import read_attr, read_node
+from importers.ge.values import text
+from importers.prototext import Event, EventKind, TextReader, outline, unread_entries
 from importers.source import mapped, sha256
 
 _FILE_NAME = re.compile(r"ge_proto_.*\.txt$")
@@ -54,8 +56,8 @@ def read_ge_text(path: Path) -> ModelGraph:
     Raises:
         ImportFormatError: with line and column, where the text is broken or cut.
     """
-    with mapped(path) as buffer:
-        reader = TextReader(buffer, path)
+    with mapped(path) as buffer, paused_collector():
+        reader = TextReader(buffer, path, unread_entries)
         graphs: list[RawGraph] = []
         model = RawGraph()
         for event in reader.events(b"graph"):

@@ -1,4 +1,4 @@
-"""Turn the text fields of GE's ``OpDef`` and ``TensorDescriptor`` into plain values.
+"""Turn the fields of GE's ``OpDef`` and ``TensorDescriptor`` into plain values.
 
 Field names follow ge_ir.proto; unknown ones are passed over, since files of many CANN
 versions circulate. Every function raises ValueError on a field of a wrong kind.
@@ -9,16 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from graphstore.model import AttrValue, DType, Shape, Tensor, TensorOrigin
 from importers.ge.types import dtype_named, layout_named
+from importers.ge.values import Fields, Span, Value, message, number, text, truth, whole, word
 from importers.kept import MAX_TEXT, kept_list, kept_text, tensor_text
-from importers.prototext import Fields, Value, boolean, integer, is_string, real, string
+from importers.prototext import Entry, entry_fields
+
+
+class Fed(NamedTuple):
+    """What a NetOutput's input descriptor says: whether it only keeps a place, and which
+    output of the body's owner it feeds (None: it does not say)."""
+
+    placeholder: bool
+    port: int | None
 
 
 @dataclass(slots=True)
 class Node:
-    """One ``op`` block. *inputs* are as written: data inputs, then control ones (``:-1``)."""
+    """One ``op`` block. *inputs* are as written: data inputs, then control ones (``:-1``).
+
+    *feeds* is known of a NetOutput only.
+    """
 
     name: str = ""
     type: str = ""
@@ -27,20 +40,21 @@ class Node:
     outputs: list[Tensor] = field(default_factory=list)
     subgraphs: list[str] = field(default_factory=list)
     attrs: dict[str, AttrValue] = field(default_factory=dict)
-    input_descs: list[Fields] = field(default_factory=list)
+    feeds: list[Fed] = field(default_factory=list)
 
 
 def read_node(fields: Fields) -> Node:
     """The op that *fields* describe."""
     node = Node()
-    outputs: list[Fields] = []
+    inputs: list[Value] = []
+    outputs: list[Value] = []
     for name, value in fields:
         if name == b"attr":
             read_attr(value, node.attrs)
         elif name == b"output_desc":
-            outputs.append(message(value))
+            outputs.append(value)
         elif name == b"input_desc":
-            node.input_descs.append(message(value))
+            inputs.append(value)
         elif name == b"input":
             node.inputs.append(text(value))
         elif name == b"name":
@@ -48,14 +62,14 @@ def read_node(fields: Fields) -> Node:
         elif name == b"type":
             node.type = text(value)
         elif name == b"id":
-            node.number = integer(scalar(value))
+            node.number = whole(value)
         elif name == b"subgraph_name":
             node.subgraphs.append(text(value))
     if not node.name:
         raise ValueError("an op without a name")
-    if node.type != "NetOutput":  # the only descriptors of inputs that are asked for later
-        node.input_descs.clear()
-    node.outputs = [_output(f"{node.name}:{k}", k, desc) for k, desc in enumerate(outputs)]
+    if node.type == "NetOutput":  # the only descriptors of inputs that are asked for later
+        node.feeds = [_fed(message(desc)) for desc in inputs]
+    node.outputs = [_output(f"{node.name}:{k}", k, message(d)) for k, d in enumerate(outputs)]
     return node
 
 
@@ -63,62 +77,58 @@ def read_attr(
     entry: Value, attrs: dict[str, AttrValue], only: frozenset[str] | None = None
 ) -> None:
     """Add one ``attr`` map entry to *attrs*, if it has a value and its key is in *only*."""
+    if type(entry) is tuple:
+        key, found = _known(entry) if _is_short(entry) else _converted(entry)
+        if found is not None and (only is None or key in only):
+            attrs[key] = found
+        return
     key, value = _map_entry(entry)
-    if value and (only is None or key in only):
-        kind, content = value[-1]  # of a oneof set twice the last counts
-        convert = _CONVERT.get(kind)
-        if convert is not None:
-            attrs[key] = convert(content)
+    if only is None or key in only:
+        found = _attr_value(value)
+        if found is not None:
+            attrs[key] = found
 
 
-def parent_index(desc: Fields) -> int | None:
-    """``_parent_node_index`` of a descriptor: the owner's port it stands for."""
+def _is_short(entry: Entry) -> bool:
+    return len(entry[2] or entry[3] or b"") < 200
+
+
+def _converted(entry: Entry) -> tuple[str, AttrValue | None]:
+    return _key(entry[0]), _attr_value(entry_fields(entry))
+
+
+# A graph repeats some thousand attributes a million times: read and keep each one once.
+_known = lru_cache(maxsize=4096)(_converted)
+
+
+def _attr_value(value: Fields) -> AttrValue | None:
+    if not value:
+        return None
+    kind, content = value[-1]  # of a oneof set twice the last counts
+    convert = _CONVERT.get(kind)
+    return None if convert is None else convert(content)
+
+
+def _fed(desc: Fields) -> Fed:
     attrs: dict[str, AttrValue] = {}
+    layout, typed = "", False
     for name, value in desc:
         if name == b"attr":
             read_attr(value, attrs, frozenset({_PARENT_INDEX}))
-    index = attrs.get(_PARENT_INDEX)
-    return index if isinstance(index, int) else None
-
-
-def is_placeholder(desc: Fields) -> bool:
-    """Whether an input descriptor only keeps the place of an unconnected input."""
-    found = {name: value for name, value in desc if name in (b"layout", b"dtype")}
-    layout = text(found[b"layout"]) if b"layout" in found else ""
-    return b"dtype" not in found and layout_named(layout) is None
-
-
-def scalar(value: Value) -> bytes:
-    """*value* if it is a scalar."""
-    if isinstance(value, bytes):
-        return value
-    raise ValueError("a block where a value belongs")
-
-
-def message(value: Value) -> Fields:
-    """*value* if it is a block."""
-    if isinstance(value, bytes):
-        raise ValueError(f"{_shown(value)} where a block belongs")  # noqa: TRY004 - the file is wrong, not the call
-    return value
-
-
-def text(value: Value) -> str:
-    """The text of a string field."""
-    literal = scalar(value)
-    if not is_string(literal):
-        raise ValueError(f"{_shown(literal)} where a text belongs")
-    return string(literal)
-
-
-def _shown(literal: bytes) -> str:
-    return literal[:40].decode("utf-8", "backslashreplace")
+        elif name == b"layout":
+            layout = text(value)
+        elif name == b"dtype":
+            typed = word(value) not in ("0", "DT_UNDEFINED")
+    port = attrs.get(_PARENT_INDEX)
+    placeholder = not typed and layout_named(layout) is None
+    return Fed(placeholder, port if isinstance(port, int) else None)
 
 
 def _map_entry(entry: Value) -> tuple[str, Fields]:
     key, value = "", None
     for name, content in message(entry):
         if name == b"key":
-            key = _key(scalar(content))
+            key = _key(content) if isinstance(content, bytes) else text(content)
         elif name == b"value":
             value = message(content)
     return key, value or []
@@ -126,7 +136,6 @@ def _map_entry(entry: Value) -> tuple[str, Fields]:
 
 @lru_cache(maxsize=10_000)
 def _key(literal: bytes) -> str:
-    # A graph repeats some hundred attribute names a million times: keep one text of each.
     return text(literal)
 
 
@@ -155,10 +164,10 @@ def _output(name: str, port: int, desc: Fields) -> Tensor:
         if key == b"attr":
             read_attr(value, attrs, _ORIGIN_KEYS)
         elif key == b"dtype":
-            dtype = dtype_named(scalar(value).decode("ascii", "backslashreplace"))
+            dtype = dtype_named(word(value))
         elif key == b"shape":
             said = True
-            shape = _shape([integer(scalar(d)) for n, d in message(value) if n == b"dim"])
+            shape = _shape([whole(d) for n, d in message(value) if n == b"dim"])
         elif key == b"layout":
             layout = layout_named(text(value))
     origin = _origin(attrs, port)
@@ -193,32 +202,30 @@ def _origin(attrs: dict[str, AttrValue], port: int) -> TensorOrigin | None:
 
 
 def _text_attr(value: Value) -> AttrValue:
-    literal = scalar(value)
+    if isinstance(value, Span):
+        return f"text of {value.size} characters, left out"
     # Long ones are whole files in an attribute; only the start is worth decoding.
-    if len(literal) > 8 * MAX_TEXT:
-        return f"text of {len(literal)} characters, left out"
-    return kept_text(text(literal))
+    if isinstance(value, bytes) and len(value) > 8 * MAX_TEXT:
+        return f"text of {len(value)} characters, left out"
+    return kept_text(text(value))
 
 
 def _bytes_attr(value: Value) -> AttrValue:
-    return f"bytes, {len(scalar(value))} characters as text"
-
-
-def _int_attr(value: Value) -> AttrValue:
-    return integer(scalar(value))
-
-
-def _float_attr(value: Value) -> AttrValue:
-    return real(scalar(value))
-
-
-def _bool_attr(value: Value) -> AttrValue:
-    return boolean(scalar(value))
+    if isinstance(value, Span):
+        return f"{value.size} bytes, left out"
+    if isinstance(value, (bytes, str)):
+        return f"bytes, {len(value)} characters as text"
+    raise ValueError("no bytes where bytes belong")
 
 
 def _list_attr(value: Value) -> AttrValue:
     # The filled field tells the type: the serializer's own lists carry no val_type.
-    items = [_CONVERT[n](v) for n, v in message(value) if n in _LISTED]
+    items: list[AttrValue] = []
+    for name, item in message(value):
+        if name in _LISTED:
+            if isinstance(item, Span) and name not in (b"s", b"bt"):
+                return f"list of {item.size} bytes, left out"
+            items.append(_CONVERT[name](item))
     # Lists of names are short, and lineage needs every one of them.
     return tuple(items) if items and isinstance(items[0], str) else kept_list(items)
 
@@ -228,9 +235,9 @@ def _nested_list_attr(value: Value) -> AttrValue:
     for name, row in message(value):
         if name in (b"list_list_i", b"list_list_f"):
             rows.append(
-                kept_list([integer(scalar(v)) for n, v in message(row) if n == b"list_i"])
+                kept_list([whole(v) for n, v in message(row) if n == b"list_i"])
                 if name == b"list_list_i"
-                else kept_list([real(scalar(v)) for n, v in message(row) if n == b"list_f"])
+                else kept_list([number(v) for n, v in message(row) if n == b"list_f"])
             )
     return kept_list(rows)
 
@@ -258,10 +265,10 @@ def _tensor_attr(value: Value) -> AttrValue:
 _CONVERT: dict[bytes, Callable[[Value], AttrValue]] = {
     b"s": _text_attr,
     b"expression": _text_attr,
-    b"i": _int_attr,
-    b"dt": _int_attr,
-    b"f": _float_attr,
-    b"b": _bool_attr,
+    b"i": whole,
+    b"dt": whole,
+    b"f": number,
+    b"b": truth,
     b"bt": _bytes_attr,
     b"list": _list_attr,
     b"list_list_int": _nested_list_attr,

@@ -274,7 +274,7 @@ def test_model_fields_around_the_graph_are_fine(graph_of):
         ("graph { op { name: 5 } }", "5 where a text belongs"),
         ('graph { op { name: "a" id: x } }', "invalid literal"),
         ('graph { op { name: "a" attr: 5 } }', "5 where a block belongs"),
-        ("graph { op { name { x: 1 } } }", "a block where a value belongs"),
+        ("graph { op { name { x: 1 } } }", "a block where a text belongs"),
         ('graph { op { name: "a" output_desc { shape { dim: "b" } } } }', "a text where a number"),
         ('graph { op: "a" }', "op is not a block"),
         ('graph { name: "empty" op: [] }', "no op in its first graph"),
