@@ -267,3 +267,10 @@ class GraphStore(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+    def check(self) -> tuple[str, ...]:
+        """Read everything and say what is damaged; a text for each run or graph.
+
+        A server looks after its own files: then there is nothing to check.
+        """
+        return ()
+

@@ -19,7 +19,7 @@ import numpy as np
 from graphstore import codec
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
 from graphstore.collector import paused_collector
-from graphstore.contract import GraphStore, ListedOp, QueryResult
+from graphstore.contract import GraphStore, ListedOp, QueryResult, RunData
 from graphstore.errors import QueryError, StoreError, UnknownNameError
 from graphstore.listing import listed_ops
 from graphstore.model import (
@@ -39,6 +39,9 @@ from graphstore.records import comparison_value, op_key
 
 _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
+
+_TRIES = 3
+"""How often a run that is replaced while it is read whole is read again."""
 
 _T = TypeVar("_T")
 
@@ -174,6 +177,25 @@ class CypherStore(GraphStore):
         if op is not None and not found:
             self._node(place, op, side)
         return [link for _, link in sorted(found, key=lambda item: item[0])]
+
+    def run_data(self, name: str) -> RunData:
+        """Everything of a run, equal to what was saved."""
+        for _ in range(_TRIES):
+            run = self.run(name)
+            data = RunData(
+                run=run,
+                golden=self.graph(name, Side.GOLDEN),
+                device=self.graph(name),
+                links=tuple(self.links(name)),
+                comparisons=tuple(self.comparisons(name)),
+                states=self.states(name),
+                origins=tuple(self.origins(name)),
+            )
+            if self.run(name) == run:  # not replaced while it was being read
+                return data
+        raise StoreError(
+            f"the run {name!r} is replaced all the time", where=self.url, retryable=True
+        )
 
     def find_ops(
         self, target: str, text: str, side: Side = Side.DEVICE, *, limit: int = 20

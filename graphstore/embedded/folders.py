@@ -1,7 +1,9 @@
 """The folders of an embedded store: complete entries only, whenever a process dies.
 
 ``<root>/store.json`` says the schema version. ``<root>/runs/<name>/`` and
-``<root>/graphs/<name>/`` hold ``manifest.json`` and the database file it names. A new
+``<root>/graphs/<name>/`` hold ``manifest.json`` and the database file it names. The
+folder's name is the entry's name: renaming an entry is renaming its folder, and what the
+manifest and the database say of the name is what it was when they were written. A new
 entry is written in ``<root>/.writing-...`` and renamed into place; replacing one adds a
 second database file and then swaps the manifest, so there is the old or the new entry at
 every moment.
@@ -9,23 +11,29 @@ every moment.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
 import shutil
-import socket
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from errno import EACCES, ENOTDIR
+from os import strerror
 from pathlib import Path
 from typing import Any
 
-from graphstore.errors import NameTakenError, StoreError
+from graphstore.embedded.disk import alone, os_errors, sync, write_json
+from graphstore.embedded.drafts import (
+    abandoned_drafts,
+    draft_folder,
+    draft_path,
+    remove_draft,
+)
+from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.schema import SCHEMA_VERSION
 
-_WRITING = ".writing-"
-_STALE_SECONDS = 24 * 3600.0
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
 
@@ -52,6 +60,14 @@ class Entry:
         except OSError:
             return False
 
+    def is_unchanged(self) -> bool:
+        """True if the database file is, byte for byte, the one that was written."""
+        if not self.is_whole():
+            return False
+        with os_errors("read", self.database):
+            written = self.manifest.get("sha256")  # stores of older programs have none
+            return written is None or _sha256(self.database) == written
+
 
 class StoreFolder:
     """The folder tree of one store; knows nothing of databases."""
@@ -65,17 +81,14 @@ class StoreFolder:
         Raises:
             StoreError: something else is there, or a store of a newer version.
         """
-        path = self.root / "store.json"
-        with _os_errors("read", self.root):
+        with os_errors("read", self.root):
             if not self.root.exists():
                 return False
             if not self.root.is_dir():
                 raise StoreError("the store is a file, not a folder", where=str(self.root))
-            if not path.exists():
+            if not (self.root / "store.json").exists():
                 return False
-        version = self._read_json(path).get("schema")
-        if not isinstance(version, int):
-            raise StoreError("does not say its schema version", where=str(path))
+        version = self.version()
         if version > SCHEMA_VERSION:
             raise StoreError(
                 f"the store has schema version {version}, this program knows {SCHEMA_VERSION}",
@@ -84,12 +97,38 @@ class StoreFolder:
             )
         return True
 
+    def version(self) -> int:
+        """The schema version of the store that is there."""
+        path = self.root / "store.json"
+        version = self._read_json(path).get("schema")
+        if not isinstance(version, int):
+            raise StoreError("does not say its schema version", where=str(path))
+        return version
+
+    def check_writable(self) -> None:
+        """Return if a draft can be written, or the store made; leaves nothing there.
+
+        Raises:
+            StoreError: the place cannot be written.
+        """
+        if self.check():
+            with self.writing():
+                return
+        with os_errors("write", self.root):
+            place = self.root
+            while not place.exists() and place != place.parent:
+                place = place.parent
+            if not place.is_dir():
+                raise NotADirectoryError(ENOTDIR, strerror(ENOTDIR))
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise PermissionError(EACCES, strerror(EACCES))
+
     def entries(self, kind: str) -> list[Entry]:
         """All entries of a kind (``runs`` or ``graphs``) by name."""
         if not self.check():
             return []
         folder = self.root / kind
-        with _os_errors("read", folder):
+        with os_errors("read", folder):
             names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
         found = (self.entry(kind, name) for name in names if not name.startswith("."))
         return [entry for entry in found if entry is not None]
@@ -98,7 +137,7 @@ class StoreFolder:
         """One entry, or None."""
         folder = self.root / kind / name
         path = folder / MANIFEST
-        with _os_errors("read", path):
+        with os_errors("read", path):
             try:
                 status = path.stat()
             except (FileNotFoundError, NotADirectoryError):
@@ -111,15 +150,13 @@ class StoreFolder:
     @contextmanager
     def writing(self) -> Iterator[Path]:
         """A fresh folder inside the store for a new entry; gone afterwards, come what may."""
-        with _os_errors("write", self.root):
-            self._create()
-            self._clean()
-            folder = self.root / _draft_name()
-            folder.mkdir()
-        try:
+        with ExitStack() as stack:
+            with os_errors("write", self.root):
+                self._create()
+                for path in abandoned_drafts(self.root):
+                    remove_draft(path)
+                folder = stack.enter_context(draft_folder(self.root))
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def publish(
         self,
@@ -139,11 +176,12 @@ class StoreFolder:
                 and it is not to be replaced.
         """
         target = self.root / kind / name
-        with _os_errors("write", target):
+        with os_errors("write", target):
             database = next(path for path in written.iterdir() if path.suffix == ".lbug")
-            _sync(database)
-            manifest = {**manifest, "bytes": database.stat().st_size}
-            with _alone(self.root):
+            sync(database)
+            size = database.stat().st_size
+            manifest = {**manifest, "bytes": size, "sha256": _sha256(database)}
+            with alone(self.root):
                 taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
                 if taken and not (replace and target.exists()):
                     raise NameTakenError(
@@ -152,32 +190,75 @@ class StoreFolder:
                 if target.exists():
                     self._swap(target, database, manifest)
                     return
-                _write_json(written / MANIFEST, {**manifest, "database": database.name})
-                _sync(written)
+                write_json(written / MANIFEST, {**manifest, "database": database.name})
+                sync(written)
                 written.rename(target)
-                _sync(target.parent)
+                sync(target.parent)
+
+    def rename(self, entry: Entry, new_name: str) -> None:
+        """Give an entry another name, in one step.
+
+        Raises:
+            NameTakenError: there is an entry of that name, perhaps since a moment only.
+            UnknownNameError: the entry is gone since a moment.
+        """
+        target = entry.folder.with_name(new_name)
+        with os_errors("write", entry.folder), alone(self.root):
+            for kind in KINDS:
+                if (self.root / kind / new_name).exists():
+                    what = "run" if kind == "runs" else "graph"
+                    raise NameTakenError(
+                        f"there is a {what} named {new_name!r} already", hint="use another name"
+                    )
+            try:
+                entry.folder.rename(target)
+            except FileNotFoundError as error:
+                raise UnknownNameError("run or graph", entry.name) from error
+            sync(target.parent)
 
     def remove(self, entry: Entry) -> None:
         """Delete an entry: invisible at once, then gone."""
-        with _os_errors("delete", entry.folder):
-            doomed = self.root / _draft_name()
-            entry.folder.rename(doomed)
+        with os_errors("delete", entry.folder):
+            doomed = draft_path(self.root)
+            with alone(self.root):
+                try:
+                    entry.folder.rename(doomed)
+                except FileNotFoundError as error:
+                    raise UnknownNameError("run or graph", entry.name) from error
+                sync(entry.folder.parent)
             shutil.rmtree(doomed)
 
-    def drop_scratch(self) -> None:
-        """Remove the merged databases; they can be made again."""
-        scratch = self.root / "scratch"
-        with _os_errors("write", scratch):
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(exist_ok=True)
+    def stamps(self) -> dict[Path, tuple[int, int]]:
+        """The folders of all entries with what changes when they are replaced."""
+        found = {}
+        for kind in KINDS:
+            with os_errors("read", self.root / kind):
+                for path in sorted((self.root / kind).glob(f"*/{MANIFEST}")):
+                    with suppress(FileNotFoundError):  # deleted since it was listed
+                        status = path.stat()
+                        found[path.parent] = (status.st_ino, status.st_mtime_ns)
+        return found
+
+    def scratch(self) -> list[Path]:
+        """The folders of derived databases; they can be made again."""
+        with os_errors("read", self.root):
+            return sorted((self.root / "scratch").glob("*"))
+
+    def drop_scratch(self, keep: Collection[str] = ()) -> None:
+        """Remove the derived databases but those named in *keep*."""
+        with os_errors("write", self.root / "scratch"):
+            (self.root / "scratch").mkdir(exist_ok=True)
+            for path in self.scratch():
+                if path.name not in keep:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _swap(self, target: Path, database: Path, manifest: dict[str, Any]) -> None:
         name = f"graph-{_token()}.lbug"
         database.rename(target / name)
         fresh = database.parent / MANIFEST
-        _write_json(fresh, {**manifest, "database": name})
+        write_json(fresh, {**manifest, "database": name})
         fresh.replace(target / MANIFEST)
-        _sync(target)
+        sync(target)
         for path in target.iterdir():
             if path.name not in (MANIFEST, name):
                 path.unlink()
@@ -187,22 +268,13 @@ class StoreFolder:
             return
         for kind in KINDS:
             (self.root / kind).mkdir(parents=True, exist_ok=True)
-        draft = self.root / _draft_name()
-        _write_json(draft, {"schema": SCHEMA_VERSION})
+        draft = draft_path(self.root)
+        write_json(draft, {"schema": SCHEMA_VERSION})
         draft.replace(self.root / "store.json")
-        _sync(self.root)
-
-    def _clean(self) -> None:
-        """Remove what processes that are gone left half-written."""
-        for path in self.root.glob(f"{_WRITING}*"):
-            if _is_abandoned(path):
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+        sync(self.root)
 
     def _read_json(self, path: Path) -> dict[str, Any]:
-        with _os_errors("read", path):
+        with os_errors("read", path):
             text = path.read_bytes()
         try:
             value = json.loads(text)
@@ -213,74 +285,15 @@ class StoreFolder:
         return value
 
 
-_DAMAGED = "the store is damaged here; delete this folder and make it again"
-
-
-def _is_abandoned(path: Path) -> bool:
-    host, _, rest = path.name.removeprefix(_WRITING).rpartition("-")[0].rpartition("-")
-    if host == socket.gethostname() and rest.isdecimal() and os.name == "posix":
-        try:
-            os.kill(int(rest), 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
-    try:
-        return time.time() - path.stat().st_mtime > _STALE_SECONDS
-    except FileNotFoundError:
-        return False
-
-
-def _draft_name() -> str:
-    """A new name that says whose draft it is: drafts of dead processes are removed."""
-    return f"{_WRITING}{socket.gethostname()}-{os.getpid()}-{_token()}"
+_DAMAGED = (
+    "the store is damaged here; `divergraph store repair --set-aside` moves it out of the way"
+)
 
 
 def _token() -> str:
     return secrets.token_hex(4)
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return  # only POSIX systems can sync a folder
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """No other process is in such a block for *folder*; where the system can do that."""
-    try:
-        from fcntl import LOCK_EX, flock
-    except ImportError:  # not a POSIX system: renames keep entries whole there
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        # A file system without locks must do, too: renames keep entries whole there.
-        with suppress(OSError):
-            flock(handle, LOCK_EX)  # ends with the handle, however the process ends
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _os_errors(what: str, path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreError(f"cannot {what} the store: {reason}", where=str(path)) from error
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from graphstore import codec
 from graphstore.collector import paused_collector
-from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
+from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.embedded.database import ReadDatabase, write_database
+from graphstore.embedded.entry_facts import (
+    as_written,
+    damaged,
+    entry_info,
+    entry_place,
+    entry_run,
+    is_as_written,
+    what,
+)
 from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.repairs import (
+    damaged_entries,
+    disk_space,
+    leftovers,
+    remove_leftovers,
+    set_damaged_aside,
+    whole_entries,
+)
+from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError, StoreError
-from graphstore.model import ModelGraph, Run, Side
+from graphstore.model import ModelGraph, Run
 from graphstore.queries import Dialect, NamedQuery
 from graphstore.read_only import check_read_only
 from graphstore.records import (
@@ -34,8 +52,6 @@ from graphstore.records import (
     run_records,
     stored_graph,
 )
-
-_DATABASE = "graph.lbug"
 
 
 def utc_now() -> datetime:
@@ -63,7 +79,7 @@ class EmbeddedStore(CypherStore):
         self._lock = threading.RLock()
         self._open: dict[Path, tuple[tuple[int, int], ReadDatabase]] = {}
         self._replaced: list[ReadDatabase] = []
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch = Scratch(self._folder, may_write=not read_only)
         self._folder.check()
 
     def save_graph(
@@ -75,19 +91,25 @@ class EmbeddedStore(CypherStore):
         created: str | None = None,
     ) -> GraphInfo:
         """Keep *graph* under *name*; visible in one step or not at all."""
-        self._check_free("graphs", name, replace)
-        created = created or self._now().isoformat(timespec="microseconds")
-        info = graph_info(graph, name, created)
-        stored = stored_graph(graph, {})
-        records = graph_records(stored)
-        records.add(import_records(stored, name, info.created))
-        manifest = {"kind": "graph", "info": asdict(info), "device": _keys(stored)}
-        self._write("graphs", name, records, manifest, replace)
-        return info
+        self._check_name(name)
+        with paused_collector():
+            stored = stored_graph(graph, {})
+        known = self._same_graph(name, stored)
+        if known is None:
+            self._check_free("graphs", name, replace)
+            created = created or self._now().isoformat(timespec="microseconds")
+            try:
+                self._write_graph(stored, graph_info(graph, name, created), replace=replace)
+            except NameTakenError:
+                known = self._same_graph(name, stored)  # another process was faster
+                if known is None:
+                    raise
+        return entry_info(known or self._known(name))
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
         name = data.run.name
+        self._check_name(name)
         self._check_free("runs", name, replace)
         with paused_collector():
             records, golden, device = _run_with_graphs(data, {})
@@ -101,12 +123,12 @@ class EmbeddedStore(CypherStore):
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        found = [_manifest_run(entry) for entry in self._folder.entries("runs")]
+        found = [entry_run(entry) for entry in self._folder.entries("runs")]
         return sorted(found, key=lambda run: (run.created, run.name))
 
     def graphs(self) -> list[GraphInfo]:
         """All imported graphs (not those inside runs), oldest first."""
-        found = [_manifest_info(entry) for entry in self._folder.entries("graphs")]
+        found = [entry_info(entry) for entry in self._folder.entries("graphs")]
         return sorted(found, key=lambda info: (info.created, info.name))
 
     def run(self, name: str) -> Run:
@@ -114,7 +136,7 @@ class EmbeddedStore(CypherStore):
         entry = self._entry(name)
         if entry is None or entry.kind != "runs":
             raise self._unknown_target("run", name)
-        return _manifest_run(entry)
+        return entry_run(entry)
 
     def query(
         self, cypher: str, parameters: QueryParameters, target: str | None = None
@@ -137,24 +159,65 @@ class EmbeddedStore(CypherStore):
                 where=self.url,
                 hint="make a run with compare, or import a graph",
             )
-        database = self._database(entries[0]) if len(entries) == 1 else self._merged(entries)
+        with self._lock:
+            database = self._named(entries[0]) if len(entries) == 1 else self._merged(entries)
         return database.ask(cypher, values, limit=parameters.limit, timeout=parameters.timeout)
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
-        self._check_writable()
+        self._check_allowed()
         entry = self._known(name)
         self._forget(entry.folder)
         self._folder.remove(entry)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a run or imported graph another name, in one step."""
+        self._check_name(new_name)
+        entry = self._known(name)
+        if name == new_name:
+            return
+        self._forget(entry.folder)
+        self._folder.rename(entry, new_name)
+
+    def info(self) -> StoreInfo:
+        """What the store is and holds."""
+        there = self._folder.check()
+        entries = whole_entries(self._folder)
+        return StoreInfo(
+            url=self.url,
+            engine=f"ladybug {version('ladybug')}",
+            schema=self._folder.version() if there else None,
+            runs=sum(entry.kind == "runs" for entry in entries),
+            graphs=sum(entry.kind == "graphs" for entry in entries),
+            ops=sum(self._op_counts(entries).values()),
+            bytes=disk_space(self._folder.root) if there else 0,
+            pending=tuple(item.text for item in leftovers(self._folder, self._scratch)),
+            damaged=self._damaged(thorough=False),
+        )
+
+    def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
+        """Remove what writers that died left; a sentence for each thing done."""
+        self._check_allowed()
+        done = remove_leftovers(self._folder, self._scratch)
+        if set_aside:
+            done += set_damaged_aside(self._folder)
+        return tuple(done)
+
+    def check(self) -> tuple[str, ...]:
+        """Read everything and say what is damaged; a text for each entry."""
+        return self._damaged(thorough=True)
+
+    def check_writable(self) -> None:
+        """Return if the store can be written, as far as can be told early."""
+        self._check_allowed()
+        self._folder.check_writable()
 
     def close(self) -> None:
         """Release all files; the store is not used afterwards."""
         with self._lock:
             for database in [*self._replaced, *(known[1] for known in self._open.values())]:
                 database.close()
-            if self._temporary is not None:
-                self._temporary.cleanup()
-                self._temporary = None
+            self._scratch.close()
             self._replaced.clear()
             self._open.clear()
 
@@ -162,25 +225,14 @@ class EmbeddedStore(CypherStore):
         return [entry.name for kind in ("runs", "graphs") for entry in self._folder.entries(kind)]
 
     def _place(self, target: str) -> Place:
-        entry = self._known(target)
-        try:
-            device = entry.manifest["device"]
-            if entry.kind == "graphs":
-                return Place(target, device["key"], device["content"])
-            golden = entry.manifest["golden"]
-            return Place(
-                target,
-                device["key"],
-                device["content"],
-                plain_text(target),
-                golden["key"],
-                golden["content"],
-            )
-        except (KeyError, TypeError) as error:
-            raise _damaged(entry) from error
+        return entry_place(self._known(target))
 
     def _ask(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
-        return self._database(self._known(place.name)).ask(query.text, params)
+        entry = self._known(place.name)
+        # The stores' own queries ask for keys, not for names.
+        says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
+        database = self._named(entry) if says_name else self._database(entry)
+        return database.ask(query.text, params)
 
     def _entry(self, name: str) -> Entry | None:
         if not self._folder.check():
@@ -197,33 +249,79 @@ class EmbeddedStore(CypherStore):
             raise self._unknown_target("run or graph", name)
         return entry
 
-    def _check_writable(self) -> None:
+    def _check_allowed(self) -> None:
         if self._read_only:
             raise StoreError("the store is opened for reading only", where=self.url)
 
-    def _check_free(self, kind: str, name: str, replace: bool) -> None:
-        self._check_writable()
+    def _check_name(self, name: str) -> None:
+        self._check_allowed()
         check_name(name)
+
+    def _check_free(self, kind: str, name: str, replace: bool) -> None:
         entry = self._entry(name)
         if entry is None:
             return
-        what = "run" if entry.kind == "runs" else "graph"
         if entry.kind != kind:
             raise NameTakenError(
-                f"there is a {what} named {name!r} already", hint="use another name"
+                f"there is a {what(entry)} named {name!r} already", hint="use another name"
             )
         if not replace:
             raise NameTakenError(
-                f"there is a {what} named {name!r} already",
+                f"there is a {what(entry)} named {name!r} already",
                 hint="use --replace to write over it, or another name",
             )
+
+    def _same_graph(self, name: str, stored: StoredGraph) -> Entry | None:
+        """The graph of this name, if it is whole and has this content."""
+        entry = self._entry(name)
+        is_same = entry is not None and entry.kind == "graphs" and _holds(entry, stored)
+        return entry if is_same else None
+
+    def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
+        manifest = {"kind": "graph", "info": asdict(info), "device": _keys(stored)}
+        with self._folder.writing() as folder, paused_collector():
+            twin = self._linked_twin(stored, folder / DATABASE)
+            if twin is not None:
+                manifest["written"] = asdict(as_written(twin))
+            else:
+                records = graph_records(stored)
+                records.add(import_records(stored, info.name, info.created))
+                write_database(folder / DATABASE, records)
+            self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
+
+    def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:
+        """A graph of the same content, whose database file *path* now is, too."""
+        for entry in whole_entries(self._folder):
+            if entry.kind == "graphs" and _holds(entry, stored):
+                try:
+                    os.link(entry.database, path)
+                except OSError:
+                    continue  # a file system without links, or the graph is just gone
+                return entry
+        return None
 
     def _write(
         self, kind: str, name: str, records: Records, manifest: dict[str, Any], replace: bool
     ) -> None:
         with self._folder.writing() as folder, paused_collector():
-            write_database(folder / _DATABASE, records)
+            write_database(folder / DATABASE, records)
             self._folder.publish(kind, name, folder, manifest, replace=replace)
+
+    def _damaged(self, *, thorough: bool) -> tuple[str, ...]:
+        return tuple(item.text for item in damaged_entries(self._folder, thorough=thorough))
+
+    def _op_counts(self, entries: list[Entry]) -> dict[str, int]:
+        """The number of ops by content hash: a graph that several entries have counts once."""
+        counts: dict[str, int] = {}
+        for entry in entries:
+            for graph in (entry.manifest["device"], entry.manifest.get("golden")):
+                if graph is not None and graph["content"] not in counts:
+                    count = graph.get("ops")  # stores of older programs have none
+                    if count is None:
+                        asked = "MATCH (g:Graph {id: $key}) RETURN g.ops"
+                        count = self._database(entry).ask(asked, {"key": graph["key"]}).rows[0][0]
+                    counts[graph["content"]] = count
+        return counts
 
     def _database(self, entry: Entry) -> ReadDatabase:
         """The open database of an entry; opened anew if the entry was replaced."""
@@ -235,8 +333,10 @@ class EmbeddedStore(CypherStore):
             if not entry.is_whole():
                 # perhaps it was replaced since its manifest was read
                 fresh = self._folder.entry(entry.kind, entry.name)
-                if fresh is None or fresh.stamp == entry.stamp:
-                    raise _damaged(entry)
+                if fresh is None:
+                    raise self._unknown_target(what(entry), entry.name)
+                if fresh.stamp == entry.stamp:
+                    raise damaged(entry)
                 return self._database(fresh)
             database = ReadDatabase(entry.database)
             self._open[entry.folder] = (entry.stamp, database)
@@ -248,59 +348,27 @@ class EmbeddedStore(CypherStore):
             if known is not None:
                 self._replaced.append(known[1])  # another thread may be reading it
 
+    def _named(self, entry: Entry) -> ReadDatabase:
+        """The database of an entry, or a copy that says the name it got since."""
+        return self._database(entry if is_as_written(entry) else self._scratch.named(entry))
+
     def _merged(self, entries: list[Entry]) -> ReadDatabase:
-        """A scratch database of several entries, kept until one of them changes.
-
-        It lies in the store, or in a folder of this process if that cannot be written.
-        """
-        stamps = sorted((str(entry.folder), *entry.stamp) for entry in entries)
-        digest = hashlib.sha256(repr(stamps).encode()).hexdigest()[:24]
-        with self._lock:
-            folder = self._folder if self._may_write() else self._own_scratch()
-            scratch = folder.entry("scratch", digest)
-            if scratch is None:
-                records = self._merged_records(entries)
-                folder.drop_scratch()
-                with folder.writing() as written:
-                    write_database(written / _DATABASE, records)
-                    folder.publish("scratch", digest, written, {"kind": "scratch"})
-                scratch = folder.entry("scratch", digest)
-            if scratch is None:
-                raise StoreError("the merged database vanished", where=self.url, retryable=True)
-            return self._database(scratch)
-
-    def _may_write(self) -> bool:
-        return not self._read_only and os.access(self._folder.root, os.W_OK)
-
-    def _own_scratch(self) -> StoreFolder:
-        if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="divergraph-")
-        return StoreFolder(Path(self._temporary.name))
+        """A database of several entries."""
+        return self._database(self._scratch.merged(lambda: self._merged_records(entries)))
 
     def _merged_records(self, entries: list[Entry]) -> Records:
         taken: dict[str, str] = {}
         merged = Records()
         for entry in entries:
             if entry.kind == "runs":
-                merged.add(_run_with_graphs(self._run_data(entry.name), taken)[0])
+                merged.add(_run_with_graphs(self.run_data(entry.name), taken)[0])
             else:
                 stored = stored_graph(self.graph(entry.name), taken)
                 merged.add(_fresh_graph(stored, taken))
-                merged.add(import_records(stored, entry.name, entry.manifest["info"]["created"]))
+                merged.add(import_records(stored, entry.name, entry_info(entry).created))
         models = merged.nodes["Model"]
         merged.nodes["Model"] = list(dict.fromkeys(models))
         return merged
-
-    def _run_data(self, name: str) -> RunData:
-        return RunData(
-            run=self.run(name),
-            golden=self.graph(name, Side.GOLDEN),
-            device=self.graph(name),
-            links=tuple(self.links(name)),
-            comparisons=tuple(self.comparisons(name)),
-            states=self.states(name),
-            origins=tuple(self.origins(name)),
-        )
 
 
 def _run_with_graphs(
@@ -323,27 +391,9 @@ def _fresh_graph(stored: StoredGraph, taken: dict[str, str]) -> Records:
     return graph_records(stored)
 
 
-def _keys(stored: StoredGraph) -> dict[str, str]:
-    return {"key": stored.key, "content": stored.content}
+def _keys(stored: StoredGraph) -> dict[str, object]:
+    return {"key": stored.key, "content": stored.content, "ops": len(stored.graph.ops)}
 
 
-def _manifest_run(entry: Entry) -> Run:
-    try:
-        return codec.run_value(json.dumps(entry.manifest["run"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(entry) from error
-
-
-def _manifest_info(entry: Entry) -> GraphInfo:
-    try:
-        return GraphInfo(**entry.manifest["info"])
-    except (KeyError, TypeError) as error:
-        raise _damaged(entry) from error
-
-
-def _damaged(entry: Entry) -> StoreError:
-    return StoreError(
-        f"the {'run' if entry.kind == 'runs' else 'graph'} {entry.name!r} is damaged",
-        where=str(entry.folder / "manifest.json"),
-        hint="delete its folder and make it again",
-    )
+def _holds(entry: Entry, stored: StoredGraph) -> bool:
+    return entry_place(entry).content == stored.content and entry.is_whole()

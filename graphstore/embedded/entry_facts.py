@@ -1,0 +1,92 @@
+"""What an entry's folder name and manifest say, without opening its database.
+
+The folder's name is the entry's name. The database may say another one: the name (and for
+a graph the time) it was written with, which ``written`` in the manifest keeps where it is
+not that of ``run`` or ``info``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from graphstore import codec
+from graphstore.contract import GraphInfo
+from graphstore.cypher_store import Place
+from graphstore.embedded.folders import Entry
+from graphstore.errors import StoreError
+from graphstore.model import Run
+from graphstore.records import plain_text
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the database of an entry says of it: its name, and when a graph was imported."""
+
+    name: str
+    created: str
+
+
+def entry_run(entry: Entry) -> Run:
+    """The run of an entry, under its name of now."""
+    try:
+        run = codec.run_value(json.dumps(entry.manifest["run"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(entry) from error
+    return replace(run, name=entry.name)
+
+
+def entry_info(entry: Entry) -> GraphInfo:
+    """What is listed of an imported graph, under its name of now."""
+    try:
+        return GraphInfo(**{**entry.manifest["info"], "name": entry.name})
+    except (KeyError, TypeError) as error:
+        raise damaged(entry) from error
+
+
+def entry_place(entry: Entry) -> Place:
+    """Where the rows of an entry are in its database."""
+    try:
+        device = entry.manifest["device"]
+        if entry.kind == "graphs":
+            return Place(entry.name, device["key"], device["content"])
+        golden = entry.manifest["golden"]
+        return Place(
+            entry.name,
+            device["key"],
+            device["content"],
+            plain_text(entry.manifest["run"]["name"]),
+            golden["key"],
+            golden["content"],
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise damaged(entry) from error
+
+
+def as_written(entry: Entry) -> Written:
+    """What the database says."""
+    try:
+        facts = entry.manifest["run" if entry.kind == "runs" else "info"]
+        return Written(**entry.manifest.get("written", {k: facts[k] for k in ("name", "created")}))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise damaged(entry) from error
+
+
+def is_as_written(entry: Entry) -> bool:
+    """True if the database says of the entry what is true now."""
+    created = (entry_run if entry.kind == "runs" else entry_info)(entry).created
+    return as_written(entry) == Written(entry.name, created)
+
+
+def what(entry: Entry) -> str:
+    """``run`` or ``graph``."""
+    return "run" if entry.kind == "runs" else "graph"
+
+
+def damaged(entry: Entry) -> StoreError:
+    """The error to raise for an entry that cannot be read."""
+    return StoreError(
+        f"the {what(entry)} {entry.name!r} is damaged",
+        where=str(entry.folder / "manifest.json"),
+        hint="`divergraph store repair --set-aside` moves it out of the way; make it again",
+    )

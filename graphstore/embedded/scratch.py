@@ -1,0 +1,112 @@
+"""Derived databases of an embedded store: for Cypher that must see several entries, or a
+new name. They are made when first asked for, and again when an entry changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from graphstore import codec
+from graphstore.embedded.database import change_database, write_database
+from graphstore.embedded.entry_facts import entry_info, entry_run
+from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.errors import StoreError
+from graphstore.records import Records, plain_text
+
+DATABASE = "graph.lbug"
+
+
+class Scratch:
+    """The derived databases of the store in *folder*.
+
+    They lie in the store, or in a folder of this process where *may_write* says no.
+    """
+
+    def __init__(self, folder: StoreFolder, *, may_write: bool) -> None:
+        self._store = folder
+        self._may_write = may_write
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def merged(self, records: Callable[[], Records]) -> Entry:
+        """A database with *records*, which are those of all entries."""
+        return self._made(_merged_name(self._store), lambda path: write_database(path, records()))
+
+    def named(self, entry: Entry) -> Entry:
+        """A copy of an entry's database that says its name of now."""
+
+        def make(path: Path) -> None:
+            shutil.copyfile(entry.database, path)
+            change_database(path, _naming(entry))
+
+        return self._made(_named_name(entry.folder, entry.stamp), make)
+
+    def orphans(self) -> list[Path]:
+        """The derived databases in the store that no question can use any more."""
+        keep = _current(self._store)
+        return [path for path in self._store.scratch() if path.name not in keep]
+
+    def close(self) -> None:
+        """Remove the folder of this process."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def _made(self, name: str, make: Callable[[Path], None]) -> Entry:
+        folder = self._folder()
+        found = folder.entry("scratch", name)
+        if found is None:
+            with folder.writing() as written:
+                make(written / DATABASE)
+                folder.drop_scratch(_current(self._store))
+                folder.publish("scratch", name, written, {"kind": "scratch"})
+            found = folder.entry("scratch", name)
+        if found is None:
+            raise StoreError("a derived database vanished", where=str(folder.root), retryable=True)
+        return found
+
+    def _folder(self) -> StoreFolder:
+        if self._may_write and os.access(self._store.root, os.W_OK):
+            return self._store
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="divergraph-")
+        return StoreFolder(Path(self._temporary.name))
+
+
+def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
+    name = plain_text(entry.name)
+    if entry.kind == "runs":
+        values: dict[str, object] = {"name": name, "text": codec.run_text(entry_run(entry))}
+        return [("MATCH (r:Run) SET r.name = $name, r.run_json = $text", values)]
+    created = entry_info(entry).created
+    # A primary key cannot be set.
+    return [
+        ("MATCH (i:Import) DELETE i", {}),
+        (
+            "MATCH (g:Graph) "
+            "CREATE (:Import {id: $name, name: $name, graph: g.id, created: $created})",
+            {"name": name, "created": created},
+        ),
+    ]
+
+
+def _current(store: StoreFolder) -> set[str]:
+    named = {_named_name(folder, stamp) for folder, stamp in store.stamps().items()}
+    return {*named, _merged_name(store)}
+
+
+def _merged_name(store: StoreFolder) -> str:
+    stamps = [(str(folder), *stamp) for folder, stamp in store.stamps().items()]
+    return f"merged-{_digest(repr(sorted(stamps)))}"
+
+
+def _named_name(folder: Path, stamp: tuple[int, int]) -> str:
+    return f"named-{_digest(repr((str(folder), *stamp)))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]
