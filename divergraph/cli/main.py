@@ -27,6 +27,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
     "delete": ("listing_commands", "Remove a run or imported graph from the store."),
     "tui": ("tui_command", "Browse runs in the terminal."),
+    "neo4j": ("neo4j_command", "Run a Neo4j server of your own on this machine."),
     "doctor": ("doctor_command", "Check the installation and the store."),
     "demo": ("demo_command", "Run the main job on data that comes with the package."),
 }

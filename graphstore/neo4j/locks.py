@@ -1,0 +1,53 @@
+"""Locks on files, which the kernel drops when the process that holds them ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from graphstore.errors import StoreError
+
+
+@contextmanager
+def held_lock(path: Path) -> Iterator[int]:
+    """Waits for the lock; gives its descriptor, which a child that inherits it holds on to."""
+    descriptor = _opened(path)
+    try:
+        _flock(descriptor, shared=False)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock."""
+    if not path.exists():
+        return False
+    descriptor = _opened(path)
+    try:
+        # shared, or two who ask at once would take each other for the holder
+        _flock(descriptor, shared=True)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _opened(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _flock(descriptor: int, *, shared: bool) -> None:
+    """The lock: an exclusive one is waited for, a shared one is there at once or not."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise StoreError(
+            "a managed Neo4j runs on Linux and macOS only",
+            hint="start a server with Neo4j's own tools and give its URL",
+        ) from error
+    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB if shared else fcntl.LOCK_EX)
