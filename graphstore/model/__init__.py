@@ -17,7 +17,14 @@ from graphstore.model.comparison import (
     Verdict,
 )
 from graphstore.model.dtypes import DType
-from graphstore.model.dumps import DumpFormat, DumpTensorRef, Side, TensorIO
+from graphstore.model.dumps import (
+    DumpFormat,
+    DumpTensorRef,
+    Side,
+    TensorIO,
+    TensorPart,
+    TensorStatistics,
+)
 from graphstore.model.graph import (
     AttrValue,
     Constant,
@@ -69,7 +76,9 @@ __all__ = [
     "TensorIO",
     "TensorMatch",
     "TensorOrigin",
+    "TensorPart",
     "TensorRef",
+    "TensorStatistics",
     "Verdict",
     "op_id",
 ]

@@ -27,7 +27,37 @@ class DumpFormat(StrEnum):
     """How the bytes lie in the file."""
 
     NPY = "npy"
+    ASCEND_V1 = "ascend_v1"
     ASCEND_V2 = "ascend_v2"
+    ASCEND_NANO = "ascend_nano"
+    ASCEND_JSON = "ascend_json"
+    """An Ascend dump whose header is JSON text, as msaccucmp's npy converter writes."""
+    TFDBG = "tfdbg"
+    """A TensorFlow ``Event`` message of the debugger holding one tensor."""
+    BASE64_NPY = "base64_npy"
+    """A whole ``.npy`` file as base64 text inside a JSON file (Polygraphy)."""
+    TORCH = "torch"
+    """One contiguous tensor stored in a ``.pt`` archive, read without unpickling."""
+    STATISTICS = "statistics"
+    """No values, only :class:`TensorStatistics`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorStatistics:
+    """What a statistics-only dump says of a tensor, None where it does not say.
+
+    ``count`` elements as stored (padding of device layouts included), ``norm`` is the
+    Euclidean norm, ``infinities`` counts both signs. Of a tensor with NaN or infinities
+    the writers compute the other numbers over different elements.
+    """
+
+    count: int | None = None
+    maximum: float | None = None
+    minimum: float | None = None
+    mean: float | None = None
+    norm: float | None = None
+    nans: int | None = None
+    infinities: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +85,13 @@ class DumpTensorRef:
     groups: int = 0
     address: int | None = None
     timestamp: int = 0
+    parts: tuple[TensorPart, ...] = ()
+    statistics: TensorStatistics | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPart:
+    """One slice of a tensor, and where its first element lies in the whole."""
+
+    tensor: DumpTensorRef
+    start: tuple[int, ...]

@@ -1,31 +1,29 @@
-"""Device dump files of Ascend, version 2: header read, sizes checked, ops found.
+"""Folders of Ascend dump files: each file's header read and checked, its op found.
 
-A file is ``uint64 H`` (little endian), H bytes of a ``DumpData`` message, then the raw
-bytes of all inputs, outputs, buffers and workspaces, each as long as its ``size``.
-Only the header is read here.
+Only headers are read here. Which versions there are: :mod:`importers.dumps.ascend_header`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-
-from graphstore.model import DType, DumpFormat, DumpTensorRef, ModelGraph, Op, Reason, TensorIO
-from importers.dumps.decode import can_decode, stored_bytes
+from graphstore.model import DumpTensorRef, ModelGraph, Op, Reason, TensorIO
+from importers.dumps.device_file import ScannedFile, described, look_at, tensor_ref
+from importers.dumps.header import HeaderTensor
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
     DumpProblem,
     Listing,
+    OverflowRecord,
     TensorKey,
     list_folder,
 )
 from importers.dumps.names import (
+    BINARY,
+    EXCEPTION,
     MAPPING,
     OPDEBUG,
     DumpName,
@@ -33,47 +31,21 @@ from importers.dumps.names import (
     parse_dump_name,
     read_mapping,
 )
-from importers.dumps.numbers import DTYPES, UNDEFINED, layout_of
-from importers.dumps.openfile import open_dump
-from importers.protos import dump_data_pb2 as pb
+from importers.dumps.overflow import read_overflows, tied
+from importers.dumps.slices import join, read_slicing
+from importers.dumps.statistics_csv import ENDING, TABLE, StatisticsRow, read_statistics
 
-_FIRST_READ = 4096
-_MAX_HEADER = 64 << 20
-_NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
 # A 64-bit hash in place of a too long name; shorter ones are unlikely.
 _HASH_DIGITS = 12
-_STATISTICS = ".csv"
 _ARRAY = ".npy"
-_V1_FIELDS = range(1, 10)
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """One dump file after its header was looked at."""
-
-    path: Path
-    name: DumpName | None
-    header: pb.DumpData | None
-    data_start: int
-    size: int
-    damage: DamagedError | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Described:
-    """One tensor as the header describes it, and where its bytes should lie."""
-
-    io: TensorIO
-    port: int
-    head: pb.OpInput | pb.OpOutput
-    offset: int
 
 
 def scan_device_dumps(folder: Path, graph: ModelGraph) -> DumpIndex:
     """The tensors of the Ascend dump files directly in *folder*, by op of *graph*.
 
-    Of several dumps of one op the latest counts. A damaged or unclear file becomes a
-    problem of its op; nothing of the file's tensor data is read.
+    Of several dumps of one op the latest counts; slices of one op are put together. A
+    damaged or unclear file becomes a problem of its op; nothing of the file's tensor
+    data is read.
 
     Raises:
         InputError: the folder is missing or may not be read.
@@ -85,28 +57,44 @@ def scan_device_listing(listing: Listing, graph: ModelGraph) -> DumpIndex:
     """As :func:`scan_device_dumps`, for a folder already listed."""
     scan = _Scan(OpNames(graph))
     mapping = read_mapping(listing.folder) if MAPPING in listing.files else {}
-    debug_files = [name for name in listing.files if name.startswith(OPDEBUG)]
+    debug_files: list[Path] = []
     for file_name in listing.files:
-        if not file_name.startswith(OPDEBUG) and is_device_dump(file_name, mapping):
-            path = listing.folder / file_name
-            scan.add(_look_at(path, parse_dump_name(mapping.get(file_name, file_name))))
-    tables = [name for name in listing.files if name.endswith(_STATISTICS)]
-    unusable = [(name, "a dump of statistics, which holds no tensor") for name in tables]
-    unusable += [(name, "this is not a regular file") for name in listing.others]
-    for file_name, detail in unusable:
-        if (name := parse_dump_name(file_name.removesuffix(_STATISTICS))) is not None:
-            damage = DamagedError(Reason.UNREADABLE_DUMP, detail)
-            scan.add(_File(listing.folder / file_name, name, None, 0, 0, damage))
-    return scan.result(tuple(listing.folder / name for name in debug_files))
+        path = listing.folder / file_name
+        full = mapping.get(file_name, file_name)
+        if full.startswith(OPDEBUG):
+            debug_files.append(path)
+        elif is_device_dump(file_name, mapping):
+            scan.add(look_at(path, parse_dump_name(full)))
+        elif file_name == TABLE:
+            scan.add_table(path)
+        elif file_name.endswith(ENDING):
+            known = mapping.get(file_name.removesuffix(ENDING), full).removesuffix(ENDING)
+            if (name := parse_dump_name(known)) is not None:
+                scan.add_statistics(path, name)
+    for file_name in listing.others:
+        if (name := parse_dump_name(file_name.removesuffix(ENDING))) is not None:
+            damage = DamagedError(Reason.UNREADABLE_DUMP, "this is not a regular file")
+            scan.add(ScannedFile(listing.folder / file_name, name, None, 0, damage))
+    return scan.result(tuple(debug_files))
 
 
 def is_device_dump(file_name: str, mapping: dict[str, str]) -> bool:
     """True for a name the device gives to dump files: full, or a number for a long one."""
-    if file_name.endswith(_ARRAY):
-        return False  # even where mapping.csv tells its long name: it is a golden file
-    if file_name.isascii() and file_name.isdigit() and len(file_name) >= _HASH_DIGITS:
+    if file_name.endswith((_ARRAY, ENDING)):
+        return False  # even where mapping.csv tells a long name: it is a file of another kind
+    stem = file_name.removesuffix(BINARY)
+    if stem.isascii() and stem.isdigit() and len(stem) >= _HASH_DIGITS:
         return True
     return file_name in mapping or parse_dump_name(file_name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The lines of statistics about one op in one file."""
+
+    path: Path
+    timestamp: int
+    rows: tuple[StatisticsRow, ...]
 
 
 class _Scan:
@@ -114,269 +102,231 @@ class _Scan:
 
     def __init__(self, names: OpNames) -> None:
         self._names = names
-        self._by_op: dict[str, tuple[Op, list[_File]]] = {}
+        self._by_op: dict[str, tuple[Op, list[ScannedFile]]] = {}
+        self._tables: dict[str, tuple[Op, list[_Table]]] = {}
+        self._tasks: list[tuple[DumpName, str]] = []
+        self._exceptions: list[ScannedFile] = []
         self._tensors: dict[TensorKey, DumpTensorRef] = {}
         self._problems: list[DumpProblem] = []
         self._unmatched: list[Path] = []
         self._superseded: list[Path] = []
         self._files = 0
 
-    def add(self, file: _File) -> None:
+    def add(self, file: ScannedFile) -> None:
         self._files += 1
-        exact = "" if file.header is None else file.header.op_name.decode("utf-8", "replace")
+        exact = "" if file.header is None else file.header.op_name
+        if file.name is not None and file.name.op_type == EXCEPTION and not exact:
+            self._exceptions.append(file)  # found by its task once all tasks are known
+            return
         ops = self._names.find(file.name, exact)
+        if file.name is not None and file.name.op_type == EXCEPTION:
+            self._exceptions.append(file)
         if not ops and file.damage is not None:
-            self._problem(file.path, None, file.damage.reason, file.damage.detail)
+            self._problem(file.path, None, file.damage)
         elif not ops:
             self._unmatched.append(file.path)
         elif len(ops) > 1:
-            self._ambiguous(file, ops)
+            self._ambiguous(file.path, ops)
         else:
             self._by_op.setdefault(ops[0].id, (ops[0], []))[1].append(file)
+            if file.name is not None:
+                self._tasks.append((file.name, ops[0].id))
 
-    def _ambiguous(self, file: _File, ops: tuple[Op, ...]) -> None:
+    def add_statistics(self, path: Path, name: DumpName) -> None:
+        """Take the table of statistics about one op."""
+        self._files += 1
+        ops = self._names.find(name)
+        try:
+            rows = read_statistics(path)
+        except DamagedError as damage:
+            for op in ops or (None,):
+                self._problem(path, None if op is None else op.id, damage)
+            return
+        self._keep_rows(path, ops, _Table(path, name.timestamp, rows))
+        if len(ops) == 1:
+            self._tasks.append((name, ops[0].id))
+
+    def add_table(self, path: Path) -> None:
+        """Take the table of statistics about all ops of a folder."""
+        self._files += 1
+        try:
+            rows = read_statistics(path)
+        except DamagedError as damage:
+            self._problem(path, None, damage)
+            return
+        by_name: dict[tuple[DumpName, ...], list[StatisticsRow]] = {}
+        for row in rows:
+            by_name.setdefault(row.names, []).append(row)
+        for names, lines in by_name.items():
+            ops = next((found for name in names if (found := self._names.find(name))), ())
+            stamp = names[0].timestamp if names else 0
+            self._keep_rows(path, ops, _Table(path, stamp, tuple(lines)))
+
+    def _keep_rows(self, path: Path, ops: tuple[Op, ...], table: _Table) -> None:
+        if len(ops) > 1:
+            self._ambiguous(path, ops)
+        elif ops:
+            self._tables.setdefault(ops[0].id, (ops[0], []))[1].append(table)
+        elif path not in self._unmatched:
+            self._unmatched.append(path)
+
+    def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
         listed = ", ".join(f"{op.name} ({op.type})" for op in ops)
         detail = f"the file's name fits {len(ops)} ops and its header names none: {listed}"
         for op in ops:
-            self._problem(file.path, op.id, Reason.AMBIGUOUS_DUMP, detail)
+            self._problem(path, op.id, DamagedError(Reason.AMBIGUOUS_DUMP, detail))
 
     def _problem(
         self,
         path: Path,
         op: str | None,
-        reason: Reason,
-        detail: str,
+        damage: DamagedError,
         *,
         io: TensorIO | None = None,
         port: int | None = None,
     ) -> None:
-        self._problems.append(DumpProblem(path, op, io, port, reason, detail))
+        self._problems.append(DumpProblem(path, op, io, port, damage.reason, damage.detail))
 
     def result(self, debug_files: tuple[Path, ...]) -> DumpIndex:
+        exceptions = self._failed_tasks()
         for op, files in self._by_op.values():
             self._take(op, files)
+        for op, tables in self._tables.values():
+            self._take_statistics(op, tables)
+        overflows = tied(self._overflows(debug_files), self._tasks)
         return DumpIndex(
             tensors=self._tensors,
             problems=tuple(sorted(self._problems, key=lambda found: (found.path, found.op or ""))),
-            unmatched=tuple(self._unmatched),
+            unmatched=tuple(sorted(self._unmatched)),
             files=self._files,
             superseded=tuple(sorted(self._superseded)),
             debug_files=debug_files,
+            overflows=overflows,
+            exceptions=exceptions,
         )
 
-    def _take(self, op: Op, files: list[_File]) -> None:
-        files.sort(key=lambda file: (_timestamp(file), file.path.name))
+    def _overflows(self, debug_files: Iterable[Path]) -> list[OverflowRecord]:
+        found: list[OverflowRecord] = []
+        for path in debug_files:
+            try:
+                found += read_overflows(path)
+            except DamagedError as damage:
+                self._problem(path, None, damage)
+        return found
+
+    def _failed_tasks(self) -> tuple[tuple[Path, str | None], ...]:
+        """The dumps of exceptions with their ops; they also count as dumps of these."""
+        found: list[tuple[Path, str | None]] = []
+        for file in self._exceptions:
+            named = self._names.find(None, file.header.op_name) if file.header else ()
+            op = named[0].id if len(named) == 1 else self._op_of_task(file.name)
+            found.append((file.path, op))
+            if op is None and file.damage is not None:
+                self._problem(file.path, None, file.damage)
+            elif op is None:
+                self._unmatched.append(file.path)
+            elif not named:
+                owner = self._names.by_id(op)
+                self._by_op.setdefault(op, (owner, []))[1].append(file)
+        return tuple(found)
+
+    def _op_of_task(self, name: DumpName | None) -> str | None:
+        ops = {
+            op
+            for known, op in self._tasks
+            if name is not None and (known.task, known.stream) == (name.task, name.stream)
+        }
+        return ops.pop() if len(ops) == 1 else None
+
+    def _take(self, op: Op, files: list[ScannedFile]) -> None:
+        files.sort(key=lambda file: (file.timestamp, file.path.name))
         latest = {file.name.part if file.name else "": file for file in files}
         kept = set(map(id, latest.values()))
         self._superseded += [file.path for file in files if id(file) not in kept]
-        if len(latest) > 1:
-            slices = ", ".join(sorted(latest))
-            detail = f"the op ran in {len(latest)} slices ({slices}), which are not joined"
-            for file in latest.values():
-                self._problem(file.path, op.id, Reason.LAYOUT_UNSUPPORTED, detail)
+        whole = latest.pop("", None)
+        if whole is not None and (not latest or whole is files[-1]):
+            self._superseded += [file.path for file in latest.values()]
+            self._take_whole(op, whole)
             return
-        (file,) = latest.values()
+        if whole is not None:
+            self._superseded.append(whole.path)
+        slices = list(latest.values())
+        if len(slices) == 1 and not _is_sliced(slices[0]):
+            self._take_whole(op, slices[0])
+        else:
+            self._take_slices(op, slices)
+
+    def _take_whole(self, op: Op, file: ScannedFile) -> None:
         if file.damage is not None:
-            self._problem(file.path, op.id, file.damage.reason, file.damage.detail)
+            self._problem(file.path, op.id, file.damage)
             return
-        for described in _described(file, op):
+        for port, tensor in described(file, op.inputs):
             try:
-                ref = _tensor_ref(file, op, described)
+                ref = tensor_ref(file, tensor, op.id, port)
             except DamagedError as damage:
-                self._problem(
-                    file.path,
-                    op.id,
-                    damage.reason,
-                    damage.detail,
-                    io=described.io,
-                    port=described.port,
-                )
+                self._problem(file.path, op.id, damage, io=tensor.io, port=port)
             else:
                 self._tensors[op.id, ref.io, ref.port] = ref
 
+    def _take_slices(self, op: Op, files: list[ScannedFile]) -> None:
+        """Put the tensors of an op that ran in slices together."""
+        usable: list[tuple[int, ScannedFile]] = []
+        for place, file in enumerate(sorted(files, key=_slice_number)):
+            if file.damage is not None:
+                self._problem(file.path, op.id, file.damage)
+                return
+            thread = file.name.thread if file.name is not None else None
+            usable.append((place if thread is None else thread, file))
+        header = usable[0][1].header
+        slicing = None if header is None else read_slicing(header.attributes)
+        if len({thread for thread, _ in usable}) < len(usable):
+            usable = [(place, file) for place, (_, file) in enumerate(usable)]
+        for port, tensor in described(usable[0][1], op.inputs):
+            path = usable[0][1].path
+            try:
+                refs = {index: _slice_ref(file, tensor, op, port) for index, file in usable}
+                self._tensors[op.id, tensor.io, port] = join(refs, tensor.number, slicing)
+            except DamagedError as damage:
+                self._problem(path, op.id, damage, io=tensor.io, port=port)
 
-def _timestamp(file: _File) -> int:
-    if file.name is not None:
-        return file.name.timestamp
-    return 0 if file.header is None else file.header.dump_time
-
-
-def _look_at(path: Path, name: DumpName | None) -> _File:
-    try:
-        with open_dump(path) as (fd, size):
-            header, data_start = _read_header(fd, size)
-    except DamagedError as damage:
-        return _File(path, name, None, 0, 0, damage)
-    return _File(path, name, header, data_start, size, None)
-
-
-def _read_header(fd: int, size: int) -> tuple[pb.DumpData, int]:
-    if size <= 8:
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"the file has only {size} bytes", offset=0)
-    start = os.pread(fd, _FIRST_READ, 0)
-    length = int.from_bytes(start[:8], "little")
-    if length == 0 or length > min(size - 8, _MAX_HEADER):
-        raise _no_header(fd, size, length)
-    if start[8:12] == _NANO_MAGIC:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "a Nano dump, which is not supported", offset=8)
-    while len(start) < 8 + length:
-        more = os.pread(fd, 8 + length - len(start), len(start))
-        if not more:
-            raise DamagedError(Reason.UNREADABLE_DUMP, "the file ends here", offset=len(start))
-        start += more
-    header = pb.DumpData()
-    try:
-        header.ParseFromString(start[8 : 8 + length])
-    except DecodeError:
-        raise _not_parsed(fd, size, start) from None
-    if not header.output and not header.input:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=8)
-    return header, 8 + length
+    def _take_statistics(self, op: Op, tables: list[_Table]) -> None:
+        tables.sort(key=lambda table: (table.timestamp, table.path.name))
+        self._superseded += [
+            table.path for table in tables[:-1] if table.path != tables[-1].path
+        ]
+        latest = tables[-1]
+        for row in latest.rows:
+            port = _port_of(row, latest.rows, op)
+            key = (op.id, row.io, port)
+            if key not in self._tensors:  # values say more than statistics
+                self._tensors[key] = row.ref(latest.path, op.id, port, latest.timestamp)
 
 
-def _no_header(fd: int, size: int, length: int) -> DamagedError:
-    if _is_version_1(fd, size):
-        return _version_1()
-    if 0 < length <= _MAX_HEADER:
-        return DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"the file ends inside its header, which takes {8 + length} bytes",
-            offset=size,
-        )
-    return DamagedError(
-        Reason.UNREADABLE_DUMP,
-        f"this is no Ascend dump: a header of {length} bytes in a file of {size}",
-        offset=0,
-    )
-
-
-def _not_parsed(fd: int, size: int, start: bytes) -> DamagedError:
-    if _is_version_1(fd, size):
-        return _version_1()
-    if start[8:9] in b"{[":
-        detail = "the header is JSON, as msaccucmp's npy converter writes; not supported"
-    else:
-        detail = "the header is damaged: it is no DumpData message"
-    return DamagedError(Reason.UNREADABLE_DUMP, detail, offset=8)
-
-
-def _version_1() -> DamagedError:
-    return DamagedError(
-        Reason.UNREADABLE_DUMP,
-        "a dump of version 1, which is not supported (convert it with msaccucmp)",
-        offset=0,
-    )
-
-
-def _is_version_1(fd: int, size: int) -> bool:
-    """True if the whole file is one message of DumpData's fields: version 1 is that."""
-    at = 0
-    for _ in range(4096):
-        if at >= size:
-            return at == size
-        window = os.pread(fd, 24, at)
-        tag, used = _varint(window, 0)
-        wire, number = tag & 7, tag >> 3
-        value, end = _varint(window, used) if used else (0, 0)
-        if not end or number not in _V1_FIELDS or wire not in (0, 2):
-            return False
-        at += end + (value if wire == 2 else 0)
-    return False
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at *at* and the place behind it; place 0 if there is none."""
-    value = shift = 0
-    for index in range(at, min(at + 10, len(data))):
-        value |= (data[index] & 0x7F) << shift
-        if data[index] < 0x80:
-            return value, index + 1
-        shift += 7
-    return 0, 0
-
-
-def _described(file: _File, op: Op) -> Iterator[_Described]:
-    header, offset = file.header, file.data_start
-    if header is None:
-        return
-    ports = _input_ports(op, len(header.input))
-    for port, given in zip(ports, header.input, strict=True):
-        yield _Described(TensorIO.INPUT, port, given, offset)
-        offset += given.size
-    for port, made in enumerate(header.output):
-        yield _Described(TensorIO.OUTPUT, port, made, offset)
-        offset += made.size
-
-
-def _input_ports(op: Op, dumped: int) -> list[int]:
-    """The input positions of the dumped inputs.
-
-    The device dumps only connected inputs; an optional input left open in the graph
-    shifts the rest.
-    """
+def _port_of(row: StatisticsRow, rows: tuple[StatisticsRow, ...], op: Op) -> int:
+    """The graph's port of a line: optional inputs left open are not numbered."""
     connected = [port for port, ref in enumerate(op.inputs) if ref is not None]
-    if dumped == len(connected) < len(op.inputs):
-        return connected
-    return list(range(dumped))
+    dumped = 1 + max(other.number for other in rows if other.io is row.io)
+    if row.io is TensorIO.INPUT and dumped == len(connected) < len(op.inputs):
+        return connected[row.number]
+    return row.number
 
 
-def _tensor_ref(file: _File, op: Op, described: _Described) -> DumpTensorRef:
-    head, offset = described.head, described.offset
-    dtype = DTYPES.get(head.data_type)
-    if dtype is None or not can_decode(dtype):
-        what = f"type number {head.data_type}" if dtype is None else f"type {dtype}"
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of {what} cannot be read")
-    if offset + head.size > file.size:
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"the file is cut: this tensor takes bytes {offset} to {offset + head.size}, "
-            f"the file has {file.size}",
-            offset=min(offset, file.size),
-        )
-    shape, nbytes = _stored_shape(head, dtype, offset)
-    layout = layout_of(head.format, head.sub_format)
-    return DumpTensorRef(
-        path=file.path,
-        format=DumpFormat.ASCEND_V2,
-        op=op.id,
-        io=described.io,
-        port=described.port,
-        dtype=dtype,
-        shape=shape,
-        offset=offset,
-        nbytes=nbytes,
-        layout=layout.name,
-        original_shape=_plain_dims(head.original_shape),
-        groups=layout.groups,
-        address=head.address,
-        timestamp=_timestamp(file),
+def _is_sliced(file: ScannedFile) -> bool:
+    slicing = None if file.header is None else read_slicing(file.header.attributes)
+    return slicing is not None and slicing.count > 1
+
+
+def _slice_number(file: ScannedFile) -> tuple[int, int]:
+    name = file.name
+    if name is None:
+        return 0, 0
+    return name.thread or 0, name.l1_slice or 0
+
+
+def _slice_ref(file: ScannedFile, like: HeaderTensor, op: Op, port: int) -> DumpTensorRef:
+    for tensor in file.header.tensors if file.header is not None else ():
+        if (tensor.io, tensor.number) == (like.io, like.number):
+            return tensor_ref(file, tensor, op.id, port)
+    raise DamagedError(
+        Reason.UNREADABLE_DUMP, f"{file.path.name} has no {like.io} {like.number}, other slices do"
     )
-
-
-def _plain_dims(shape: pb.Shape) -> tuple[int, ...] | None:
-    """The dims, or None if there are none or one is not known (-1 as unsigned)."""
-    dims = tuple(shape.dim)
-    return dims if dims and all(dim < 1 << 62 for dim in dims) else None
-
-
-def _stored_shape(
-    head: pb.OpInput | pb.OpOutput, dtype: DType, offset: int
-) -> tuple[tuple[int, ...], int]:
-    """The shape and the bytes of its elements; without dims, what the size allows."""
-    if head.data_type == UNDEFINED:
-        return (head.size,), head.size
-    dims = tuple(head.shape.dim)
-    if not dims:
-        one = stored_bytes(dtype, 1)
-        shape = () if head.size == one else (head.size * 8 // (dtype.bits or 8),)
-        return shape, stored_bytes(dtype, prod(shape))
-    if max(dims) >= 1 << 62:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "the header has no definite shape", offset=8)
-    nbytes = stored_bytes(dtype, prod(dims))
-    if nbytes > head.size:
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"shape {list(dims)} of {dtype} takes {nbytes} bytes, the header gives {head.size}",
-            offset=offset,
-        )
-    return dims, nbytes

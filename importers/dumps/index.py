@@ -39,7 +39,9 @@ class DumpIndex:
     graph inputs that are no ops, by input name. ``unmatched`` are dump files of no op
     of the graph, ``superseded`` older dumps of an op or tensor that has a later one,
     ``debug_files`` the device's overflow records. ``files`` counts the dump files seen.
-    All sequences are in file-name order.
+    All sequences are in file-name order but ``overflows``, what the debug files say with
+    the op of each, earliest first, and ``exceptions``, the dumps of failed tasks with
+    their op or None. ``notes`` are remarks for the user.
     """
 
     tensors: Mapping[TensorKey, DumpTensorRef] = field(default_factory=dict)
@@ -49,6 +51,38 @@ class DumpIndex:
     graph_inputs: Mapping[str, DumpTensorRef] = field(default_factory=dict)
     superseded: tuple[Path, ...] = ()
     debug_files: tuple[Path, ...] = ()
+    overflows: tuple[OverflowRecord, ...] = ()
+    exceptions: tuple[tuple[Path, str | None], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowRecord:
+    """One overflow the device noticed while an op ran, from one debug file.
+
+    ``unit`` is what noticed it (``AI Core``, ``L2 Atomic Add``, ``AIC``, ``SDMA``, ...).
+    ``stream``, ``task``, ``context`` and ``thread`` are the task's that overflowed, the
+    last two None where it has none. ``status`` is the raw status word, ``causes`` its
+    bits in words. ``fields`` holds every number of the record by its name. ``op`` is the
+    op whose dump has this task, None if there is none.
+    """
+
+    path: Path
+    timestamp: int
+    unit: str
+    stream: int
+    task: int
+    status: int
+    causes: tuple[str, ...]
+    context: int | None = None
+    thread: int | None = None
+    fields: Mapping[str, int] = field(default_factory=dict)
+    op: str | None = None
+
+    def text(self) -> str:
+        """One phrase for people, e.g. ``AI Core: float32 to float16 (status 0x100)``."""
+        causes = ", ".join(self.causes) or "overflow"
+        return f"{self.unit}: {causes} (status {self.status:#x})"
 
 
 class DamagedError(Exception):

@@ -7,21 +7,28 @@ never turned back: the ops of the graph are written the same way and looked up.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.model import ModelGraph, Op
+from importers.dumps.index import DamagedError
+from importers.dumps.openfile import open_dump
 
 _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
-_SLICE = re.compile(r"_lxslice(\d+)")
+_SLICE = re.compile(r"_lxslice(\d{1,9})")
 _GROUP_PREFIX = re.compile(r"_sgt_graph_\d+_")
-_NO_THREAD = 65535
+NO_ID = 65535
+"""Stands for "none" where the device writes a context or thread id."""
 _LEAST_MICROSECONDS = 10**12
 
 OPDEBUG = "Opdebug."
+EXCEPTION = "exception_info"
+BINARY = ".bin"
 MAPPING = "mapping.csv"
+_MAX_MAPPING = 100 << 20
 
 
 def written(name: str) -> str:
@@ -34,7 +41,8 @@ class DumpName:
     """The parts of a device dump file's name; type and name as written.
 
     ``timestamp`` is in microseconds. ``part`` tells apart the slices of an op that ran
-    in several (FFTS+ threads, L1 slices); it is empty for a whole op.
+    in several (FFTS+ threads, L1 slices); it is empty for a whole op. ``context`` and
+    ``thread`` are those of FFTS+ tasks, ``l1_slice`` the number of an L1 slice.
     """
 
     op_type: str
@@ -43,16 +51,22 @@ class DumpName:
     stream: int | None
     timestamp: int
     part: str = ""
+    context: int | None = None
+    thread: int | None = None
+    l1_slice: int | None = None
 
 
 def parse_dump_name(name: str) -> DumpName | None:
     """The parts of a dump file's *name*, or None if it is no such name.
 
-    Accepts the form without stream id and the FFTS+ suffix
-    ``.{task type}.{context}.{thread}.{device}``. Dots inside the op's name are taken
-    as part of it.
+    Accepts the form without stream id, the FFTS+ suffix
+    ``.{task type}.{context}.{thread}.{device}`` and the ending ``.bin``. Dots inside the
+    op's name are taken as part of it. A dump of an exception,
+    ``exception_info.{stream}.{task}.{time}``, has no op name.
     """
-    parts = name.split(".")
+    parts = name.removesuffix(BINARY).split(".")
+    if parts[0] == EXCEPTION:
+        return _exception_name(parts)
     numbers = 0
     while numbers < len(parts) - 2 and _is_number(parts[-1 - numbers]):
         numbers += 1
@@ -66,14 +80,27 @@ def parse_dump_name(name: str) -> DumpName | None:
     op_type, op_name = parts[0], "_".join(parts[1 : len(parts) - numbers + spare])
     if not op_type or not op_name:
         return None
+    context, thread = _ffts_ids(tail[stamp_at + 1 :])
+    found = _SLICE.search(op_name)
+    l1_slice = int(found.group(1)) if found else None
     return DumpName(
         op_type,
         op_name,
         tail[spare],
         tail[spare + 1] if has_stream else None,
         tail[stamp_at],
-        _part(op_name, tail[stamp_at + 1 :]),
+        _part(thread, l1_slice),
+        context,
+        thread,
+        l1_slice,
     )
+
+
+def _exception_name(parts: list[str]) -> DumpName | None:
+    if len(parts) != 4 or not all(map(_is_number, parts[1:])):
+        return None
+    stream, task, timestamp = map(int, parts[1:])
+    return DumpName(EXCEPTION, "", task, stream, timestamp)
 
 
 def _timestamp_at(numbers: list[int]) -> int:
@@ -84,12 +111,21 @@ def _timestamp_at(numbers: list[int]) -> int:
     return 2 if len(numbers) == 3 or (len(numbers) > 3 and numbers[2] > numbers[1]) else 1
 
 
-def _part(op_name: str, suffix: list[int]) -> str:
-    thread = suffix[-2] if len(suffix) >= 3 else _NO_THREAD
-    lx_slice = _SLICE.search(op_name)
-    marks = [] if thread == _NO_THREAD else [f"thread {thread}"]
-    if lx_slice:
-        marks.append(f"slice {lx_slice.group(1)}")
+def _ffts_ids(suffix: list[int]) -> tuple[int | None, int | None]:
+    """Context and thread of ``{task type}.{context}.{thread}.{device}``, or None each."""
+    if len(suffix) < 3:
+        return None, None
+    context, thread = suffix[-3], suffix[-2]
+    return (
+        None if context == NO_ID else context,
+        None if thread == NO_ID else thread,
+    )
+
+
+def _part(thread: int | None, l1_slice: int | None) -> str:
+    marks = [] if thread is None else [f"thread {thread}"]
+    if l1_slice is not None:
+        marks.append(f"slice {l1_slice}")
     return ", ".join(marks)
 
 
@@ -103,6 +139,7 @@ class OpNames:
     def __init__(self, graph: ModelGraph) -> None:
         self._exact: dict[str, list[Op]] = {}
         self._written: dict[str, list[Op]] = {}
+        self._by_id = {op.id: op for op in graph.ops}
         for op in graph.ops:
             self._exact.setdefault(op.name, []).append(op)
             self._written.setdefault(written(op.name), []).append(op)
@@ -122,6 +159,10 @@ class OpNames:
             candidates = same_type or candidates
         return candidates
 
+    def by_id(self, op_id: str) -> Op:
+        """The op of this id."""
+        return self._by_id[op_id]
+
     def _by_written(self, op_name: str) -> list[Op]:
         bare = _SLICE.sub("", op_name)
         for form in (op_name, bare, _GROUP_PREFIX.sub("", bare)):
@@ -136,11 +177,14 @@ def read_mapping(folder: Path) -> dict[str, str]:
 
     Too long file names are replaced by a number, told in ``mapping.csv`` as lines
     ``number,name``. Lines without a comma are passed over. Unreadable: as if absent,
-    since the headers may still tell the ops.
+    since the headers may still tell the ops. Names on either side are only compared with
+    names in the folder, so no path is ever made of them.
     """
     try:
-        text = (folder / MAPPING).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        with open_dump(folder / MAPPING) as (fd, size):
+            data = os.pread(fd, min(size, _MAX_MAPPING), 0)
+    except DamagedError:
         return {}
+    text = data.decode("utf-8", "replace")
     pairs = (line.partition(",") for line in text.splitlines())
     return {short.strip(): full.strip() for short, comma, full in pairs if comma}

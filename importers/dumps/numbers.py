@@ -57,6 +57,70 @@ DTYPES: dict[int, DType] = {
 }
 UNDEFINED = 0
 
+ACL_DTYPES: dict[int, DType] = {
+    0: DType.FLOAT32,
+    1: DType.FLOAT16,
+    2: DType.INT8,
+    3: DType.INT32,
+    4: DType.UINT8,
+    6: DType.INT16,
+    7: DType.UINT16,
+    8: DType.UINT32,
+    9: DType.INT64,
+    10: DType.UINT64,
+    11: DType.FLOAT64,
+    12: DType.BOOL,
+    13: DType.STRING,
+    14: DType.DUAL_SUB_INT8,
+    15: DType.DUAL_SUB_UINT8,
+    16: DType.COMPLEX64,
+    17: DType.COMPLEX128,
+    18: DType.QINT8,
+    19: DType.QINT16,
+    20: DType.QINT32,
+    21: DType.QUINT8,
+    22: DType.QUINT16,
+    23: DType.RESOURCE,
+    24: DType.STRING_REF,
+    25: DType.DUAL,
+    26: DType.VARIANT,
+    27: DType.BFLOAT16,
+    # 28 is "undefined": its bytes are shown as they are.
+    28: DType.INT8,
+    29: DType.INT4,
+    30: DType.UINT1,
+    31: DType.INT2,
+    32: DType.UINT2,
+    33: DType.COMPLEX32,
+    34: DType.HIFLOAT8,
+    35: DType.FLOAT8_E5M2,
+    36: DType.FLOAT8_E4M3FN,
+    37: DType.FLOAT8_E8M0,
+    38: DType.FLOAT6_E3M2,
+    39: DType.FLOAT6_E2M3,
+    40: DType.FLOAT4_E2M1,
+    41: DType.FLOAT4_E1M2,
+    42: DType.HIFLOAT4,
+}
+"""Element types as ACL numbers them: in the headers of Nano chips."""
+ACL_UNDEFINED = 28
+
+TYPE_NAMES: dict[str, DType] = {
+    "float": DType.FLOAT32,
+    "half": DType.FLOAT16,
+    "double": DType.FLOAT64,
+    "bf16": DType.BFLOAT16,
+    "boolean": DType.BOOL,
+    "undefined": DType.INT8,
+    **{dtype.value: dtype for dtype in DType},
+}
+
+
+def named_dtype(name: str) -> DType | None:
+    """The type behind a name in a text file: ``DT_FLOAT``, ``Float32``, ``torch.bfloat16``."""
+    plain = name.strip().rpartition(".")[2].lower().removeprefix("dt_")
+    return TYPE_NAMES.get(plain)
+
 _LAYOUTS: tuple[str, ...] = (
     "NCHW",
     "NHWC",
@@ -139,3 +203,10 @@ def layout_of(number: int, sub_format: int = 0) -> Layout:
 def layout_number(name: str) -> int:
     """The format number of a layout name."""
     return _LAYOUTS.index(name)
+
+
+def known_layout(name: str) -> str | None:
+    """A layout named in a text file, ND where it names none; None for unknown names."""
+    if name in _SHAPELESS or name == "DefaultFormat":
+        return "ND"
+    return name if name in _LAYOUTS else None

@@ -33,6 +33,10 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
         what = "elements without a known type" if ref.dtype is None else f"elements of {ref.dtype}"
         raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
+    if ref.statistics is not None:
+        raise ImportFormatError(ref.path, "the dump holds statistics of this tensor, no values")
+    if ref.parts:
+        return _joined(ref)
     try:
         with open_dump(ref.path) as (fd, size):
             fortran, swapped = _check(fd, size, ref)
@@ -44,6 +48,22 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     except ValueError as error:  # more dimensions, or larger ones, than numpy can have
         what = f"shape {list(ref.shape)} cannot be read: {error}"
         raise ImportFormatError(ref.path, what, offset=ref.offset) from error
+
+
+def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
+    """The values of all slices in one array of the whole's shape."""
+    whole: NDArray[np.generic] | None = None
+    for part in ref.parts:
+        values = read_array(part.tensor)
+        if whole is None:
+            whole = np.empty(ref.shape or (), values.dtype)
+        place = tuple(
+            slice(start, start + size) for start, size in zip(part.start, values.shape, strict=True)
+        )
+        whole[place] = values
+    assert whole is not None
+    whole.flags.writeable = False
+    return whole
 
 
 def _check(fd: int, size: int, ref: DumpTensorRef) -> tuple[bool, bool]:

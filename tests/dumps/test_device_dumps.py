@@ -178,7 +178,7 @@ def test_element_types_without_numbers_are_told(tmp_path, write_dump, dumped, gr
 def test_files_of_no_op_and_other_files_are_told_apart(tmp_path, write_dump, dumped, graph_of):
     strange = write_dump(tmp_path / f"Add.unknown.1.1.{STAMP}", [dumped(ONES)])
     debug = tmp_path / f"Opdebug.Node_OpDebug.1.1.{STAMP}"
-    debug.write_bytes(bytes(2048))
+    write_dump(debug, [dumped(np.zeros(2048, np.uint8), 4)])
     (tmp_path / "notes.txt").write_text("not a dump")
     index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
     assert index.unmatched == (strange,)
@@ -194,9 +194,13 @@ DAMAGED = {
     "length of a terabyte": ((1 << 40).to_bytes(8, "little") + bytes(64), "no Ascend dump"),
     "cut inside the header": ((500).to_bytes(8, "little") + bytes(64), "ends inside its header"),
     "garbage header": ((16).to_bytes(8, "little") + b"\xff" * 64, "no DumpData message"),
-    "JSON header": ((16).to_bytes(8, "little") + b'{"version": "2"}' + bytes(9), "JSON"),
+    "JSON header": ((16).to_bytes(8, "little") + b'{"version": "2" ' + bytes(9), "JSON"),
+    "JSON without tensors": (
+        (16).to_bytes(8, "little") + b'{"version": "2"}' + bytes(9),
+        "no tensor",
+    ),
     "Nano": ((32).to_bytes(8, "little") + b"\x5a" * 4 + bytes(60), "Nano"),
-    "version 1": (b"\x0a\x031.0\x10\x05\x1a\x02\x08\x01", "version 1"),
+    "version 1 without tensors": (b"\x0a\x031.0\x10\x05\x10\x05", "no tensor"),
     "header of no tensor": ((5).to_bytes(8, "little") + b"\x0a\x032.0" + bytes(9), "no tensor"),
 }
 
@@ -221,10 +225,11 @@ def test_things_that_are_no_files_are_problems(tmp_path, graph_of):
     assert [p.op for p in index.problems] == ["a", "b", "c", "d"]
 
 
-def test_statistics_are_named_as_such(tmp_path, graph_of):
+def test_a_table_without_a_tensor_is_a_problem_of_its_op(tmp_path, graph_of):
     (tmp_path / f"Add.a.1.1.{STAMP}.csv").write_text("Input/Output,Index\n")
     (problem,) = scan_dumps(tmp_path, graph_of(("a", "Add"))).problems
-    assert "statistics" in problem.detail
+    assert problem.op == "a"
+    assert "statistics without a tensor" in problem.detail
 
 
 def test_a_file_that_may_not_be_read_is_a_problem(tmp_path, write_dump, dumped, graph_of):
