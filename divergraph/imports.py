@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from divergraph.pipeline.sources import GraphSource, load_graph
@@ -10,17 +11,23 @@ from graphstore.errors import InputError
 
 
 def import_into(
-    store: GraphStore, path: Path, *, name: str | None = None, replace_it: bool = False
+    store: GraphStore,
+    path: Path,
+    *,
+    name: str | None = None,
+    replace_it: bool = False,
+    options: Mapping[str, str] | None = None,
 ) -> tuple[GraphInfo, GraphSource]:
     """Keep the graph of *path* under *name* (default: its own name, made unique).
 
-    The same graph again under its own name is kept once.
+    The same graph again under its own name is kept once. *options* go to the importer of the
+    file's format.
 
     Raises:
         InputError: *path* is no graph, or the given name is taken.
         StoreError: the store cannot be written.
     """
-    source = load_graph(path)
+    source = load_graph(path, options=options)
     wanted = name or _safe(source.graph.name)
     graphs = {info.name: info for info in store.graphs()}
     known = graphs.get(wanted)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from graphstore.model import ModelGraph
 
@@ -51,5 +52,22 @@ class Importer(Protocol):
 
         Raises:
             ImportFormatError: the file is damaged or not of this format.
+        """
+        ...
+
+
+@runtime_checkable
+class OptionImporter(Protocol):
+    """An importer that can be told more than a path."""
+
+    options: Mapping[str, str]
+    """What it can be told, by name, with a phrase that explains it."""
+
+    def read_with(self, path: Path, options: Mapping[str, str]) -> ModelGraph:
+        """The graph in *path*; *options* holds only names this importer lists.
+
+        Raises:
+            ImportFormatError: the file is damaged or not of this format.
+            InputError: an option has a value that cannot be used.
         """
         ...

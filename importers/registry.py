@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
-from importers.contract import ENTRY_POINT_GROUP, Confidence, Detection, Importer
+from importers.contract import (
+    ENTRY_POINT_GROUP,
+    Confidence,
+    Detection,
+    Importer,
+    OptionImporter,
+)
 from importers.sniff import foreign
 from importers.source import read_head
 
@@ -17,11 +24,15 @@ _LOG = logging.getLogger(__name__)
 _GRAPH_ENDINGS = (".onnx", ".pb", ".pbtxt", ".meta", ".txt")
 
 
-def read_graph(path: Path | str) -> ModelGraph:
+def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> ModelGraph:
     """The graph in a file, or in a SavedModel or GE dump folder, whatever its format.
+
+    *options* are for the format's importer (see its ``options``), such as ``weights`` for a
+    Caffe net.
 
     Raises:
         ImportFormatError: missing, not readable, of no known format, or damaged.
+        InputError: the format has no such option, or the option no such value.
     """
     path = Path(path)
     head = read_head(path)
@@ -34,10 +45,22 @@ def read_graph(path: Path | str) -> ModelGraph:
     for confidence, importer in found:
         if confidence is best:
             try:
-                return importer.read(path)
+                return _read(importer, path, options or {})
             except ImportFormatError as error:
                 failure = failure or error
     raise failure or _unknown(path, head, importers)
+
+
+def _read(importer: Importer, path: Path, options: Mapping[str, str]) -> ModelGraph:
+    if not options:
+        return importer.read(path)
+    known = importer.options if isinstance(importer, OptionImporter) else {}
+    unknown = sorted(options.keys() - known.keys())
+    if unknown or not isinstance(importer, OptionImporter):
+        hint = f"it takes {', '.join(known)}" if known else "read it without options"
+        what = f"{importer.reads} is read without the option {unknown[0]!r}"
+        raise InputError(what, where=str(path), hint=hint)
+    return importer.read_with(path, options)
 
 
 def detect(path: Path | str) -> list[tuple[Importer, Detection]]:

@@ -74,6 +74,4 @@ def _foreign_text(names: set[tuple[bytes, ...]]) -> str:
     if (b"ir_version",) in names or (b"graph", b"node") in names:
         ge = (b"graph",) in names and (b"producer_name", b'"GE"') in names
         return "an ONNX-style GE dump (ge_onnx)" if ge else "a text ONNX model"
-    if (b"layer",) in names or (b"layers",) in names:
-        return "a Caffe net (.prototxt)"
     return ""

@@ -15,15 +15,33 @@ from divergraph.wording import counted
 @click.argument("path", type=click.Path(path_type=Path, readable=False))
 @click.option("--name", metavar="N", help="Name in the store; default: the graph's own.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a graph of that name.")
+@click.option(
+    "--weights", type=click.Path(path_type=Path), help="The .caffemodel of a Caffe .prototxt."
+)
+@click.option(
+    "--phase",
+    type=click.Choice(["TRAIN", "TEST"], case_sensitive=False),
+    help="Which layers of a Caffe net; default: what it says, else TEST.",
+)
 @common
 def import_command(
-    path: Path, name: str | None, replace_it: bool, store: str | None, as_json: bool
+    path: Path,
+    name: str | None,
+    replace_it: bool,
+    weights: Path | None,
+    phase: str | None,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Read a graph file (or a folder of ge_proto_* files) into the store."""
     from divergraph.imports import import_into
 
+    given = {"weights": weights, "phase": phase}
+    options = {key: str(value) for key, value in given.items() if value is not None}
     with opened(store) as opened_store:
-        info, source = import_into(opened_store, path, name=name, replace_it=replace_it)
+        info, source = import_into(
+            opened_store, path, name=name, replace_it=replace_it, options=options
+        )
     for note in source.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:

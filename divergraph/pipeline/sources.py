@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,15 +33,22 @@ class DumpSource:
     notes: tuple[str, ...] = ()
 
 
-def load_graph(path: Path, dump_dir: Path | None = None, side: str = "device") -> GraphSource:
+def load_graph(
+    path: Path,
+    dump_dir: Path | None = None,
+    side: str = "device",
+    options: Mapping[str, str] | None = None,
+) -> GraphSource:
     """Read a graph file, or the right graph of a folder of ``ge_proto_*`` files.
+
+    *options* go to the importer of the file's format.
 
     Raises:
         InputError: the path is missing, unreadable or no graph.
     """
     read_head(path)  # says in one line what is missing or may not be read
     if not path.is_dir() or not candidates(path):
-        return GraphSource(read_graph(path), path)
+        return GraphSource(read_graph(path, options), path)
     names: list[str] = []
     if dump_dir is not None:
         _check_folder(dump_dir, side)

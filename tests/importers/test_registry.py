@@ -37,6 +37,7 @@ def meta_graph() -> pb.MetaGraphDef:
 
 
 SAMPLES = {
+    "caffe": b'name: "net"\nlayer { name: "a" type: "ReLU" }',
     "onnx": onnx_model(),
     "ge_proto": GE_TEXT,
     "graphdef": tf_graph().SerializeToString(),
@@ -71,7 +72,6 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, ending):
         (b"\x1c\x00\x00\x00TFL3", "TensorFlow Lite"),
         (b"\x93NUMPY\x01\x00v\x00", "a numpy array"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
-        (b'name: "net"\nlayer { name: "a" type: "ReLU" }', "a Caffe net"),
         (b'ir_version: 6\nproducer_name: "GE"\ngraph { node { } }', "ge_proto_*.txt"),
         (b'{"graph": []}', "a JSON text"),
         (b"just some words\n", "not a graph in a known format"),

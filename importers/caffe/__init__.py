@@ -1,0 +1,1 @@
+"""Caffe nets: ``.prototxt`` and ``.caffemodel``."""

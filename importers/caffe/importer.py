@@ -1,0 +1,118 @@
+"""Read Caffe nets: ``.prototxt`` text and ``.caffemodel`` files, alone or together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphstore.errors import InputError
+from graphstore.model import ModelGraph
+from importers.contract import HEAD_BYTES, Confidence, Detection
+from importers.prototext import outline
+from importers.wire import BLOCK, FIXED32, VARINT, WireField, outer_fields
+
+if TYPE_CHECKING:
+    from importers.caffe.net import Net
+    from importers.prototext import Buffer
+
+# Source: caffe.proto, message NetParameter.
+_FIELDS = {
+    1: {BLOCK},  # name
+    2: {BLOCK},  # layers (V1)
+    3: {BLOCK},  # input
+    4: {VARINT, BLOCK},  # input_dim
+    5: {VARINT},
+    6: {BLOCK},
+    7: {VARINT},
+    8: {BLOCK},
+    100: {BLOCK},  # layer
+}
+_NO = Detection(Confidence.NO, "")
+
+
+class CaffeImporter:
+    """Importer of Caffe nets, with layers of the first (V1) and the present (V2) kind."""
+
+    name = "caffe"
+    reads = "Caffe .prototxt or .caffemodel"
+    options: Mapping[str, str] = {
+        "weights": "the .caffemodel with the weights of a .prototxt",
+        "phase": "TRAIN or TEST (default: what the net says, else TEST)",
+    }
+
+    def detect(self, path: Path, head: bytes) -> Detection:
+        """By blocks called ``layer`` or ``layers``, or the numbers of the outermost fields."""
+        if not head:
+            return _NO
+        names = outline(head)
+        for word in (b"layer", b"layers"):
+            inner = {name[1] for name in names if name[0] == word and len(name) == 2}
+            if inner & {b"type", b"top", b"bottom"} or (inner and path.suffix == ".prototxt"):
+                return Detection(Confidence.SURE, f"protobuf text with {word.decode()} blocks")
+        return _binary(head)
+
+    def read(self, path: Path) -> ModelGraph:
+        """The net in *path*, in the phase it says, else TEST."""
+        return self.read_with(path, {})
+
+    def read_with(self, path: Path, options: Mapping[str, str]) -> ModelGraph:
+        """The net in *path*; see ``options``."""
+        from importers.caffe.graph import model_graph, with_weights
+        from importers.source import mapped, sha256
+
+        phase = options.get("phase", "").upper()
+        if phase not in ("", "TRAIN", "TEST"):
+            raise InputError(f"the phase {phase!r} is neither TRAIN nor TEST")
+        with mapped(path) as buffer:
+            net, digest = _net(buffer, path), sha256(buffer)
+        net = net.in_phase(phase or net.state.phase or _trained_in(net) or "TEST")
+        weights = Path(options["weights"]) if options.get("weights") else None
+        told: list[str] = []
+        if weights is not None:
+            with mapped(weights) as buffer:
+                net, told = with_weights(net, _net(buffer, weights))
+        return model_graph(net, path=path, weights=weights or path, sha256=digest, told=told)
+
+
+def _net(buffer: Buffer, path: Path) -> Net:
+    from importers.caffe.binary import read_binary
+    from importers.caffe.text import read_text
+
+    head = bytes(buffer[:HEAD_BYTES])
+    is_binary = b"\x00" in head or not outline(head)
+    return read_binary(buffer, path) if is_binary else read_text(buffer, path)
+
+
+def _trained_in(net: Net) -> str:
+    """The phase a saved net was in: Caffe writes it into each of its layers."""
+    phases = {layer.phase for layer in net.layers}
+    return phases.pop() if len(phases) == 1 and any(layer.blobs for layer in net.layers) else ""
+
+
+def _binary(head: bytes) -> Detection:
+    fields = outer_fields(head)
+    if any(field.wire_type not in _FIELDS.get(field.number, ()) for field in fields):
+        return _NO
+    for field in fields:
+        if (field.number == 100 and _is_layer(field)) or (field.number == 2 and _is_old(field)):
+            return Detection(Confidence.SURE, "a binary message with Caffe's layers")
+    return _NO
+
+
+def _is_layer(field: WireField) -> bool:
+    """A layer: a name and a type in words, then the blobs it reads and writes."""
+    inner = outer_fields(field.content)
+    kinds = {each.kind for each in inner}
+    return {(1, BLOCK), (2, BLOCK)} <= kinds and all(
+        each.wire_type == BLOCK for each in inner if each.number in (1, 2, 3, 4)
+    )
+
+
+def _is_old(field: WireField) -> bool:
+    """A V1 layer: its type is a number, its name the fourth field."""
+    inner = outer_fields(field.content)
+    kinds = {each.kind for each in inner}
+    return {(4, BLOCK), (5, VARINT)} <= kinds and all(
+        each.wire_type in (BLOCK, VARINT, FIXED32) for each in inner
+    )

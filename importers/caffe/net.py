@@ -1,0 +1,164 @@
+"""A Caffe net as its file says it, the same whether it is text or binary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from graphstore.model import AttrValue, DType, Shape
+
+MAX_DIM = (1 << 63) - 1
+
+V1_TYPES = {
+    "ABSVAL": "AbsVal",
+    "ACCURACY": "Accuracy",
+    "ARGMAX": "ArgMax",
+    "BNLL": "BNLL",
+    "CONCAT": "Concat",
+    "CONTRASTIVE_LOSS": "ContrastiveLoss",
+    "CONVOLUTION": "Convolution",
+    "DATA": "Data",
+    "DECONVOLUTION": "Deconvolution",
+    "DROPOUT": "Dropout",
+    "DUMMY_DATA": "DummyData",
+    "ELTWISE": "Eltwise",
+    "EUCLIDEAN_LOSS": "EuclideanLoss",
+    "EXP": "Exp",
+    "FLATTEN": "Flatten",
+    "HDF5_DATA": "HDF5Data",
+    "HDF5_OUTPUT": "HDF5Output",
+    "HINGE_LOSS": "HingeLoss",
+    "IM2COL": "Im2col",
+    "IMAGE_DATA": "ImageData",
+    "INFOGAIN_LOSS": "InfogainLoss",
+    "INNER_PRODUCT": "InnerProduct",
+    "LRN": "LRN",
+    "MEMORY_DATA": "MemoryData",
+    "MULTINOMIAL_LOGISTIC_LOSS": "MultinomialLogisticLoss",
+    "MVN": "MVN",
+    "POOLING": "Pooling",
+    "POWER": "Power",
+    "RELU": "ReLU",
+    "SIGMOID": "Sigmoid",
+    "SIGMOID_CROSS_ENTROPY_LOSS": "SigmoidCrossEntropyLoss",
+    "SILENCE": "Silence",
+    "SLICE": "Slice",
+    "SOFTMAX": "Softmax",
+    "SOFTMAX_LOSS": "SoftmaxWithLoss",
+    "SPLIT": "Split",
+    "TANH": "TanH",
+    "THRESHOLD": "Threshold",
+    "WINDOW_DATA": "WindowData",
+}
+"""What layer types of old nets (``layers``) are called in new ones (``layer``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A weight: its values lie in the file as *nbytes* bytes from *offset*.
+
+    ``offset`` is None where they do not lie in one piece, or not there at all.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType = DType.FLOAT32
+    offset: int | None = None
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition of ``include`` or ``exclude``; None and empty parts are no condition."""
+
+    phase: str | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    stages: tuple[str, ...] = ()
+    not_stages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What rules are held against; a phase that is empty is not said."""
+
+    phase: str = ""
+    level: int = 0
+    stages: tuple[str, ...] = ()
+
+    def meets(self, rule: Rule) -> bool:
+        """Whether every condition of *rule* holds. Source: Net::StateMeetsRule of Caffe."""
+        return (
+            (rule.phase is None or rule.phase == self.phase)
+            and (rule.min_level is None or self.level >= rule.min_level)
+            and (rule.max_level is None or self.level <= rule.max_level)
+            and all(stage in self.stages for stage in rule.stages)
+            and not any(stage in self.stages for stage in rule.not_stages)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer. ``attrs`` are its parameters by their path, ``pooling_param.pool``.
+
+    ``shapes`` are the shapes written in its parameters (of Input, DummyData, Reshape).
+    """
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...] = ()
+    tops: tuple[str, ...] = ()
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    shapes: tuple[tuple[int, ...], ...] = ()
+    include: tuple[Rule, ...] = ()
+    exclude: tuple[Rule, ...] = ()
+    phase: str = ""
+    blobs: tuple[Blob, ...] = ()
+
+    def param(self, name: str) -> AttrValue | None:
+        """The parameter called *name* in whatever block it is."""
+        ending = f".{name}"
+        return next((v for key, v in self.attrs.items() if key.endswith(ending)), None)
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """The whole numbers a parameter lists, one or several."""
+        value = self.param(name)
+        listed = value if isinstance(value, tuple) else (value,)
+        return tuple(number for number in listed if type(number) is int)
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """A net: its declared inputs with their shapes, and its layers in file order."""
+
+    name: str = ""
+    inputs: tuple[tuple[str, Shape | None], ...] = ()
+    layers: tuple[Layer, ...] = ()
+    state: State = field(default_factory=State)
+
+    def in_phase(self, phase: str) -> Net:
+        """The net of *phase*: without the layers that are not for it."""
+        state = replace(self.state, phase=phase)
+        kept = tuple(layer for layer in self.layers if _is_in(layer, state))
+        return replace(self, layers=kept, state=state)
+
+
+def _is_in(layer: Layer, state: State) -> bool:
+    if layer.include:
+        return any(state.meets(rule) for rule in layer.include)
+    return not any(state.meets(rule) for rule in layer.exclude)
+
+
+def input_shapes(
+    names: Sequence[str], shapes: Sequence[Sequence[int]], dims: Sequence[int]
+) -> tuple[tuple[str, Shape | None], ...]:
+    """The declared inputs, with a shape each or four ``input_dim`` each, if they are there."""
+    if not shapes and len(dims) >= 4:
+        shapes = [dims[at : at + 4] for at in range(0, len(dims) - 3, 4)]
+    return tuple(
+        (name, shape_of(shapes[at]) if at < len(shapes) else None) for at, name in enumerate(names)
+    )
+
+
+def shape_of(dims: Sequence[int]) -> Shape:
+    """A shape of *dims*; what cannot be a size is unknown."""
+    return tuple(dim if 0 <= dim <= MAX_DIM else None for dim in dims)
