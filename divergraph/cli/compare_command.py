@@ -63,12 +63,13 @@ def compare_command(
 
     Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
     """
-    from divergraph.comparison.report_csv import check_place, write_csv
+    from divergraph.comparison.report_csv import REPORT, write_csv
     from divergraph.pipeline import CompareRequest
     from divergraph.runs import compare_into
+    from divergraph.whole_files import check_place
 
     if csv_path is not None:
-        check_place(csv_path)
+        check_place(csv_path, REPORT)
     device = _device_graph(device, device_graph)
     request = CompareRequest(golden, golden_dump, device, device_dump, thresholds)
     with opened(store) as opened_store, progress_bar() as progress:

@@ -8,40 +8,20 @@ from __future__ import annotations
 
 import csv
 import math
-import os
-import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from divergraph.lineage.fusion_groups import fusion_groups
+from divergraph.whole_files import whole_file
 from divergraph.wording import REASON_WORDS
 from graphstore.contract import RunData
-from graphstore.errors import InputError
 from graphstore.model import Comparison, LineageLink, Metric, Op, TensorIO
 
+REPORT = "CSV report"
 _NAN = "NaN"
 _INSERTED = "*"
 _LEAST_SHOWN = 0.001
 """Means and deviations smaller than this are written as 0, as the reference does."""
-
-
-def check_place(path: Path) -> None:
-    """See that a report can be written to *path*, before the work is done for it.
-
-    Raises:
-        InputError: it is a folder, or its folder does not exist or may not be written.
-    """
-    folder = path.parent
-    try:
-        if not folder.is_dir():
-            raise InputError("no such folder", where=str(folder), hint="make it first")
-        if path.is_dir():
-            raise _unwritable(path, "it is a folder")
-        if not os.access(folder if _is_replaced(path) else path, os.W_OK):
-            raise _unwritable(path, "permission denied")
-    except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from error
 
 
 def write_csv(path: Path, data: RunData) -> None:
@@ -54,38 +34,8 @@ def write_csv(path: Path, data: RunData) -> None:
     Raises:
         InputError: the folder does not exist or cannot be written.
     """
-    check_place(path)
-    try:
-        if _is_replaced(path):
-            _replace(path.resolve(), data)
-        else:
-            with path.open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file).writerows(report_rows(data))
-    except OSError as error:
-        raise _unwritable(path, error.strerror or str(error)) from error
-
-
-def _is_replaced(path: Path) -> bool:
-    return path.is_file() or not path.exists()
-
-
-def _replace(path: Path, data: RunData) -> None:
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("x", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(report_rows(data))
-        part.replace(path)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def _unwritable(path: Path, why: str) -> InputError:
-    return InputError(
-        f"the CSV report cannot be written: {why}",
-        where=str(path),
-        hint="give the name of a file in a folder you may write",
-    )
+    with whole_file(path, REPORT) as place, place.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(report_rows(data))
 
 
 def report_rows(data: RunData) -> Iterator[list[str]]:
