@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,26 +47,12 @@ def root_tensors(graph: GraphProto) -> list[str]:
     return [name for node in graph.node for name in node.output if name]
 
 
-def set_outputs(model: ModelProto, names: Iterable[str], widened: Mapping[str, str]) -> None:
-    """Make *model* give *names* and nothing else, those in *widened* as float32.
+def set_outputs(model: ModelProto, names: Iterable[str]) -> None:
+    """Make *model* give *names* and nothing else."""
+    from onnx import ValueInfoProto
 
-    *widened* maps a tensor to the name its float32 copy gets: numpy has no bfloat16 and
-    no 8-bit floats, and float32 holds them exactly.
-    """
-    from onnx import TensorProto, ValueInfoProto, helper
-
-    graph = model.graph
-    casts = set(widened.values())
-    kept = [node for node in graph.node if not casts & set(node.output)]
-    del graph.node[:]
-    del graph.output[:]
-    graph.node.extend(kept)
-    for name in names:
-        if name in widened:
-            graph.node.append(
-                helper.make_node("Cast", [name], [widened[name]], to=TensorProto.FLOAT)
-            )
-        graph.output.append(ValueInfoProto(name=widened.get(name, name)))
+    del model.graph.output[:]
+    model.graph.output.extend(ValueInfoProto(name=name) for name in names)
 
 
 def captured_names(node: NodeProto) -> set[str]:

@@ -7,6 +7,7 @@ inputs. Source of the idea and its measurements: the project's study of root cau
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explodable:
-    """A model looked up by tensor: which node makes it, which tensors are weights."""
+    """A model looked up by tensor: which node makes it, which tensors are weights.
+
+    ``rank`` is each node's place in an order in which makers come before users; tools that
+    append nodes write files in which they do not.
+    """
 
     model: ModelProto
     makers: Mapping[str, int] = field(init=False)
     weights: Mapping[str, int] = field(init=False)
     sparse_weights: Mapping[str, int] = field(init=False)
+    rank: Sequence[int] = field(init=False)
 
     def __post_init__(self) -> None:
         graph = self.model.graph
@@ -36,6 +42,34 @@ class Explodable:
         object.__setattr__(self, "makers", makers)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "sparse_weights", sparse)
+        object.__setattr__(self, "rank", _ranks(graph, makers))
+
+
+def _ranks(graph: GraphProto, makers: Mapping[str, int]) -> list[int]:
+    """Each node's rank; of nodes that could come next, the first of the file does."""
+    waiting: list[int] = []
+    users: dict[int, list[int]] = {}
+    for place, node in enumerate(graph.node):
+        names = {name for name in node.input if name} | captured_names(node)
+        needed = {makers[name] for name in names if name in makers} - {place}
+        waiting.append(len(needed))
+        for maker in needed:
+            users.setdefault(maker, []).append(place)
+    ready = [place for place, count in enumerate(waiting) if count == 0]
+    ranks = [-1] * len(waiting)
+    number = 0
+    while ready:
+        place = heapq.heappop(ready)
+        ranks[place] = number
+        number += 1
+        for user in users.get(place, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, user)
+    if number < len(ranks):
+        stuck = graph.node[ranks.index(-1)]
+        raise ExecutionError(f"the model's nodes wait for each other, {stuck.name!r} among them")
+    return ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +80,11 @@ class Slice:
     nodes: tuple[int, ...]
     weights: tuple[str, ...]
 
+    @property
+    def made(self) -> list[str]:
+        """The outputs that are not simply inputs handed on."""
+        return [name for name in self.piece.outputs if name not in self.piece.inputs]
+
 
 def slice_of(source: Explodable, piece: Piece) -> Slice:
     """What *piece* consists of.
@@ -54,7 +93,7 @@ def slice_of(source: Explodable, piece: Piece) -> Slice:
         ExecutionError: its outputs need more than its inputs, or are no tensors of it.
     """
     given = set(piece.inputs)
-    wanted = [name for name in piece.outputs if name not in given]
+    wanted = list(piece.outputs)
     nodes: set[int] = set()
     weights: dict[str, None] = {}
     while wanted:
@@ -71,17 +110,22 @@ def slice_of(source: Explodable, piece: Piece) -> Slice:
             node = source.model.graph.node[place]
             wanted += [each for each in node.input if each]
             wanted += captured_names(node)
-    return Slice(piece, tuple(sorted(nodes)), tuple(weights))
+    return Slice(piece, tuple(sorted(nodes, key=source.rank.__getitem__)), tuple(weights))
 
 
 def explode(
-    source: Explodable, slices: Sequence[Slice], values: Sequence[Mapping[str, Array]]
+    source: Explodable,
+    slices: Sequence[Slice],
+    values: Sequence[Mapping[str, Array]],
+    narrow: Mapping[str, int],
 ) -> tuple[ModelProto, dict[str, Array]]:
     """The model of *slices* side by side, and what to feed it.
 
-    Input and output *name* of the k-th slice is called as :func:`tensor_name` says.
+    Output *name* of the k-th slice is called as :func:`tensor_name` says, and outputs come
+    slice by slice. *narrow* gives the ONNX type of tensors numpy has no type for
+    (bfloat16, 8-bit floats): they are taken and given as float32, which holds them exactly.
     """
-    from onnx import ModelProto, ValueInfoProto, helper
+    from onnx import ModelProto
 
     exploded = ModelProto()
     exploded.ir_version = max(source.model.ir_version, 4)  # weights need not be inputs from 4 on
@@ -94,19 +138,39 @@ def explode(
     for number, (part, given) in enumerate(zip(slices, values, strict=True)):
         renamed = _renamed(source, part, number)
         for name in part.piece.inputs:
-            value = given[name]
-            kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-            called = renamed[name]
-            graph.input.append(helper.make_tensor_value_info(called, kind, value.shape))
-            feeds[called] = value
+            called = _add_input(graph, renamed[name], given[name], narrow.get(name))
+            feeds[called] = given[name]
         for place in part.nodes:
             graph.node.append(_copy(source.model.graph.node[place], renamed, number))
-        for name in part.piece.outputs:
-            if name not in part.piece.inputs:
-                graph.output.append(ValueInfoProto(name=renamed[name]))
+        for name in part.made:
+            _add_output(graph, renamed[name], narrow=name in narrow)
         weights.update(dict.fromkeys(part.weights))
     _copy_weights(source, weights, graph)
     return exploded, feeds
+
+
+def _add_input(graph: GraphProto, called: str, value: Array, narrow: int | None) -> str:
+    """Declare an input and return its name; a narrow one is made from float32."""
+    from onnx import helper
+
+    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    if narrow is None:
+        graph.input.append(helper.make_tensor_value_info(called, kind, value.shape))
+        return called
+    wide = f"{called}:float32"
+    graph.input.append(helper.make_tensor_value_info(wide, kind, value.shape))
+    graph.node.append(helper.make_node("Cast", [wide], [called], to=narrow))
+    return wide
+
+
+def _add_output(graph: GraphProto, called: str, *, narrow: bool) -> None:
+    from onnx import TensorProto, ValueInfoProto, helper
+
+    if narrow:
+        wide = f"{called}:wide"
+        graph.node.append(helper.make_node("Cast", [called], [wide], to=TensorProto.FLOAT))
+        called = wide
+    graph.output.append(ValueInfoProto(name=called))
 
 
 def tensor_name(number: int, name: str) -> str:
@@ -127,7 +191,7 @@ def _copy(node: NodeProto, renamed: Mapping[str, str], number: int) -> NodeProto
 
     copy = NodeProto()
     copy.CopyFrom(node)
-    copy.name = tensor_name(number, node.name)
+    copy.name = tensor_name(number, node.name) if node.name else ""
     _rename(copy.input, renamed)
     _rename(copy.output, renamed)
     for body in bodies(copy):
