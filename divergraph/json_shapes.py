@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.analysis.verdicts import badness
 from divergraph.questions.answers import Trace
@@ -26,6 +26,9 @@ from graphstore.model import (
     TensorRef,
 )
 from graphstore.op_row import OpRow
+
+if TYPE_CHECKING:
+    from divergraph.capture import CaptureResult
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -203,6 +206,18 @@ def graph_info_json(info: GraphInfo) -> dict[str, Json]:
 def import_json(info: GraphInfo, graph: ModelGraph) -> dict[str, Json]:
     """What ``import --json`` prints."""
     return {**graph_info_json(info), "warnings": list(graph.warnings)}
+
+
+def capture_json(result: CaptureResult) -> dict[str, Json]:
+    """What ``capture --json`` prints."""
+    return {
+        "folder": str(result.folder),
+        "model": str(result.model),
+        "executor": result.executor,
+        "tensors": result.tensors,
+        "bytes": result.bytes,
+        "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
+    }
 
 
 def row_json(row: OpRow) -> dict[str, Json]:
