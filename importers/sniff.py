@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from importers import fusion_result
+from importers.contract import Confidence
 from importers.prototext import outline
 
 _MAGIC: tuple[tuple[bytes, int, str], ...] = (
@@ -31,13 +33,10 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"\x80\x02", 0, "a Python pickle"),
     (b"\x80\x04", 0, "a Python pickle"),
     (b"TFL3", 4, "a TensorFlow Lite model"),
-    (b"IMOD", 0, "a compiled Ascend model (.om)"),
 )
+_FUSION_RESULT = "the compiler's list of fusion passes"
 _HINTS = {
-    "a compiled Ascend model (.om)": (
-        "give the ge_proto_*_Build.txt that DUMP_GE_GRAPH=2 writes while the model is compiled"
-    ),
-    "an ONNX-style GE dump (ge_onnx)": "give the ge_proto_*.txt of the same phase",
+    _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
     "a text ONNX model": "save it as a binary .onnx",
     "a Git LFS pointer": "fetch the file itself with `git lfs pull`",
     "a TensorFlow Lite model": "give the GraphDef or SavedModel it was converted from",
@@ -66,12 +65,12 @@ def _foreign_name(path: Path, head: bytes) -> str:
     if stripped[:1] == b"<":
         return "an XML or HTML page"
     if stripped[:1] in (b"{", b"["):
-        return "a JSON text"
+        passes = fusion_result.detect(path, head).confidence is Confidence.SURE
+        return _FUSION_RESULT if passes else "a JSON text"
     return _foreign_text(outline(head))
 
 
 def _foreign_text(names: set[tuple[bytes, ...]]) -> str:
     if (b"ir_version",) in names or (b"graph", b"node") in names:
-        ge = (b"graph",) in names and (b"producer_name", b'"GE"') in names
-        return "an ONNX-style GE dump (ge_onnx)" if ge else "a text ONNX model"
+        return "a text ONNX model"
     return ""

@@ -35,6 +35,7 @@ def import_command(
 ) -> None:
     """Read a graph file (or a folder of ge_proto_* files) into the store."""
     from divergraph.imports import import_into
+    from importers.fusion_result import passes_note
 
     given = {"weights": weights, "phase": phase}
     options = {key: str(value) for key, value in given.items() if value is not None}
@@ -49,6 +50,8 @@ def import_command(
         return
     for warning in source.graph.warnings:
         click.echo(f"note: {warning}", err=True)
+    if passes := passes_note(source.graph):
+        click.echo(f"note: {passes}", err=True)
     click.echo(
         f"{info.name}: {info.framework} {info.kind} graph ({info.format}), "
         f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}, "

@@ -6,8 +6,8 @@ read from its serializer, graph_metadef/graph/serialization/model_serialize.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from graphstore.model import (
@@ -58,9 +58,21 @@ class _Linked:
     controls: list[str] = field(default_factory=list)
 
 
-def assemble(graphs: list[RawGraph], model: RawGraph, path: Path, sha256: str) -> ModelGraph:
-    """The model graph of a file: ``graphs[0]`` is the root, *model* what surrounds them."""
-    return _Assembly(graphs).joined(model.attrs, path, sha256)
+def assemble(
+    graphs: list[RawGraph],
+    model: RawGraph,
+    path: Path,
+    sha256: str,
+    *,
+    form: str = "ge_proto",
+    warnings: Sequence[str] = (),
+) -> ModelGraph:
+    """The model graph of a file: ``graphs[0]`` is the root, *model* what surrounds them.
+
+    *form* is the file's format, *warnings* what its reader has to say already.
+    """
+    joined = _Assembly(graphs).joined(model.attrs, path, sha256)
+    return replace(joined, format=form, warnings=(*warnings, *joined.warnings))
 
 
 class _Assembly:

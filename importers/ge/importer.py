@@ -9,7 +9,8 @@ from pathlib import Path
 from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
-from importers.contract import Confidence
+from importers.contract import Confidence, Detection
+from importers.fusion_result import with_fusion_result
 from importers.ge.assembly import RawGraph, assemble
 from importers.ge.folder import candidates, choose_graph
 from importers.ge.messages import read_attr, read_node
@@ -27,24 +28,29 @@ class GeProtoImporter:
     name = "ge_proto_text"
     reads = "Ascend ge_proto_*.txt or their folder"
 
-    def detect(self, path: Path, head: bytes) -> Confidence:
+    def detect(self, path: Path, head: bytes) -> Detection:
         """By the outline ``graph { op {``; in a folder by the file names."""
         if not head:
-            return Confidence.SURE if candidates(path) else Confidence.NO
+            found = candidates(path)
+            reason = f"{len(found)} ge_proto_*.txt in the folder"
+            return Detection(Confidence.SURE if found else Confidence.NO, reason)
         names = outline(head)
         if names & _ONNX_ONLY:
-            return Confidence.NO
+            return Detection(Confidence.NO, "it is ONNX text")
         if (b"graph", b"op") in names:
-            return Confidence.SURE
+            return Detection(Confidence.SURE, "protobuf text with `graph { op {`")
         named = _FILE_NAME.search(path.name) is not None and b"\x00" not in head
-        return Confidence.MAYBE if named or (b"graph",) in names else Confidence.NO
+        if named or (b"graph",) in names:
+            reason = "named ge_proto_*.txt" if named else "protobuf text with `graph {`"
+            return Detection(Confidence.MAYBE, reason)
+        return Detection(Confidence.NO, "")
 
     def read(self, path: Path) -> ModelGraph:
         """The device graph in *path*; of a folder, the graph that ran."""
         if not path.is_dir():
-            return read_ge_text(path)
+            return with_fusion_result(read_ge_text(path), path)
         choice = choose_graph(path, ())
-        graph = read_ge_text(choice.path)
+        graph = with_fusion_result(read_ge_text(choice.path), choice.path)
         if not choice.others:
             return graph
         return replace(graph, warnings=(choice.reason, *graph.warnings))

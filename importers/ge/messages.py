@@ -89,6 +89,11 @@ def read_attr(
             attrs[key] = found
 
 
+def read_desc(fields: Fields) -> Tensor:
+    """What a descriptor by itself says of its tensor."""
+    return _output("", 0, fields)
+
+
 def _is_short(entry: Entry) -> bool:
     return len(entry[2] or entry[3] or b"") < 200
 
@@ -253,7 +258,7 @@ def _graph_attr(value: Value) -> AttrValue:
 
 
 def _desc_attr(value: Value) -> AttrValue:
-    tensor = _output("", 0, message(value))
+    tensor = read_desc(message(value))
     return tensor_text(tensor.dtype, tensor.shape)
 
 

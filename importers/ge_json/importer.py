@@ -1,0 +1,161 @@
+"""Read the JSON form of ``ge.proto.ModelDef`` as the offline converter writes it.
+
+Field names are those of ge_ir.proto; maps are lists of ``{"key": ..., "value": ...}``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from graphstore.collector import paused_collector
+from graphstore.errors import ImportFormatError
+from graphstore.model import ModelGraph
+from importers.contract import Confidence, Detection
+from importers.fusion_result import with_fusion_result
+from importers.ge.assembly import RawGraph, assemble
+from importers.ge.messages import read_attr, read_node
+from importers.ge.values import Value, text
+from importers.ge_json.reading import MAX_BYTES, Json, JsonReader
+from importers.source import mapped, sha256
+
+_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{\s*+\"")
+_KEY = re.compile(rb'"(graph|op|attr|input|output|output_desc|type|key|custom_version)"\s*+:')
+_SURE = {b"graph", b"op"}
+_NO_GRAPH = 'the model has `"graph": [{"op": [...]}]`'
+
+
+class GeJsonImporter:
+    """Importer of offline models and ge_proto texts converted to JSON."""
+
+    name = "ge_json"
+    reads = "the JSON of atc --mode=1 or --mode=5"
+
+    def detect(self, path: Path, head: bytes) -> Detection:
+        """By the names of its first fields."""
+        if not _START.match(head):
+            return Detection(Confidence.NO, "")
+        keys = set(_KEY.findall(head))
+        if keys >= _SURE:
+            return Detection(Confidence.SURE, 'JSON with "graph" and "op"')
+        # The model's attributes come first and may fill the beginning; only GE writes such.
+        if b"key" in keys and b"attr" in keys and _value_of_attr(head):
+            return Detection(Confidence.SURE, 'JSON with "attr" as a list of {"key", "value"}')
+        if b"graph" in keys and keys & {b"attr", b"input", b"output"}:
+            return Detection(Confidence.MAYBE, 'JSON with a "graph"')
+        return Detection(Confidence.NO, "")
+
+    def read(self, path: Path) -> ModelGraph:
+        """The device graph in *path*."""
+        return with_fusion_result(read_ge_json(path), path)
+
+
+def _value_of_attr(head: bytes) -> bool:
+    start = re.search(rb'"attr"\s*+:\s*+\[\s*+\{\s*+"(?:key|value)"', head)
+    return start is not None
+
+
+def read_ge_json(path: Path) -> ModelGraph:
+    """The device graph in the JSON file *path*, its first graph as the root.
+
+    Raises:
+        ImportFormatError: with line and column, where the text is broken, cut, nested too
+            deep or larger than 1 GiB.
+    """
+    with mapped(path) as buffer:
+        if len(buffer) > MAX_BYTES:
+            what = f"{len(buffer)} bytes of JSON; up to {MAX_BYTES} are read"
+            raise ImportFormatError(path, what, hint="give the ge_proto text or the .om itself")
+        digest = sha256(buffer)
+        content = buffer[:].decode("utf-8", "replace")
+    with paused_collector():
+        reading = _Reading(JsonReader(content, path))
+        reading.model()
+        graphs = reading.graphs
+        if not graphs or not graphs[0].nodes:
+            raise ImportFormatError(path, "no op in its first graph", line=1, hint=_NO_GRAPH)
+        return assemble(graphs, reading.around, path, digest, form="ge_json")
+
+
+class _Reading:
+    def __init__(self, reader: JsonReader) -> None:
+        self._reader = reader
+        self.graphs: list[RawGraph] = []
+        self.around = RawGraph()
+
+    def model(self) -> None:
+        for key in self._reader.members():
+            if key == "graph" and self._reader.next_is("["):
+                for _ in self._reader.elements():
+                    self._graph()
+            elif key == "graph":
+                self._graph()
+            else:
+                self._field(key, self.around)
+        self._reader.end()
+
+    def _graph(self) -> None:
+        graph = RawGraph()
+        self.graphs.append(graph)
+        for key in self._reader.members():
+            if key == "op" and self._reader.next_is("["):
+                for at in self._reader.elements():
+                    self._op(self._reader.value(), at, graph)
+            elif key == "op":
+                self._op(self._reader.value(), self._reader.at, graph)
+            else:
+                self._field(key, graph)
+
+    def _op(self, value: Json, at: int, graph: RawGraph) -> None:
+        try:
+            graph.nodes.append(read_node(fields(value)))
+        except ValueError as error:
+            raise self._reader.error(at, str(error)) from error
+
+    def _field(self, key: str, graph: RawGraph) -> None:
+        at = self._reader.at
+        try:
+            for value in _values(key, self._reader.value()):
+                if key == "attr":
+                    read_attr(value, graph.attrs)
+                elif key == "name":
+                    graph.name = text(value)
+                elif key == "input":
+                    graph.inputs.append(text(value))
+                elif key == "output":
+                    graph.outputs.append(text(value))
+        except ImportFormatError:
+            raise
+        except ValueError as error:
+            raise self._reader.error(at, str(error)) from error
+
+
+def fields(value: Json) -> list[tuple[bytes, Value]]:
+    """The fields of a JSON object, in the form all of GE's files share."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{str(value)[:40]!r} where an object belongs")  # noqa: TRY004 - the file is wrong
+    found: list[tuple[bytes, Value]] = []
+    for key, content in value.items():
+        name = key.encode("utf-8", "replace")
+        found.extend((name, each) for each in _values(key, content))
+    return found
+
+
+def _values(key: str, content: Json) -> list[Value]:
+    """The elements of a field: none of null, all of a list."""
+    if content is None:
+        return []
+    if key == "attr" and isinstance(content, dict) and "key" not in content:
+        # Protobuf's own printer writes maps as objects.
+        content = [{"key": name, "value": value} for name, value in content.items()]
+    listed = content if isinstance(content, list) else [content]
+    return [_value(each) for each in listed if each is not None]
+
+
+def _value(content: Json) -> Value:
+    if isinstance(content, dict):
+        return fields(content)
+    if isinstance(content, list):
+        raise ValueError("a list in a list")  # noqa: TRY004 - the file is wrong
+    scalar: Value = content
+    return scalar

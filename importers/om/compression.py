@@ -1,0 +1,126 @@
+"""Undo GE's ``om_compress``: attribute names and texts of a model replaced by numbers.
+
+Source: GE's base/common/model/model_compress_manager.cc and
+graph_metadef/graph/utils/enum_attr_utils.cc. The tables lie in attributes of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from importers.ge.values import Fields, Value, message, text, truth, whole
+
+_CODE = "\0"
+_BASE = 127
+_TABLES = {"om_compress_version", "attr_name_enum", "attr_value_enum", "attrs_use_string_value"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the codes of a model stand for; *root* are those of the file's first model.
+
+    A later model shares ops with the first one, which was compressed before it: what its
+    own tables give may again be a code of *root*.
+    """
+
+    names: tuple[str, ...] = ()
+    texts: tuple[Value, ...] = ()
+    is_text: tuple[bool, ...] = ()
+    root: Tables | None = None
+
+    def op(self, fields: Fields) -> Fields:
+        """The fields of an op with the attributes of the op and its descriptors as named."""
+        if not self.names:
+            return fields
+        read: list[tuple[bytes, Value]] = []
+        for name, value in fields:
+            if name == b"attr":
+                read.append((name, self._entry(message(value))))
+            elif name in (b"input_desc", b"output_desc"):
+                read.append((name, self._desc(message(value))))
+            else:
+                read.append((name, value))
+        return read
+
+    def _desc(self, fields: Fields) -> Fields:
+        return [
+            (name, self._entry(message(value)) if name == b"attr" else value)
+            for name, value in fields
+        ]
+
+    def _entry(self, fields: Fields) -> Fields:
+        key: str = next((text(value) for name, value in fields if name == b"key"), "")
+        if not key.startswith(_CODE):
+            return fields
+        found: list[Value] = [value for name, value in fields if name == b"value"]
+        content: Fields = message(found[-1]) if found else []
+        tables: Tables | None = self
+        while tables is not None and key.startswith(_CODE):
+            index = _index(key)
+            if index >= len(tables.names):
+                raise ValueError(f"attribute code {index} of {len(tables.names)}")
+            key = tables.names[index]
+            if index < len(tables.is_text) and tables.is_text[index]:
+                content = tables._texts(content)
+            tables = tables.root
+        return [(b"key", key), (b"value", content)]
+
+    def _texts(self, content: Fields) -> Fields:
+        """Numbers of texts as the texts: of a single value, or of each in a list."""
+        read: list[tuple[bytes, Value]] = []
+        for name, value in content:
+            if name == b"i":
+                read.append((b"s", self._text(value)))
+            elif name == b"list":
+                read.append((name, self._texts(message(value))))
+            else:
+                read.append((name, value))
+        return read
+
+    def _text(self, value: Value) -> Value:
+        index = whole(value)
+        if not 0 <= index < len(self.texts):
+            raise ValueError(f"text {index} of {len(self.texts)}")
+        return self.texts[index]
+
+
+def read_tables(attrs: list[Fields], root: Tables | None) -> Tables:
+    """The tables in the attributes of a model; empty ones if it is not compressed.
+
+    Raises:
+        ValueError: they are damaged, or of a way of compression nobody here knows.
+    """
+    found: dict[str, Fields] = {}
+    for entry in attrs:
+        key: Value = next((value for name, value in entry if name == b"key"), "")
+        if isinstance(key, str) and key in _TABLES:
+            found[key] = next((message(value) for name, value in entry if name == b"value"), [])
+    version = next((whole(value) for _, value in found.get("om_compress_version", ())), 0)
+    if version == 0:
+        return Tables(root=root)
+    if version != 1:
+        raise ValueError(f"attributes compressed in way {version}; only way 1 is known")
+    return Tables(
+        names=tuple(text(value) for value in _listed(found, "attr_name_enum", b"s")),
+        texts=tuple(_listed(found, "attr_value_enum", b"s")),
+        is_text=tuple(truth(value) for value in _listed(found, "attrs_use_string_value", b"b")),
+        root=root,
+    )
+
+
+def _listed(found: dict[str, Fields], key: str, kind: bytes) -> list[Value]:
+    return [
+        item
+        for name, content in found.get(key, ())
+        if name == b"list"
+        for each, item in message(content)
+        if each == kind
+    ]
+
+
+def _index(key: str) -> int:
+    """The number behind a code: digits to the base 127, the lowest first, each plus one."""
+    digits = key[1:].encode("utf-8", "surrogatepass")
+    if not 1 <= len(digits) <= 8 or min(digits) == 0 or max(digits) > _BASE:
+        raise ValueError(f"{key[:20]!r} is no attribute code")
+    return sum((digit - 1) * _BASE**place for place, digit in enumerate(digits))

@@ -1,0 +1,193 @@
+"""The outside of an offline model (``.om``): its header and its tables of partitions.
+
+Source: GE's inc/framework/common/framework_types_internal.h (``ModelFileHeader``,
+``ModelPartitionTable``) and base/common/helper/om_file_helper.cc.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from graphstore.errors import ImportFormatError
+from importers.ge.values import Span
+from importers.prototext import Buffer
+
+MAGIC = b"IMOD"
+HEADER_BYTES = 256
+_TWO = 0x20000000
+"""From this header version on the file says how many models it holds."""
+
+_MAX_MODELS = 64
+_MAX_PARTITIONS = 64
+MODEL_DEF, WEIGHTS = 0, 1
+PARTITIONS = {
+    MODEL_DEF: "model definition",
+    WEIGHTS: "weights",
+    2: "tasks",
+    3: "kernels",
+    4: "custom AI CPU kernels",
+    5: "shared libraries",
+    6: "flow model",
+    7: "flow sub-model",
+    8: "inputs and outputs",
+    9: "static tasks",
+    10: "dynamic tasks",
+    11: "task parameters",
+    12: "tiling data",
+    20: "pre-model description",
+    21: "pre-model queue entries",
+    22: "pre-model kernel arguments",
+    23: "pre-model description, extended",
+    24: "bundle of models",
+    25: "variables of a bundle",
+    26: "custom operators",
+}
+_MODEL_TYPES = {3: "a flow model", 5: "a bundle of models"}
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One part of a model: its type number and where it lies in the file."""
+
+    type: int
+    span: Span
+
+    @property
+    def name(self) -> str:
+        """What the part holds, in words."""
+        return PARTITIONS.get(self.type, f"partition of type {self.type}")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """An offline model from outside; each model lists its partitions in table order."""
+
+    name: str
+    version: int
+    platform: str
+    model_type: int
+    dynamic: bool
+    models: tuple[tuple[Partition, ...], ...]
+    warnings: tuple[str, ...] = ()
+
+
+def read_container(buffer: Buffer, path: Path) -> Container:
+    """The header and tables of the offline model in *buffer*.
+
+    Raises:
+        ImportFormatError: with the byte offset, where it is damaged, cut or encrypted.
+    """
+    if buffer[:4] != MAGIC:
+        raise ImportFormatError(path, "no offline model: it does not start with IMOD", offset=0)
+    if len(buffer) < HEADER_BYTES + 4:
+        what = f"the file ends inside its header, after {len(buffer)} bytes"
+        raise ImportFormatError(path, what, offset=len(buffer), hint="copy it again")
+    header = _Header(bytes(buffer[:HEADER_BYTES]))
+    if header.encrypted:
+        hint = "compile the model without encryption, or give its ge_proto_*_Build.txt"
+        raise ImportFormatError(path, "the model is encrypted", offset=80, hint=hint)
+    warnings = tuple(_size_warnings(header, len(buffer), path))
+    tables = _Tables(buffer, path, header.wide)
+    models = tuple(tables.read(header.count))
+    if not any(part.type == MODEL_DEF for model in models for part in model):
+        kind = _MODEL_TYPES.get(header.model_type, "a model without a graph")
+        hint = "give the single models it was made of"
+        raise ImportFormatError(path, f"this is {kind}", offset=82, hint=hint)
+    return Container(
+        name=header.name,
+        version=header.version,
+        platform=header.platform,
+        model_type=header.model_type,
+        dynamic=header.dynamic,
+        models=models,
+        warnings=(*warnings, *tables.warnings),
+    )
+
+
+class _Header:
+    def __init__(self, data: bytes) -> None:
+        (self.version,) = struct.unpack_from("<I", data, 8)
+        (self.length,) = struct.unpack_from("<I", data, 76)
+        self.encrypted = data[80] == 1
+        self.model_type = data[82]
+        self.name = _text(data[84:116])
+        (count,) = struct.unpack_from("<I", data, 156)
+        # Older headers have the platform's version here and no number of models.
+        newer = self.version >= _TWO and count <= _MAX_MODELS
+        self.count = max(count, 1) if newer else 1
+        self.platform = _text(data[160:180] if newer else data[156:176])
+        self.model_length: int = struct.unpack_from("<Q", data, 184)[0] if newer else 0
+        self.dynamic = newer and data[193] == 1
+        self.wide = self.model_length != 0 or (newer and self.model_type == 3)
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode("utf-8", "backslashreplace")
+
+
+def _size_warnings(header: _Header, size: int, path: Path) -> Iterator[str]:
+    """What is odd about the file's size; it must hold what its header promises."""
+    promised = HEADER_BYTES + (header.model_length or header.length)
+    if size < promised:
+        what = f"the file ends after {size} bytes of {promised}"
+        raise ImportFormatError(path, what, offset=size, hint="it was cut; copy it again")
+    if size > promised and header.length:
+        yield f"{size - promised} bytes after the model's end are passed over"
+
+
+class _Tables:
+    """Reads the models one after the other: each is a table and the data behind it."""
+
+    def __init__(self, buffer: Buffer, path: Path, wide: bool) -> None:
+        self._buffer = buffer
+        self._path = path
+        self._head, self._entry = (
+            (8, struct.Struct("<I4xQQ")) if wide else (4, struct.Struct("<3I"))
+        )
+        self.warnings: list[str] = []
+
+    def read(self, count: int) -> Iterator[tuple[Partition, ...]]:
+        at = HEADER_BYTES
+        for number in range(count):
+            if at + self._head > len(self._buffer):
+                what = f"the file ends before model {number + 1} of {count}"
+                raise self._error(at, what)
+            partitions, at = self._model(at)
+            yield partitions
+
+    def _model(self, at: int) -> tuple[tuple[Partition, ...], int]:
+        (count,) = struct.unpack_from("<I", self._buffer, at)
+        if not 1 <= count <= _MAX_PARTITIONS:
+            raise self._error(at, f"a table of {count} partitions")
+        start = at + self._head
+        data = start + count * self._entry.size
+        if data > len(self._buffer):
+            raise self._error(start, f"the file ends inside a table of {count} partitions")
+        found: list[Partition] = []
+        for index in range(count):
+            entry = start + index * self._entry.size
+            kind, offset, size = self._entry.unpack_from(self._buffer, entry)
+            if offset + size > len(self._buffer) - data:
+                part = PARTITIONS.get(kind, f"partition of type {kind}")
+                what = f"{part}: {size} bytes at {data + offset} reach past the end of the file"
+                raise self._error(entry, what)
+            found.append(Partition(kind, Span(data + offset, size)))
+        self._check_overlaps(found, start)
+        return tuple(found), max(part.span.offset + part.span.size for part in found)
+
+    def _check_overlaps(self, found: list[Partition], at: int) -> None:
+        inside = sorted((part.span, part.name) for part in found if part.span.size)
+        for (before, first), (after, second) in pairwise(inside):
+            if before.offset + before.size > after.offset:
+                raise self._error(at, f"{first} and {second} overlap at byte {after.offset}")
+        kinds = [part.type for part in found]
+        twice = sorted({PARTITIONS.get(kind, str(kind)) for kind in kinds if kinds.count(kind) > 1})
+        if twice:
+            self.warnings.append(f"a model has several partitions of {', '.join(twice)}")
+
+    def _error(self, offset: int, what: str) -> ImportFormatError:
+        return ImportFormatError(self._path, what, offset=offset, hint="it is damaged or was cut")
