@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from divergraph import __version__
 from divergraph.capture.feeds import missing_inputs, random_feeds, read_feeds
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.capture.stand_ins import StandIn, make_stand_in
 from divergraph.execution.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
 from divergraph.execution.installed import open_executor
+from divergraph.export.npy_file import write_npy
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import Framework, ModelGraph
@@ -164,9 +163,7 @@ def _inner(graph: ModelGraph) -> Iterator[Unavailable]:
 
 def _save(path: Path, value: Array) -> int:
     try:
-        with path.open("xb") as file:
-            np.lib.format.write_array(file, np.asanyarray(value, order="C"), allow_pickle=False)
-            return file.tell()
+        return write_npy(path, value)
     except OSError as error:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from divergraph.execution.contract import Array
 from divergraph.execution.onnx_session import is_plain
+from divergraph.export.npy_file import write_npy
 
 
 class LiveValues:
@@ -55,5 +56,5 @@ class LiveValues:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="divergraph-")
             path = Path(self._folder.name) / f"{len(self._files)}.npy"
-            np.save(path, self._held.pop(name), allow_pickle=False)
+            write_npy(path, self._held.pop(name))
             self._files[name] = path
