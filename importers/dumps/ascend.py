@@ -71,9 +71,9 @@ def scan_device_listing(listing: Listing, graph: ModelGraph) -> DumpIndex:
             known = mapping.get(file_name.removesuffix(ENDING), full).removesuffix(ENDING)
             if (name := parse_dump_name(known)) is not None:
                 scan.add_statistics(path, name)
-    for file_name in listing.others:
+    for file_name, why in listing.others.items():
         if (name := parse_dump_name(file_name.removesuffix(ENDING))) is not None:
-            damage = DamagedError(Reason.UNREADABLE_DUMP, "this is not a regular file")
+            damage = DamagedError(Reason.UNREADABLE_DUMP, why)
             scan.add(ScannedFile(listing.folder / file_name, name, None, 0, damage))
     return scan.result(tuple(debug_files))
 
@@ -291,9 +291,7 @@ class _Scan:
 
     def _take_statistics(self, op: Op, tables: list[_Table]) -> None:
         tables.sort(key=lambda table: (table.timestamp, table.path.name))
-        self._superseded += [
-            table.path for table in tables[:-1] if table.path != tables[-1].path
-        ]
+        self._superseded += [table.path for table in tables[:-1] if table.path != tables[-1].path]
         latest = tables[-1]
         for row in latest.rows:
             port = _port_of(row, latest.rows, op)

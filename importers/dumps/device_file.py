@@ -161,7 +161,9 @@ def input_ports(inputs: tuple[object | None, ...], dumped: int) -> list[int]:
     return list(range(dumped))
 
 
-def described(file: ScannedFile, inputs: tuple[object | None, ...]) -> list[tuple[int, HeaderTensor]]:
+def described(
+    file: ScannedFile, inputs: tuple[object | None, ...]
+) -> list[tuple[int, HeaderTensor]]:
     """The tensors of a file with the graph's port of each."""
     if file.header is None:
         return []

@@ -23,6 +23,7 @@ from graphstore.model import (
     Tensor,
     TensorIO,
 )
+from importers.dumps.device_file import look_at, tensor_ref
 from importers.dumps.golden_names import GoldenNames, Hit
 from importers.dumps.index import (
     DamagedError,
@@ -37,6 +38,7 @@ from importers.dumps.npy import NpyHeader, read_npy_header
 from importers.dumps.openfile import open_dump
 
 NPY = ".npy"
+_BINARY = (".pb", ".quant")
 _CONVERTED = re.compile(
     r"(?P<dump>.+)\.(?P<io>input|output)\.(?P<port>\d{1,6})(?:\.(?P<layout>[A-Za-z]\w*))?"
     r"(?:\.(?P<dtype>[a-z]+\d*))?"
@@ -44,11 +46,36 @@ _CONVERTED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
+class _BinaryHeader:
+    """A golden tensor with the header of a device dump, in the terms of a ``.npy`` file."""
+
+    ref: DumpTensorRef
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.ref.shape or ()
+
+    @property
+    def data_offset(self) -> int:
+        return self.ref.offset
+
+    @property
+    def nbytes(self) -> int:
+        return self.ref.nbytes
+
+    def element_type(self, expected: DType | None = None) -> DType:
+        known = self.ref.dtype or expected
+        if known is None:
+            raise DamagedError(Reason.DTYPE_UNSUPPORTED, "elements of an unknown type")
+        return known
+
+
+@dataclass(frozen=True, slots=True)
 class _File:
-    """One ``.npy`` file after its header was looked at."""
+    """One golden file after its header was looked at."""
 
     path: Path
-    header: NpyHeader | None
+    header: NpyHeader | _BinaryHeader | None
     damage: DamagedError | None
 
 
@@ -80,22 +107,47 @@ def scan_golden_listing(listing: Listing, graph: ModelGraph) -> DumpIndex:
     scan = _Scan(graph)
     mapping = read_mapping(listing.folder) if MAPPING in listing.files else {}
     for name in listing.files:
-        if name.endswith(NPY):
-            full = mapping.get(name) or mapping.get(name.removesuffix(NPY)) or name
-            scan.add(_look_at(listing.folder / name), full.removesuffix(NPY))
-    for name in listing.others:
-        if name.endswith(NPY):
-            damage = DamagedError(Reason.UNREADABLE_DUMP, "this is not a regular file")
-            scan.add(_File(listing.folder / name, None, damage), name.removesuffix(NPY))
+        if (ending := golden_ending(name)) is not None:
+            stem = name.removesuffix(ending)
+            full = mapping.get(name) or mapping.get(stem) or stem
+            scan.add(_look_at(listing.folder / name), full.removesuffix(ending))
+    for name, why in listing.others.items():
+        if (ending := golden_ending(name)) is not None:
+            damage = DamagedError(Reason.UNREADABLE_DUMP, why)
+            scan.add(_File(listing.folder / name, None, damage), name.removesuffix(ending))
     return scan.result()
+
+
+def golden_ending(name: str) -> str | None:
+    """The ending of a golden file's name: ``.npy``, or ``.pb`` and ``.quant`` where a
+    number comes before it, as in the dumps of old Caffe tools; None for other files."""
+    if name.endswith(NPY):
+        return NPY
+    stem, dot, ending = name.rpartition(".")
+    if dot and dot + ending in _BINARY and stem.rpartition(".")[2].isdecimal():
+        return dot + ending
+    return None
 
 
 def _look_at(path: Path) -> _File:
     try:
+        if path.suffix in _BINARY:
+            return _File(path, _binary_header(path), None)
         with open_dump(path) as (fd, size):
             return _File(path, read_npy_header(fd, size), None)
     except DamagedError as damage:
         return _File(path, None, damage)
+
+
+def _binary_header(path: Path) -> _BinaryHeader:
+    """The first output of a file with the header of a device dump."""
+    file = look_at(path, None)
+    if file.header is None:
+        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
+    for tensor in file.header.tensors:
+        if tensor.io is TensorIO.OUTPUT:
+            return _BinaryHeader(tensor_ref(file, tensor, "", 0))
+    raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no output", offset=8)
 
 
 class _Scan:
@@ -219,7 +271,7 @@ def _tensor_ref(found: _Found) -> DumpTensorRef:
     op, io, port = found.key
     return DumpTensorRef(
         path=found.file.path,
-        format=DumpFormat.NPY,
+        format=header.ref.format if isinstance(header, _BinaryHeader) else DumpFormat.NPY,
         op=op,
         io=io,
         port=port,
@@ -240,7 +292,7 @@ def _layout_name(text: str | None) -> str | None:
     return None if text is None or text == "DefaultFormat" else text
 
 
-def _fitting(hits: list[Hit], header: NpyHeader) -> list[Hit]:
+def _fitting(hits: list[Hit], header: NpyHeader | _BinaryHeader) -> list[Hit]:
     """The hits whose tensor can be the file's by type and shape, as the graph says."""
     try:
         dtype = header.element_type()

@@ -15,6 +15,8 @@ from graphstore.model import ModelGraph, Op, Tensor
 
 _AS_WRITTEN = str.maketrans({"/": "_", ":": "."})
 _COARSE = str.maketrans(dict.fromkeys("/.:\\ ", "_"))
+# The value fed to a placeholder, which is then not computed itself.
+_FED = re.compile(r"_arg_(?P<name>.+)_\d+_\d+\.0(?P<rest>\.\d+)?")
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 # Microseconds since 1970 have 16 digits, seconds 10; no output index has.
 _TIMESTAMP_DIGITS = 10
@@ -90,9 +92,9 @@ class GoldenNames:
         ops of bodies, since the tools that write these files name the root's.
         """
         readings = _readings(stem)
-        hits = next(self._tries(readings), [])
-        if not hits:
-            hits = next(self._last_tries(readings), [])
+        hits = next(self._tries(readings), []) or next(self._last_tries(readings), [])
+        if not hits and (fed := _FED.fullmatch(stem)) is not None:
+            return self.find(f"{fed['name']}.0{fed['rest']}")
         rooted = [hit for hit in hits if not hit.op.subgraph]
         return rooted or hits
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -96,30 +96,44 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The names in a folder, sorted: regular files, and other things (no folders)."""
+    """The names in a folder, sorted: files, and why each other thing is not read."""
 
     folder: Path
     files: tuple[str, ...]
-    others: tuple[str, ...]
+    others: Mapping[str, str]
 
 
 def list_folder(folder: Path) -> Listing:
-    """The names directly in *folder*.
+    """The names directly in *folder*. A link that leads out of it is no file of it.
 
     Raises:
         InputError: the folder is missing, no folder, or may not be read.
     """
     files: list[str] = []
-    others: list[str] = []
+    others: dict[str, str] = {}
+    home = ""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                (files if _is_file(entry) else others).append(entry.name)
+                if not _is_file(entry):
+                    others[entry.name] = "this is not a regular file"
+                    continue
+                if entry.is_symlink():
+                    home = home or os.path.realpath(folder)
+                    if not is_inside(entry.path, home):
+                        others[entry.name] = "a link that leads out of the dump folder"
+                        continue
+                files.append(entry.name)
     except OSError as error:
         raise InputError(
             f"the dump folder cannot be read: {error.strerror}", where=str(folder)
         ) from error
-    return Listing(folder, tuple(sorted(files)), tuple(sorted(others)))
+    return Listing(folder, tuple(sorted(files)), dict(sorted(others.items())))
+
+
+def is_inside(path: str, home: str) -> bool:
+    """True if *path*, links followed, lies in the folder *home* (itself without links)."""
+    return os.path.realpath(path).startswith(home.rstrip(os.sep) + os.sep)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -127,3 +141,35 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return entry.is_file()
     except OSError:  # a link that leads to itself
         return False
+
+
+def merged(indexes: Iterable[DumpIndex]) -> DumpIndex:
+    """Several indexes of one folder as one. A tensor found twice counts by its later
+    time, values before statistics."""
+    tensors: dict[TensorKey, DumpTensorRef] = {}
+    given: dict[str, DumpTensorRef] = {}
+    parts = list(indexes)
+    for part in parts:
+        given |= part.graph_inputs
+        for key, ref in part.tensors.items():
+            other = tensors.get(key)
+            if other is None or _rank(ref) >= _rank(other):
+                tensors[key] = ref
+    problems = [problem for part in parts for problem in part.problems]
+    overflows = [record for part in parts for record in part.overflows]
+    return DumpIndex(
+        tensors=tensors,
+        problems=tuple(sorted(problems, key=lambda found: (found.path, found.op or ""))),
+        unmatched=tuple(sorted(path for part in parts for path in part.unmatched)),
+        files=sum(part.files for part in parts),
+        graph_inputs=given,
+        superseded=tuple(sorted(path for part in parts for path in part.superseded)),
+        debug_files=tuple(path for part in parts for path in part.debug_files),
+        overflows=tuple(sorted(overflows, key=lambda record: record.timestamp)),
+        exceptions=tuple(found for part in parts for found in part.exceptions),
+        notes=tuple(note for part in parts for note in part.notes),
+    )
+
+
+def _rank(ref: DumpTensorRef) -> tuple[bool, int]:
+    return ref.statistics is None, ref.timestamp

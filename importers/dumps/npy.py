@@ -82,7 +82,33 @@ def read_npy_header(fd: int, size: int) -> NpyHeader:
     Raises:
         DamagedError: it is no such file, or the data is not as long as the header says.
     """
-    start = os.pread(fd, _FIRST_READ, 0)
+    start = os.pread(fd, min(_MAX_HEADER, _FIRST_READ), 0)
+    if _data_offset(start, size) > len(start):
+        start = os.pread(fd, _MAX_HEADER, 0)
+    return parse_npy_header(start, size)
+
+
+def parse_npy_header(start: bytes, size: int) -> NpyHeader:
+    """As :func:`read_npy_header`, for ``.npy`` data of *size* bytes that begins with *start*.
+
+    Raises:
+        DamagedError: it is no such data, or not as long as the header says.
+    """
+    data_offset = _data_offset(start, size)
+    width = 2 if start[6] == 1 else 4
+    header = _parse(bytes(start[8 + width : data_offset]), data_offset)
+    if not header.dtype.hasobject and header.data_offset + header.nbytes != size:
+        raise DamagedError(
+            Reason.UNREADABLE_DUMP,
+            f"the header gives {header.nbytes} bytes of data, "
+            f"the file has {size - header.data_offset}",
+            offset=header.data_offset,
+        )
+    return header
+
+
+def _data_offset(start: bytes, size: int) -> int:
+    """Where the data begins, from the file's first bytes."""
     if start[:6] != _MAGIC:
         what = "the file is empty" if not start else "this is no .npy file: its magic is missing"
         raise DamagedError(Reason.UNREADABLE_DUMP, what, offset=0)
@@ -96,17 +122,7 @@ def read_npy_header(fd: int, size: int) -> NpyHeader:
             f"the .npy header should take {data_offset} bytes, the file has {size}",
             offset=8,
         )
-    if data_offset > len(start):
-        start = os.pread(fd, data_offset, 0)
-    header = _parse(bytes(start[8 + width : data_offset]), data_offset)
-    if not header.dtype.hasobject and header.data_offset + header.nbytes != size:
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"the header gives {header.nbytes} bytes of data, "
-            f"the file has {size - header.data_offset}",
-            offset=header.data_offset,
-        )
-    return header
+    return data_offset
 
 
 @lru_cache(maxsize=4096)

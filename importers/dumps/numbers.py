@@ -121,6 +121,7 @@ def named_dtype(name: str) -> DType | None:
     plain = name.strip().rpartition(".")[2].lower().removeprefix("dt_")
     return TYPE_NAMES.get(plain)
 
+
 _LAYOUTS: tuple[str, ...] = (
     "NCHW",
     "NHWC",

@@ -136,7 +136,8 @@ def decode(data: bytes, at: int = 0) -> tuple[tuple[str, dict[str, int]], ...]:
     if len(data) != _OLD_BYTES:
         raise DamagedError(
             Reason.UNREADABLE_DUMP,
-            f"a debug record of {len(data)} bytes: neither {_OLD_BYTES} nor starting with {MAGIC:#x}",
+            f"a debug record of {len(data)} bytes: "
+            f"neither {_OLD_BYTES} nor starting with {MAGIC:#x}",
             offset=at,
         )
     return tuple(

@@ -16,6 +16,8 @@ from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError
 from importers.dumps.npy import read_npy_header
 from importers.dumps.openfile import open_dump
+from importers.dumps.polygraphy import array_bytes
+from importers.dumps.tfdbg import event_values
 
 _MAP_FROM = 1 << 20
 
@@ -39,7 +41,14 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
         return _joined(ref)
     try:
         with open_dump(ref.path) as (fd, size):
+            if ref.format is DumpFormat.BASE64_NPY:
+                return _from_text(fd, ref)
             fortran, swapped = _check(fd, size, ref)
+            if ref.format is DumpFormat.TFDBG:
+                values = event_values(fd, size, ref)
+                if values is not None:
+                    values.flags.writeable = False
+                    return values
             raw = _raw(fd, ref)
     except DamagedError as damage:
         raise ImportFormatError(ref.path, damage.detail) from damage
@@ -48,6 +57,21 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     except ValueError as error:  # more dimensions, or larger ones, than numpy can have
         what = f"shape {list(ref.shape)} cannot be read: {error}"
         raise ImportFormatError(ref.path, what, offset=ref.offset) from error
+
+
+def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
+    """The values of a ``.npy`` file kept as base64."""
+    header, data = array_bytes(fd, ref)
+    if header.shape != ref.shape:
+        raise ImportFormatError(
+            ref.path,
+            f"the array has shape {list(header.shape)}, not {list(ref.shape or ())}",
+            offset=ref.offset,
+            hint="the file has changed since the folder was scanned",
+        )
+    raw = np.frombuffer(data, np.uint8)
+    swapped = not header.dtype.isnative
+    return _shaped(raw, ref, fortran=header.fortran_order, swapped=swapped)
 
 
 def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:

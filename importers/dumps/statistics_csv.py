@@ -145,7 +145,9 @@ class _Line:
         op_type, op_name, task, stream, stamp = (self.text(title) for title in _OP_COLUMNS)
         forms = dict.fromkeys((op_name, op_name.rpartition("/")[2] or op_name))
         return tuple(
-            DumpName(written(op_type), written(form), _number(task), _number(stream), _number(stamp))
+            DumpName(
+                written(op_type), written(form), _number(task), _number(stream), _number(stamp)
+            )
             for form in forms
         )
 

@@ -253,3 +253,10 @@ def test_damage_anywhere_never_raises(tmp_path, graph_of, op):
         for ref in index.tensors.values():
             with suppress(DivergraphError):  # any other exception fails the test
                 assert read_array(ref).shape == ref.shape
+
+
+def test_the_value_fed_to_a_placeholder_is_its_output(tmp_path, graph_of):
+    graph = graph_of(("net/input", "Placeholder"))
+    np.save(tmp_path / "_arg_net_input_0_0.0.1664180551000000.npy", np.zeros(3, np.float32))
+    index = scan_golden_dumps(tmp_path, graph)
+    assert index.tensors["net/input", TensorIO.OUTPUT, 0].timestamp == 1664180551000000

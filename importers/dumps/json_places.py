@@ -1,0 +1,141 @@
+"""A JSON file of any size as nested values, long texts told by their place.
+
+Dumps as JSON are mostly base64: those texts stay in the file, which is mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from graphstore.model import Reason
+from importers.dumps.index import DamagedError
+
+LONG_TEXT = 256
+"""Texts of more bytes are told by their place."""
+
+MAX_DEPTH = 64
+MAX_VALUES = 1 << 22
+
+_TOKEN = re.compile(rb'[ \t\r\n]*(?:([{}\[\],:])|"((?:[^"\\\x00-\x1f]|\\.)*)"|([-+.\w]{1,64}))')
+_SPACE = re.compile(rb"[ \t\r\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The bytes of a long text between its quotes, as they are in the file."""
+
+    offset: int
+    length: int
+
+
+Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | float | bool | Place | None"
+Buffer: TypeAlias = bytes | mmap.mmap
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    mark: bytes
+    value: Value
+    at: int
+
+
+def read_places(data: Buffer) -> Value:
+    """The one JSON value in *data*.
+
+    Raises:
+        DamagedError: no JSON, nested deeper than :data:`MAX_DEPTH`, or too many values;
+            says at which byte.
+    """
+    tokens = _tokens(data)
+    value = _value(next(tokens), tokens, MAX_DEPTH)
+    last = next(tokens)
+    if last.mark != b"end":
+        raise _bad("something follows the JSON value", last.at)
+    return value
+
+
+def _tokens(data: Buffer) -> Iterator[_Token]:
+    at = 0
+    for _ in range(MAX_VALUES):
+        found = _TOKEN.match(data, at)
+        if found is None:
+            space = _SPACE.match(data, at)
+            at = at if space is None else space.end()
+            if at < len(data):
+                raise _bad("this is no JSON", at)
+            yield _Token(b"end", None, at)
+            raise _bad("the JSON text ends here", at)
+        start, at = at, found.end()
+        if found[1] is not None:
+            yield _Token(found[1], None, start)
+        elif found[2] is not None:
+            yield _Token(b"value", _text(data, found.start(2), found.end(2)), start)
+        else:
+            yield _Token(b"value", _plain(found[3], start), start)
+    raise _bad(f"more than {MAX_VALUES} marks and values", at)
+
+
+def _text(data: Buffer, start: int, end: int) -> str | Place:
+    if end - start > LONG_TEXT:
+        return Place(start, end - start)
+    return str(_plain(b'"' + bytes(data[start:end]) + b'"', start))
+
+
+def _plain(raw: bytes, at: int) -> str | int | float | bool | None:
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        raise _bad(f"{raw[:40]!r} is no JSON value", at) from None
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def _value(token: _Token, tokens: Iterator[_Token], depth: int) -> Value:
+    if token.mark == b"value":
+        return token.value
+    if depth == 0:
+        raise _bad(f"nested deeper than {MAX_DEPTH}", token.at)
+    if token.mark == b"{":
+        return _object(tokens, depth - 1)
+    if token.mark == b"[":
+        return _list(tokens, depth - 1)
+    raise _bad("a value should be here", token.at)
+
+
+def _object(tokens: Iterator[_Token], depth: int) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    token = next(tokens)
+    while token.mark != b"}":
+        if not isinstance(token.value, str):
+            raise _bad("a name should be here", token.at)
+        colon = next(tokens)
+        if colon.mark != b":":
+            raise _bad("a colon should be here", colon.at)
+        found[token.value] = _value(next(tokens), tokens, depth)
+        token = next(tokens)
+        if token.mark == b",":
+            token = next(tokens)
+        elif token.mark != b"}":
+            raise _bad("a comma or } should be here", token.at)
+    return found
+
+
+def _list(tokens: Iterator[_Token], depth: int) -> list[Value]:
+    found: list[Value] = []
+    token = next(tokens)
+    while token.mark != b"]":
+        found.append(_value(token, tokens, depth))
+        token = next(tokens)
+        if token.mark == b",":
+            token = next(tokens)
+        elif token.mark != b"]":
+            raise _bad("a comma or ] should be here", token.at)
+    return found
+
+
+def _bad(what: str, at: int) -> DamagedError:
+    return DamagedError(Reason.UNREADABLE_DUMP, f"the JSON text is damaged: {what}", offset=at)
