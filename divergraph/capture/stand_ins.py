@@ -81,8 +81,8 @@ def _int8(model: Path, target: Path, feeds: Mapping[str, Array]) -> None:
         activation_type=QuantType.QInt8,
         weight_type=QuantType.QInt8,
         # Otherwise ReLUs vanish into the quantisation, and the tensor in front of one gets
-        # the name of the tensor behind it.
-        extra_options={"QDQKeepRemovableActivations": True},
+        # the name of the tensor behind it; and their inputs get the range of their outputs.
+        extra_options={"QDQKeepRemovableActivations": True, "ActivationSymmetric": True},
         use_external_data_format=_weight_bytes(model) > _BIG,
     )
 
