@@ -34,6 +34,8 @@ class Framework(StrEnum):
     TENSORFLOW = "tensorflow"
     ONNX = "onnx"
     CAFFE = "caffe"
+    PYTORCH = "pytorch"
+    MINDSPORE = "mindspore"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -212,20 +214,24 @@ class ModelGraph:
         """All edges in op order: data, control, then the calls into and out of bodies."""
         for op in self.ops:
             yield from _incoming(op)
-        yield from self._calls()
+        yield from self.calls()
 
-    def _calls(self) -> Iterator[Edge]:
+    def calls(self) -> Iterator[Edge]:
+        """The edges into and out of bodies alone."""
         if not self.subgraphs:
             return
         ops = self.op_index()
         fed_from: dict[TensorRef, list[TensorRef]] = {}
+        owned: list[tuple[Op, Subgraph]] = []
         for body in self.subgraphs:
             owner = ops.get(body.owner)
             if owner is None:
                 continue
-            yield from _entries(owner, body)
+            owned.append((owner, body))
             for port, inner in body.outputs:
                 fed_from.setdefault(TensorRef(owner.id, port), []).append(inner)
+        for owner, body in owned:
+            yield from _entries(owner, body, fed_from)
         yield from self._captured(ops)
         if not fed_from:
             return
@@ -233,7 +239,7 @@ class ModelGraph:
             for position, ref in enumerate(op.inputs):
                 if ref is None or ref.producer is None:
                     continue
-                for inner in fed_from.get(ref.producer, ()):
+                for inner in _feeding(ref.producer, fed_from):
                     yield Edge(
                         inner.op, op.id, inner.port, position, EdgeKind.CALL, str(ref.producer)
                     )
@@ -268,12 +274,27 @@ def _incoming(op: Op) -> Iterator[Edge]:
         yield Edge(source_id, op.id, -1, -1, EdgeKind.CONTROL)
 
 
-def _entries(owner: Op, body: Subgraph) -> Iterator[Edge]:
+def _entries(
+    owner: Op, body: Subgraph, fed_from: Mapping[TensorRef, list[TensorRef]]
+) -> Iterator[Edge]:
     for position, inner in body.inputs:
         ref = owner.inputs[position] if 0 <= position < len(owner.inputs) else None
         if ref is not None and ref.producer is not None:
-            source = ref.producer
-            yield Edge(source.op, inner, source.port, 0, EdgeKind.CALL, ref.tensor)
+            # What comes out of one body may go straight into the next.
+            for source in (ref.producer, *_feeding(ref.producer, fed_from)):
+                yield Edge(source.op, inner, source.port, 0, EdgeKind.CALL, ref.tensor)
+
+
+def _feeding(ref: TensorRef, fed_from: Mapping[TensorRef, list[TensorRef]]) -> list[TensorRef]:
+    """The tensors of bodies that feed *ref*, those of bodies inside of bodies as well."""
+    found: dict[TensorRef, None] = {}
+    waiting = list(fed_from.get(ref, ()))
+    while waiting:
+        inner = waiting.pop(0)
+        if inner not in found:
+            found[inner] = None
+            waiting.extend(fed_from.get(inner, ()))
+    return list(found)
 
 
 def op_id(name: str, subgraph: str = "") -> str:
