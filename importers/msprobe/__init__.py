@@ -1,0 +1,1 @@
+"""Runs of PyTorch and MindSpore as msprobe records them."""

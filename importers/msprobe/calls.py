@@ -1,0 +1,205 @@
+"""The calls of a recorded run and the tensors they took and gave.
+
+Names are as msprobe writes them: ``Functional.conv2d.0.forward`` for a function,
+``Module.conv1.Conv2d.forward.0`` for a module (``Cell`` in MindSpore), with ``backward`` and
+``parameters_grad`` for the way back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from graphstore.model import AttrValue, DType, Shape
+from importers.kept import MAX_ITEMS, kept_text
+
+Key: TypeAlias = tuple[str, ...]
+"""What tells one tensor's values from another's: type, shape and checksum or statistics."""
+
+_WAYS = ("forward", "backward", "parameters_grad")
+_BLOCKS = ("Module", "Cell")
+_STATISTICS = ("Max", "Min", "Mean", "Norm")
+_CHECKSUMS = ("md5", "crc32", "hash")
+_DTYPES = {
+    **{dtype.value: dtype for dtype in DType},
+    "half": DType.FLOAT16,
+    "float": DType.FLOAT32,
+    "double": DType.FLOAT64,
+    "short": DType.INT16,
+    "int": DType.INT32,
+    "long": DType.INT64,
+    "cfloat": DType.COMPLEX64,
+    "cdouble": DType.COMPLEX128,
+    "float8_e8m0fnu": DType.FLOAT8_E8M0,
+    "hifloat8": DType.HIFLOAT8,
+}
+_LARGEST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CallName:
+    """A call's name taken apart; ``way`` is empty where the name says none."""
+
+    full: str
+    kind: str
+    type: str
+    way: str
+    is_block: bool
+
+    @classmethod
+    def of(cls, full: str) -> CallName:
+        """The parts of *full*; a name of no known form is its own type."""
+        parts = full.split(".")
+        kind = parts[0]
+        if len(parts) >= 4 and parts[-1] in _WAYS and parts[-2].isdecimal():
+            return cls(full, kind, parts[-3], parts[-1], is_block=False)
+        if parts[-1].isdecimal():
+            parts.pop()
+        if len(parts) >= 3 and parts[-1] in _WAYS:
+            return cls(full, kind, parts[-2], parts[-1], is_block=kind in _BLOCKS)
+        return cls(full, kind, full, "", is_block=False)
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The calls this one belongs to that come before it: the way there of a way back."""
+        if not self.way:
+            return ()
+        head, _, tail = self.full.rpartition(self.way)
+        return tuple(f"{head}{way}{tail}" for way in _WAYS[: _WAYS.index(self.way)])
+
+
+@dataclass(frozen=True, slots=True)
+class CallTensor:
+    """A tensor of a call: its place in the call, and what is said of it.
+
+    ``key`` is empty where the statistics cannot tell it from others.
+    """
+
+    name: str
+    dtype: DType | None
+    shape: Shape | None
+    key: Key = ()
+
+    @property
+    def flat(self) -> Key:
+        """The key of the same values in whatever shape; reshaping is often not recorded."""
+        if not self.key or self.shape is None:
+            return ()
+        return (self.key[0], str(math.prod(self.shape)), *self.key[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One entry of the dump, in its tensors; what is no tensor is in ``attrs``."""
+
+    name: CallName
+    inputs: tuple[CallTensor, ...] = ()
+    outputs: tuple[CallTensor, ...] = ()
+    parameters: tuple[CallTensor, ...] = ()
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+
+
+def call_of(full: str, entry: Any) -> Call:
+    """The call *full* whose entry in the dump is *entry*.
+
+    Raises:
+        ValueError: the entry is not built as such entries are.
+    """
+    name = CallName.of(full)
+    if not isinstance(entry, dict):
+        raise ValueError(f"the entry of {full} is no object")  # noqa: TRY004 - file, not call
+    attrs: dict[str, AttrValue] = {"kind": name.kind}
+    if name.way:
+        attrs["direction"] = name.way
+    if name.way == "parameters_grad":
+        return Call(name, outputs=tuple(_tensors(entry, full, attrs)), attrs=attrs)
+    inputs = [
+        tensor
+        for part in ("input_args", "input_kwargs", "input")
+        for tensor in _tensors(entry.get(part), f"{full}.input", attrs)
+    ]
+    outputs = _tensors(entry.get("output"), f"{full}.output", attrs)
+    parameters = _tensors(entry.get("parameters"), f"{full}.parameters", attrs)
+    if isinstance(entry.get("is_recompute"), bool):
+        attrs["is_recompute"] = entry["is_recompute"]
+    return Call(name, tuple(inputs), tuple(outputs), tuple(parameters), attrs)
+
+
+def _tensors(part: Any, name: str, attrs: dict[str, AttrValue]) -> list[CallTensor]:
+    """The tensors in *part* in order; the other values go to *attrs*."""
+    found: list[CallTensor] = []
+    before = name.removesuffix(name.rpartition(".")[2])
+    for path, value in _leaves(part, name):
+        if isinstance(value, dict) and "dtype" in value and isinstance(value.get("shape"), list):
+            found.append(_tensor(path, value))
+        else:
+            said = value.get("value") if isinstance(value, dict) else value
+            kept = _kept(said)
+            if kept is not None and len(attrs) < MAX_ITEMS:
+                attrs[path.removeprefix(before)] = kept
+    return found
+
+
+def _leaves(part: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Values by place; an object with a ``type`` is one value, others hold values."""
+    stack = [(name, part)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, list):
+            stack.extend((f"{path}.{at}", value[at]) for at in reversed(range(len(value))))
+        elif isinstance(value, dict) and "type" not in value:
+            stack.extend((f"{path}.{key}", value[key]) for key in reversed(value))
+        elif value is not None:
+            yield path, value
+
+
+def _kept(value: Any) -> AttrValue | None:
+    if isinstance(value, str):
+        return kept_text(value)
+    if isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= _LARGEST else str(value)
+    if isinstance(value, list) and len(value) <= MAX_ITEMS:
+        plain = [each for each in map(_kept, value) if each is not None]
+        return tuple(plain) if len(plain) == len(value) and not _deep(plain) else None
+    return None
+
+
+def _deep(values: Sequence[AttrValue]) -> bool:
+    return any(isinstance(value, tuple) for value in values)
+
+
+def _tensor(name: str, said: Mapping[str, Any]) -> CallTensor:
+    word = str(said["dtype"]).rpartition(".")[2].lower()
+    dims = said["shape"]
+    shape: Shape | None = None
+    if all(type(dim) is int and 0 <= dim <= _LARGEST for dim in dims):
+        shape = tuple(dims)
+    return CallTensor(name, _DTYPES.get(word), shape, _key(word, shape, said))
+
+
+def _key(dtype: str, shape: Shape | None, said: Mapping[str, Any]) -> Key:
+    if shape is None or not _is_telling(shape, said):
+        return ()
+    about = (dtype, ",".join(map(str, shape)))
+    for name in _CHECKSUMS:
+        if isinstance(said.get(name), str):
+            return (*about, name, said[name])
+    if not all(type(said.get(name)) in (int, float) for name in _STATISTICS):
+        return ()
+    return (*about, *(repr(said[name]) for name in _STATISTICS))
+
+
+def _is_telling(shape: Shape, said: Mapping[str, Any]) -> bool:
+    """Whether equal statistics mean equal values; of constants and small numbers they do not."""
+    largest, smallest = said.get("Max"), said.get("Min")
+    if not isinstance(largest, int | float) or not isinstance(smallest, int | float):
+        return any(isinstance(said.get(name), str) for name in _CHECKSUMS) and 0 not in shape
+    if isinstance(largest, bool) or 0 in shape or not math.isfinite(largest - smallest):
+        return False
+    if largest == smallest:
+        return float(largest) != int(largest)  # a loss, say, but no counter, zero or one
+    return not (isinstance(largest, int) and largest - smallest <= 1)

@@ -1,0 +1,296 @@
+"""Join the calls of a recorded run into a model graph.
+
+The files say which call ran inside which and in what order, but not which tensor went where.
+An input is taken to be the latest earlier output with equal statistics (or checksum); where
+nothing tells, a control edge keeps the order. So every edge leads forward in time. An output of
+another shape but as many elements will do: a reshape between may not be recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import (
+    AttrValue,
+    Constant,
+    Framework,
+    GraphKind,
+    InputRef,
+    ModelGraph,
+    Op,
+    Subgraph,
+    Tensor,
+    TensorRef,
+    op_id,
+)
+from importers.kept import kept_text, some
+from importers.msprobe.calls import Call, CallTensor, Key, call_of
+from importers.msprobe.files import RunFiles
+
+_FRAMEWORKS = {"mindspore": Framework.MINDSPORE, "pytorch": Framework.PYTORCH}
+
+
+def run_graph(files: RunFiles) -> ModelGraph:
+    """The graph of a run.
+
+    Raises:
+        ImportFormatError: an entry is not built as such entries are, or there is none.
+    """
+    entries = files.calls if files.calls is not None else {name: {} for name in files.construct}
+    if not entries:
+        raise ImportFormatError(files.path, "the run holds no call", hint="was anything dumped?")
+    try:
+        calls = [call_of(name, entry) for name, entry in entries.items()]
+    except ValueError as error:
+        raise ImportFormatError(files.path, str(error)) from error
+    joined = _Joined(calls, files)
+    told = joined.warnings()
+    if files.calls is None:
+        told.append("only the nesting of calls is known: there is no dump.json beside the file")
+    elif not files.construct:
+        told.append("calls are not nested: there is no construct.json beside the dump.json")
+    return ModelGraph(
+        name=_name(files.path),
+        kind=GraphKind.ORIGINAL,
+        framework=_framework(files, calls),
+        format="msprobe",
+        ops=tuple(joined.ops),
+        subgraphs=tuple(joined.subgraphs()),
+        inputs=tuple(joined.inputs),
+        outputs=joined.outputs(),
+        constants=tuple(joined.constants.values()),
+        attrs={
+            key: kept_text(value) for key, value in files.header.items() if isinstance(value, str)
+        },
+        warnings=tuple(told),
+        source=str(files.path),
+        sha256=files.sha256,
+    )
+
+
+class _Joined:
+    def __init__(self, calls: list[Call], files: RunFiles) -> None:
+        self._stacks = _stacks(files.stack)
+        self._nesting = _Nesting((call.name.full for call in calls), files.construct)
+        self._weights = {
+            tensor.key: tensor.name for call in calls for tensor in call.parameters if tensor.key
+        }
+        self._given: set[Key] = set()
+        self._made: dict[Key, TensorRef] = {}
+        self._made_flat: dict[Key, TensorRef] = {}
+        self._ids: dict[str, str] = {}
+        self._last: dict[str, str] = {}
+        self._bodies: dict[str, list[Op]] = {}
+        self._read: set[str] = set()
+        self._flows = self._orders = self._untold = 0
+        self.ops: list[Op] = []
+        self.inputs: list[Tensor] = []
+        self.constants: dict[str, Constant] = {}
+        owning = set(self._nesting.parents.values())
+        for at, call in enumerate(calls):
+            op = self._op(at, call, owning)
+            self.ops.append(op)
+            self._bodies.setdefault(op.subgraph, []).append(op)
+
+    def warnings(self) -> list[str]:
+        """What was inferred, as lines for the user."""
+        told = list(self._nesting.told)
+        if self._flows or self._orders:
+            told.append(
+                f"the files do not say which tensor went where: {self._flows} inputs are joined "
+                f"to the latest earlier output with the same statistics, {self._untold} inputs "
+                f"to none, {self._orders} calls only follow the one before"
+            )
+        return told
+
+    def subgraphs(self) -> list[Subgraph]:
+        """A body for each call that others ran in, in the order of the calls."""
+        ids = {op.name: op.id for op in self.ops}
+        by_id = {op.id: op for op in self.ops}
+        found = []
+        for body, members in self._bodies.items():
+            if body:
+                owner = by_id.get(ids.get(body, ""))
+                outputs = () if owner is None else self._fed(owner, members)
+                role = "calls" if owner else ""
+                found.append(Subgraph(body, owner.id if owner else "", role, outputs=outputs))
+        return found
+
+    def outputs(self) -> tuple[TensorRef, ...]:
+        """What no later call read, of the outermost calls."""
+        return tuple(
+            TensorRef(op.id, port)
+            for op in self.ops
+            if not op.subgraph and op.id not in self._read
+            for port in range(len(op.outputs))
+        )
+
+    def _fed(self, owner: Op, members: list[Op]) -> tuple[tuple[int, TensorRef], ...]:
+        inside = {op.id for op in members}
+        passed = [ref.producer for ref in owner.inputs if ref and ref.producer]
+        made = [ref for ref in passed if ref.op in inside]
+        tensors = {op.id: op.outputs for op in members}
+        return tuple(
+            (port, ref)
+            for port, tensor in enumerate(owner.outputs)
+            for ref in made
+            if tensors[ref.op][ref.port].shape == tensor.shape
+        )[: len(owner.outputs)]
+
+    def _op(self, at: int, call: Call, owning: set[str]) -> Op:
+        name = call.name.full
+        body = self._nesting.parents.get(name, "")
+        op = op_id(name, body)
+        self._ids[name] = op
+        inputs: list[InputRef | None] = [self._input(tensor) for tensor in call.inputs]
+        passed = [self._passed_on(tensor, name) for tensor in call.outputs if name in owning]
+        inputs += passed
+        for tensor in call.parameters:
+            self.constants.setdefault(tensor.name, Constant(_plain(tensor)))
+            inputs.append(InputRef(tensor.name))
+        refs = [ref for ref in inputs if ref is not None]
+        controls = self._order(call, body, inside=not any(passed))
+        if not controls and body in self._last and not any(ref.producer for ref in refs):
+            controls = [self._last[body]]
+            self._orders += 1
+        for port, tensor in enumerate(call.outputs):
+            if tensor.key:
+                self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
+        self._last[body] = op
+        attrs: dict[str, AttrValue] = dict(call.attrs)
+        if name in self._stacks:
+            attrs["stack"] = self._stacks[name]
+        if name in self._nesting.said:
+            attrs["inside"] = self._nesting.said[name]
+        back = f".{call.name.way}" if call.name.before else ""
+        return Op(
+            id=op,
+            name=name,
+            type=f"{call.name.type}{back}",
+            inputs=tuple(refs),
+            control_inputs=tuple(controls),
+            outputs=tuple(map(_plain, call.outputs)),
+            attrs=attrs,
+            subgraph=body,
+            owns=(name,) if name in owning else (),
+            sequence=at,
+        )
+
+    def _input(self, tensor: CallTensor) -> InputRef:
+        made = self._made.get(tensor.key) if tensor.key else None
+        if made is None and tensor.key in self._weights:
+            return InputRef(self._weights[tensor.key])
+        if made is None and tensor.key:
+            made = self._made_flat.get(tensor.flat)
+        if made is None:
+            self._untold += 1
+            if tensor.key not in self._given:
+                self.inputs.append(_plain(tensor))
+            if tensor.key:
+                self._given.add(tensor.key)
+            return InputRef(tensor.name)
+        self._flows += 1
+        self._read.add(made.op)
+        return InputRef(tensor.name, made)
+
+    def _passed_on(self, tensor: CallTensor, owner: str) -> InputRef | None:
+        """The output of a call inside *owner* that *owner* gives out as its own."""
+        made = self._made.get(tensor.key) if tensor.key else None
+        if made is None or not self._nesting.is_inside(made.op, owner):
+            return None
+        self._read.add(made.op)
+        return InputRef(tensor.name, made)
+
+    def _order(self, call: Call, body: str, *, inside: bool) -> list[str]:
+        """What must have run before: the way there, and the last call *inside* this one."""
+        wanted = [self._ids.get(name, "") for name in call.name.before]
+        if inside:
+            wanted.append(self._last.get(call.name.full, ""))
+        return [each for each in dict.fromkeys(wanted) if each]
+
+
+class _Nesting:
+    """Which call ran inside which, of those that were dumped.
+
+    A call is recorded when it ends. One recorded before another ended cannot have held it, so
+    edges would lead back in time (the hooks of ways back fire so): it is passed over, as one
+    that was not dumped is, for the next one around it. ``said`` keeps what the file says.
+    """
+
+    def __init__(self, dumped: Iterable[str], construct: Mapping[str, Any]) -> None:
+        places = {name: at for at, name in enumerate(dumped)}
+        self.parents: dict[str, str] = {}
+        self.said: dict[str, str] = {}
+        self.told: list[str] = []
+        loops: list[str] = []
+        missing: dict[str, None] = {}
+        for name, place in places.items():
+            first = parent = _parent(construct, name)
+            seen = {name}
+            while parent and parent not in seen and places.get(parent, -1) <= place:
+                seen.add(parent)
+                parent = _parent(construct, parent)
+            if first:
+                self.said[name] = first
+            if parent in seen:
+                loops.append(name)
+            elif parent:
+                self.parents[name] = parent
+            elif first and first not in places:
+                self.parents[name] = first
+                missing[first] = None
+        if loops:
+            self.told.append(f"{len(loops)} calls are nested in themselves: {some(loops)}")
+        if missing:
+            what = "calls that others ran in were not dumped"
+            self.told.append(f"{len(missing)} {what}: {some(list(missing))}")
+
+    def is_inside(self, op: str, owner: str) -> bool:
+        """Whether the op with id *op* ran inside the call *owner*, at any depth."""
+        name = op.rpartition("/")[0]
+        while name and name != owner:
+            name = self.parents.get(name, "")
+        return name == owner
+
+
+def _parent(construct: Mapping[str, Any], name: str) -> str:
+    parent = construct.get(name)
+    return parent if isinstance(parent, str) else ""
+
+
+def _plain(tensor: CallTensor) -> Tensor:
+    return Tensor(tensor.name, tensor.dtype, tensor.shape)
+
+
+def _stacks(stack: Mapping[str, Any]) -> dict[str, str]:
+    """The stack of each call as text, the innermost frame first.
+
+    Old files list frames by call; newer ones ``"0": [[calls], [frames]]`` for calls alike.
+    """
+    found: dict[str, str] = {}
+    for key, value in stack.items():
+        if not isinstance(value, list):
+            continue
+        calls, frames = [key], value
+        if len(value) == 2 and all(isinstance(part, list) for part in value):
+            calls, frames = value
+        text = kept_text("\n".join(frame.strip() for frame in frames if isinstance(frame, str)))
+        found.update((call, text) for call in calls if isinstance(call, str))
+    return found
+
+
+def _framework(files: RunFiles, calls: list[Call]) -> Framework:
+    said = files.header.get("framework")
+    if isinstance(said, str) and said.lower() in _FRAMEWORKS:
+        return _FRAMEWORKS[said.lower()]
+    kinds = {call.name.kind for call in calls}
+    return Framework.MINDSPORE if kinds & {"Cell", "Mint", "Primitive"} else Framework.PYTORCH
+
+
+def _name(path: Path) -> str:
+    folder = path.absolute().parent
+    step = folder.parent.name
+    return f"{step}-{folder.name}" if "step" in step else folder.name or path.stem
