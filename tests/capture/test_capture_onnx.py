@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, capsys: pytest.CaptureFi
     out = tmp_path / "golden"
     assert run(["capture", str(model), "--random", "1", "-o", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"folder", "model", "executor", "tensors", "bytes", "left_out"}
     assert told["tensors"] == 6
     assert told["folder"] == str(out)
     manifest = json.loads((out / "capture.json").read_text(encoding="utf-8"))
@@ -210,3 +212,23 @@ def test_a_killed_capture_shows_no_half_folder(tmp_path: Path) -> None:
     process.wait()
     assert process.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
+
+
+def test_the_page_on_capturing_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
+    small_net(tmp_path / "model.onnx")
+    np.save(tmp_path / "input.npy", np.ones((1, 4, 8, 8), np.float32))
+    place = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        command = ["bash", "-c", text] if language == "bash" else [sys.executable, "-c", text]
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env=os.environ | place,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in (0, 1), done.stderr
+        assert "divergraph: " not in done.stderr
+        assert done.stdout
