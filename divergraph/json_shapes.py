@@ -203,9 +203,10 @@ def graph_info_json(info: GraphInfo) -> dict[str, Json]:
     }
 
 
-def import_json(info: GraphInfo, graph: ModelGraph) -> dict[str, Json]:
+def import_json(info: GraphInfo, graph: ModelGraph, *, unchanged: bool) -> dict[str, Json]:
     """What ``import --json`` prints."""
-    return {**graph_info_json(info), "warnings": list(graph.warnings)}
+    shape: dict[str, Json] = {"unchanged": unchanged, "warnings": list(graph.warnings)}
+    return {**graph_info_json(info), **shape}
 
 
 def capture_json(result: CaptureResult) -> dict[str, Json]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from divergraph.pipeline import CompareRequest, compare
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.contract import GraphStore, RunData
+from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError
 from graphstore.model import Verdict
 
@@ -25,8 +26,9 @@ def check_name_free(store: GraphStore, name: str, *, replace_it: bool) -> None:
     """Refuse a taken name before the work, not after it.
 
     Raises:
-        InputError: *name* is a graph, or a run that may not be replaced.
+        InputError: *name* is no name, a graph, or a run that may not be replaced.
     """
+    check_name(name)
     if any(info.name == name for info in store.graphs()):
         raise InputError(f"{name!r} is an imported graph", hint="choose another --run name")
     if not replace_it and any(run.name == name for run in store.runs()):
@@ -52,6 +54,7 @@ def compare_into(
         InputError: an input cannot be used or the name is taken.
         StoreError: the store cannot be written.
     """
+    store.check_writable()  # a comparison takes long: better said now
     if name is not None:
         check_name_free(store, name, replace_it=replace_it)
     data = compare(request, progress)

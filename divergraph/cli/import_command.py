@@ -40,13 +40,13 @@ def import_command(
     given = {"weights": weights, "phase": phase}
     options = {key: str(value) for key, value in given.items() if value is not None}
     with opened(store) as opened_store:
-        info, source = import_into(
+        info, source, unchanged = import_into(
             opened_store, path, name=name, replace_it=replace_it, options=options
         )
     for note in source.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:
-        print_json(import_json(info, source.graph))
+        print_json(import_json(info, source.graph, unchanged=unchanged))
         return
     for warning in source.graph.warnings:
         click.echo(f"note: {warning}", err=True)
@@ -57,3 +57,5 @@ def import_command(
         f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}, "
         f"{counted(info.subgraphs, 'sub-graph')}, {counted(info.fused_ops, 'fused op')}"
     )
+    if unchanged:
+        click.echo(f"{info.name}: already there, unchanged", err=True)

@@ -90,6 +90,21 @@ def test_import_and_delete(divergraph, lenet, tmp_path):
     check(shapes("delete")[0], divergraph("delete", "net", *at).json, "delete")
 
 
+def test_looking_after_stores(divergraph, lenet_store, tmp_path):
+    other, file = tmp_path / "other", tmp_path / "all.backup"
+    for command, arguments in (
+        ("copy", ("fault", "--to", other, "--store", lenet_store)),
+        ("rename", ("fault", "new", "--store", other)),
+        ("backup", (file, "--store", other)),
+        ("restore", (file, "--store", tmp_path / "third")),
+        ("store", ("info", "--store", other)),
+    ):
+        printed = divergraph(command, *arguments, "--json").json
+        check(shapes(command)[0], printed, command)
+    printed = divergraph("store", "repair", "--store", other, "--json").json
+    check(shapes("store")[1], printed, "store repair")
+
+
 def test_the_list_of_queries(divergraph):
     check(shapes("query")[1], divergraph("query", "--list", "--json").json, "query --list")
 
