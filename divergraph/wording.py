@@ -25,12 +25,14 @@ REASON_WORDS = {
     Reason.NO_DEVICE_DUMP: "no device dump",
     Reason.NO_GOLDEN_DUMP: "no golden dump",
     Reason.UNKNOWN_ORIGINAL: "original is not in the golden graph",
+    Reason.LOW_CONFIDENCE: "counterpart uncertain",
     Reason.AMBIGUOUS_DUMP: "dump file name fits several ops",
     Reason.QUANTISED: "quantised on the device",
     Reason.SHAPE_MISMATCH: "shapes differ",
     Reason.LAYOUT_UNSUPPORTED: "layout cannot be undone",
     Reason.DTYPE_UNSUPPORTED: "no metric for this type",
     Reason.UNREADABLE_DUMP: "dump file is damaged",
+    Reason.STATISTICS_ONLY: "statistics that cannot be compared",
 }
 
 

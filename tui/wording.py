@@ -40,6 +40,7 @@ REASON_SHORT = {
     Reason.LAYOUT_UNSUPPORTED: "layout",
     Reason.DTYPE_UNSUPPORTED: "dtype",
     Reason.UNREADABLE_DUMP: "damaged",
+    Reason.STATISTICS_ONLY: "statistics",
 }
 
 VERDICT_WORDS = {

@@ -15,6 +15,7 @@ from divergraph.outcomes import outcome_of_verdict
 from graphstore.contract import RunData
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
+_number = click.IntRange(min=0)
 
 
 @click.command("compare")
@@ -24,7 +25,7 @@ _path = click.Path(path_type=Path, readable=False)  # the readers say it in one 
     required=True,
     type=_path,
     metavar="DIR",
-    help="Its dump: .npy files, or as --device-dump.",
+    help="Its dump: .npy files, a debugger's or msprobe's folder, or as --device-dump.",
 )
 @click.option(
     "--device",
@@ -41,6 +42,10 @@ _path = click.Path(path_type=Path, readable=False)  # the readers say it in one 
     help="The device's dump, at any level of {time}/{device}/{model}/{id}/{step}.",
 )
 @click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
+@click.option("--step", type=_number, metavar="N", help="Of several steps or iterations, this one.")
+@click.option("--rank", type=_number, metavar="N", help="Of several ranks or devices, this one.")
+@click.option("--model-id", type=_number, metavar="N", help="Of several model ids, this one.")
+@click.option("--time", metavar="TIME", help="Of several dump times (YYYYMMDDHHMMSS), this one.")
 @click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
@@ -52,6 +57,10 @@ def compare_command(
     device: Path,
     device_dump: Path,
     device_graph: Path | None,
+    step: int | None,
+    rank: int | None,
+    model_id: int | None,
+    time: str | None,
     name: str | None,
     replace_it: bool,
     thresholds: Path | None,
@@ -67,11 +76,13 @@ def compare_command(
     from divergraph.pipeline import CompareRequest
     from divergraph.runs import compare_into
     from divergraph.whole_files import check_place
+    from importers.dumps import DumpChoice
 
     if csv_path is not None:
         check_place(csv_path, REPORT)
     device = _device_graph(device, device_graph)
-    request = CompareRequest(golden, golden_dump, device, device_dump, thresholds)
+    choice = DumpChoice(time, rank, model_id, step)
+    request = CompareRequest(golden, golden_dump, device, device_dump, thresholds, choice=choice)
     with opened(store) as opened_store, progress_bar() as progress:
         data, kept = compare_into(
             opened_store, request, name=name, replace_it=replace_it, progress=progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +16,11 @@ from divergraph.analysis.verdicts import (
 )
 from divergraph.comparison.thresholds import Thresholds, load_thresholds
 from divergraph.lineage import link_graphs
+from divergraph.pipeline.dump_remarks import (
+    dump_remarks,
+    statistics_remark,
+    with_overflows,
+)
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.pipeline.tensor_comparison import compare_pair
@@ -23,15 +28,18 @@ from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.algorithms import first_diverging
 from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
+from graphstore.errors import InputError
 from graphstore.measured import measured_ops, over_ops
 from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
 from graphstore.topo import graph_arrays
+from importers.dumps import ANY_DUMP, DumpChoice
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """What to compare. Graphs are files (``device`` also a folder of ge_proto files),
-    dumps are folders; ``thresholds`` is a TOML file, None for the defaults."""
+    dumps are folders, or Polygraphy's JSON files; ``thresholds`` is a TOML file, None for
+    the defaults; ``choice`` says which of several runs, ranks and steps to take."""
 
     golden: Path
     golden_dump: Path
@@ -39,6 +47,7 @@ class CompareRequest:
     device_dump: Path
     thresholds: Path | None = None
     name: str = "run"
+    choice: DumpChoice = ANY_DUMP
 
 
 def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunData:
@@ -55,11 +64,23 @@ def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunDat
     golden_graph = load_graph(request.golden, request.golden_dump, "golden")
     device_graph = load_graph(request.device, request.device_dump, "device")
     progress.stage("finding dumps")
-    golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden")
-    device_dump = load_dumps(request.device_dump, device_graph.graph, "device")
+    golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden", request.choice)
+    device_dump = load_dumps(request.device_dump, device_graph.graph, "device", request.choice)
+    _check_choice(request.choice, golden_dump.decided | device_dump.decided)
     return _Comparing(
         request, thresholds, golden_graph, device_graph, golden_dump, device_dump
     ).run(progress)
+
+
+def _check_choice(choice: DumpChoice, decided: frozenset[str]) -> None:
+    """Refuse a choice that chose nothing: the user believes it did."""
+    for option in fields(choice):
+        if getattr(choice, option.name) is not None and option.name not in decided:
+            name = option.name.replace("_", "-")
+            raise InputError(
+                f"--{name} {getattr(choice, option.name)}: neither dump has a choice of that kind",
+                hint="the folders given may already lie below it",
+            )
 
 
 @dataclass(frozen=True)
@@ -79,7 +100,9 @@ class _Comparing:
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
         pairs = sum(isinstance(item, Pair) for item in items)
         progress.stage("comparing tensors", pairs)
-        comparisons = tuple(_compare_all(items, self.thresholds, progress))
+        comparisons = with_overflows(
+            _compare_all(items, self.thresholds, progress), self.device_dump.index
+        )
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
         origin_ids = _origins(arrays, comparisons)
@@ -142,6 +165,8 @@ class _Comparing:
             if dump.index.unmatched:
                 names = ", ".join(path.name for path in dump.index.unmatched[:3])
                 yield f"{side} dump: {len(dump.index.unmatched)} files belong to no op ({names})"
+            yield from dump_remarks(side, dump.index)
+        yield from statistics_remark(comparisons)
         yield from _entry_mismatches(comparisons, origins)
 
 

@@ -10,7 +10,15 @@ from pathlib import Path
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers import choose_graph, read_graph
-from importers.dumps import DumpIndex, find_dump_folder, model_names, scan_dumps
+from importers.dumps import (
+    ANY_DUMP,
+    DumpChoice,
+    DumpIndex,
+    detect_dumps,
+    find_dump_folder,
+    model_names,
+    scan_dumps,
+)
 from importers.ge.folder import candidates
 from importers.source import read_head
 
@@ -26,11 +34,15 @@ class GraphSource:
 
 @dataclass(frozen=True, slots=True)
 class DumpSource:
-    """The dumps of one side, resolved against that side's graph."""
+    """The dumps of one side, resolved against that side's graph.
+
+    ``decided`` names the options (``step``, ...) that chose among several dumps.
+    """
 
     index: DumpIndex
     path: Path
     notes: tuple[str, ...] = ()
+    decided: frozenset[str] = frozenset()
 
 
 def load_graph(
@@ -62,19 +74,28 @@ def _below(root: Path, path: Path) -> str:
     return str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name
 
 
-def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
-    """Find and index the dumps of *graph* under *path*.
+def load_dumps(
+    path: Path, graph: ModelGraph, side: str, choice: DumpChoice = ANY_DUMP
+) -> DumpSource:
+    """Find and index the dumps of *graph* under *path*, a folder or a file of results.
 
     Raises:
-        InputError: no such folder, or no file in it belongs to the graph.
+        InputError: no such folder, nothing of this *choice*, or no file in it belongs to
+            the graph.
     """
-    _check_folder(path, side)
+    decided: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     folder = path
-    if graph.framework is Framework.ASCEND:
-        found = find_dump_folder(path, graph.name)
-        folder, notes = found.path, (f"{side} dump {_below(path, found.path)}: {found.reason}",)
-    index = scan_dumps(folder, graph)
+    if _is_results_file(path):
+        decided = frozenset({"step"}) if choice.step is not None else decided
+    else:
+        _check_folder(path, side)
+        is_device = graph.framework is Framework.ASCEND
+        if is_device or not detect_dumps(path):
+            found = find_dump_folder(path, graph.name if is_device else None, choice)
+            folder, decided = found.path, found.decided
+            notes = (f"{side} dump {_below(path, found.path)}: {found.reason}",)
+    index = scan_dumps(folder, graph, step=choice.step if folder.is_file() else None)
     if not index.files:
         raise InputError(
             "no dump files in this folder", where=str(folder), hint=f"check --{side}-dump"
@@ -85,7 +106,17 @@ def load_dumps(path: Path, graph: ModelGraph, side: str) -> DumpSource:
             where=str(folder),
             hint="is this the dump of that graph? docs/dumps.md says how names are matched",
         )
-    return DumpSource(index, folder, notes)
+    return DumpSource(
+        index, folder, (*notes, *(f"{side} dump: {note}" for note in index.notes)), decided
+    )
+
+
+def _is_results_file(path: Path) -> bool:
+    """True for a file that is a whole dump by itself."""
+    try:
+        return path.is_file() and bool(detect_dumps(path))
+    except OSError:  # said with the folder's check
+        return False
 
 
 def _check_folder(path: Path, side: str) -> None:

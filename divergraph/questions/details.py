@@ -153,6 +153,12 @@ def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
     if row.state is OpState.NOT_COMPARED or item is None or item.metrics is None:
         words = REASON_WORDS[row.reason or Reason.NO_OUTPUT]
         return f"not compared: {words}{f': {row.detail}' if row.detail else ''}"
+    text = _of_state(facts, row, item)
+    return f"{text}; {item.detail}" if item.detail else text
+
+
+def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
+    """The sentence about a compared op by its state."""
     broken = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
     if row.state is OpState.ORIGIN:
         return f"{broken}; the nearest measured ops before it are within their limits"

@@ -84,6 +84,8 @@ class Reason(StrEnum):
     NO_GOLDEN_DUMP = "no_golden_dump"
     UNKNOWN_ORIGINAL = "unknown_original"
     """The named original op is not in the golden graph."""
+    LOW_CONFIDENCE = "low_confidence"
+    """A golden tensor may be the counterpart, but the evidence is too weak to compare."""
     AMBIGUOUS_DUMP = "ambiguous_dump"
     """A dump file's name fits several ops and nothing tells them apart."""
     QUANTISED = "quantised"
@@ -93,6 +95,8 @@ class Reason(StrEnum):
     DTYPE_UNSUPPORTED = "dtype_unsupported"
     UNREADABLE_DUMP = "unreadable_dump"
     """The dump file is damaged: cut, of a wrong size, not what its name says."""
+    STATISTICS_ONLY = "statistics_only"
+    """A dump holds statistics instead of values, and the sides have none in common."""
 
 
 class OpState(StrEnum):
@@ -130,7 +134,9 @@ class Comparison:
     ``golden`` is the original tensor it is held against,
     ``rule`` the evidence for that. ``shape`` is the compared (golden) shape.
     ``failed`` lists the metrics over their limit, worst level in ``level``.
-    ``overflow`` is set for float16 only: some |x| reached 65504.
+    ``overflow`` is set for float16 (some |x| reached 65504), and True for every output
+    of an op for which the device recorded an overflow. ``detail`` says more of the
+    reason, or of how the metrics were found where it was not from all values.
     """
 
     op: str

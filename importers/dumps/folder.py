@@ -1,74 +1,84 @@
-"""Finds the folder of a graph's dump files in a dump tree.
-
-The device writes ``{dump_path}/{time}/{device}/{model}/{model id}/{step}/<file>``;
-users point at any of these levels, or at a folder that directly holds files.
-"""
+"""Finds the folder of a graph's dump files in a dump tree, and lists what there is."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
 from graphstore.errors import InputError
-from importers.dumps.ascend import is_device_dump
 from importers.dumps.golden import NPY
-from importers.dumps.names import MAPPING, OPDEBUG, read_mapping
+from importers.dumps.tree import Leaf, dump_leaves
 
-# Two more than the device makes: users may point at a folder around dump_path.
-_LEVELS = 7
-_TIME = re.compile(r"\d{14}")
 _STAMP = re.compile(r"\d{8,}")
 _TRAILING = re.compile(r"_(\d+)$")
 _EXPECTED = (
     "expected {op type}.{op name}.{task}.{stream}.{time} or {op name}.{output}.{time}.npy "
-    "files, here or below"
+    "files, here or below; docs/dumps.md lists every kind"
 )
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DumpChoice:
+    """Which of several dumps to take, as the user says; None where any will do.
+
+    ``time`` is the folder of 14 digits, ``rank`` a rank or device id, ``step`` a step,
+    iteration or data index.
+    """
+
+    time: str | None = None
+    rank: int | None = None
+    model_id: int | None = None
+    step: int | None = None
+
+
+ANY_DUMP = DumpChoice()
 
 
 @dataclass(frozen=True, slots=True)
 class DumpFolder:
-    """The chosen folder, why it was chosen, and the folders that were not."""
+    """The chosen folder, why it was chosen, and the folders that were not.
+
+    ``decided`` names the parts of the user's choice (``step``, ...) that this tree has.
+    """
 
     path: Path
     reason: str
     others: tuple[Path, ...]
+    decided: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    """A folder that holds dump files and the levels it lies in, empty if not there."""
-
-    path: Path
-    time: str
-    device: str
-    model: str
-    model_id: str
-    step: str
-
-
-def find_dump_folder(root: Path, graph_name: str) -> DumpFolder:
+def find_dump_folder(
+    root: Path, graph_name: str | None, choice: DumpChoice = ANY_DUMP
+) -> DumpFolder:
     """The folder with the dump files of the graph *graph_name* in the tree *root*.
 
     The model level decides: the graph's name, the name with or without ``_0``, or else
-    the same trailing number. Then the newest time, the lowest device, the lowest model
-    id and the first step with files. ``reason`` says every choice there was.
+    the same trailing number; with *graph_name* None it is not looked at. Then the
+    user's *choice*, or the newest time, the lowest device, the lowest model id and the
+    first step with files. ``reason`` says every choice there was.
 
     Raises:
-        InputError: no dump files, none of this graph's, or the folder cannot be read.
+        InputError: no dump files, none of this graph's, nothing of this *choice*, or the
+            folder cannot be read.
     """
-    leaves = _leaves(root)
+    leaves = dump_leaves(root)
     if not leaves:
         raise InputError("no dump files in this folder", where=str(root), hint=_EXPECTED)
     if leaves[0].path == root:
         return DumpFolder(root, "the folder itself holds dump files", ())
-    fitting, why = _of_graph(leaves, graph_name, root)
-    chosen, said = _choose(fitting)
+    if graph_name is None:
+        fitting, why = leaves, []
+    else:
+        fitting, reason = _of_graph(leaves, graph_name, root)
+        why = [reason]
+    chosen, said, decided = _choose(fitting, choice, root)
     others = tuple(leaf.path for leaf in leaves if leaf is not chosen)
-    return DumpFolder(chosen.path, "; ".join([why, *said]), others)
+    reason = "; ".join([*why, *said]) or "the only folder with dump files"
+    return DumpFolder(chosen.path, reason, others, decided)
 
 
 def model_names(root: Path) -> list[str]:
@@ -80,7 +90,7 @@ def model_names(root: Path) -> list[str]:
     Raises:
         InputError: the folder cannot be read.
     """
-    leaves = _leaves(root)
+    leaves = dump_leaves(root)
     names = {leaf.model for leaf in leaves if leaf.model}
     if leaves and not names:
         names.add(_model_above(root))
@@ -94,104 +104,7 @@ def _model_above(root: Path) -> str:
     return next((name for name in nearest if not name.isdecimal()), "")
 
 
-def _leaves(root: Path) -> list[_Leaf]:
-    """The folders with dump files at or below *root*; only *root* if it is one."""
-    seen: set[tuple[int, int]] = set()
-    return [_leaf(root, path) for path in _walk(root, 0, seen)]
-
-
-def _walk(folder: Path, depth: int, seen: set[tuple[int, int]]) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            level = _look(entries, seen)
-    except OSError as error:
-        if depth == 0:
-            raise InputError(
-                f"the dump folder cannot be read: {error.strerror}", where=str(folder)
-            ) from error
-        return  # an unreadable branch of the tree holds nothing for us
-    if level.dumps or (level.mapping and read_mapping(folder)):
-        yield folder
-        return
-    found = False
-    if depth < _LEVELS:
-        for name in sorted(level.folders):
-            for leaf in _walk(folder / name, depth + 1, seen):
-                found = True
-                yield leaf
-    if level.arrays and not found:
-        yield folder
-
-
-@dataclass(slots=True)
-class _Level:
-    """What lies in one folder; ``arrays``: ``.npy`` files with no number in the name.
-
-    Such arrays may be dumps, but as well the model's input beside the dump folders.
-    """
-
-    dumps: bool = False
-    arrays: bool = False
-    mapping: bool = False
-    folders: list[str] = field(default_factory=list)
-
-
-def _look(entries: Iterable[os.DirEntry[str]], seen: set[tuple[int, int]]) -> _Level:
-    level = _Level()
-    for entry in entries:
-        if _is_new_folder(entry, seen):
-            level.folders.append(entry.name)
-        elif _is_dump(entry.name):
-            level.dumps = True
-            break
-        level.arrays = level.arrays or entry.name.endswith(NPY)
-        level.mapping = level.mapping or entry.name == MAPPING
-    return level
-
-
-def _is_new_folder(entry: os.DirEntry[str], seen: set[tuple[int, int]]) -> bool:
-    """True for a folder not *seen* yet; links may lead back up."""
-    try:
-        if not entry.is_dir():
-            return False
-        status = entry.stat()
-    except OSError:
-        return False  # a link to nowhere
-    place = (status.st_dev, status.st_ino)
-    new = place not in seen
-    seen.add(place)
-    return new
-
-
-def _is_dump(name: str) -> bool:
-    if name.endswith(NPY):
-        return name.removesuffix(NPY).rpartition(".")[2].isdecimal()
-    return not name.startswith(OPDEBUG) and is_device_dump(name.removesuffix(".csv"), {})
-
-
-def _leaf(root: Path, path: Path) -> _Leaf:
-    """Name the levels of a folder below *root*.
-
-    The time, 14 digits, fixes the others; below it the model is the last name that is
-    no number. The root's own name counts as time or device only: what users point at
-    directly needs no fitting name.
-    """
-    below = path.relative_to(root).parts
-    chain = (root.resolve().name, *below)
-    for index, name in enumerate(chain):
-        if _TIME.fullmatch(name):
-            device, model, model_id, step = (*chain[index + 1 :], "", "", "", "")[:4]
-            return _Leaf(path, name, device, model, model_id, step)
-    named = [index for index, name in enumerate(below) if not name.isdecimal()]
-    if not named:
-        model_id, step = ("", "", *below)[-2:]
-        return _Leaf(path, "", "", "", model_id, step)
-    at = named[-1]
-    model_id, step = (*below[at + 1 :], "", "")[:2]
-    return _Leaf(path, "", below[at - 1] if at else "", below[at], model_id, step)
-
-
-def _of_graph(leaves: list[_Leaf], graph_name: str, root: Path) -> tuple[list[_Leaf], str]:
+def _of_graph(leaves: list[Leaf], graph_name: str, root: Path) -> tuple[list[Leaf], str]:
     """The folders of the graph's model, with the reason."""
     models = sorted({leaf.model for leaf in leaves if leaf.model})
     if not models:
@@ -246,26 +159,72 @@ _RULES: tuple[tuple[str, Callable[[str, str], bool]], ...] = (
 )
 
 
-def _choose(leaves: list[_Leaf]) -> tuple[_Leaf, list[str]]:
-    """The one to take, and a phrase for each level there was a choice on."""
+def _choose(
+    leaves: list[Leaf], choice: DumpChoice, root: Path
+) -> tuple[Leaf, list[str], frozenset[str]]:
+    """The one to take, a phrase for each level there was a choice on, and the parts of
+    the user's choice that could be followed."""
     said: list[str] = []
-    for title, level, best in _LEVELS_TO_CHOOSE:
-        values = {level(leaf) for leaf in leaves}
-        chosen = best(values, key=_numeric)
-        if len(values) > 1:
-            said.append(title.format(chosen, len(values)))
-        leaves = [leaf for leaf in leaves if level(leaf) == chosen]
-    return leaves[0], said
+    decided: set[str] = set()
+    for level in _LEVELS_TO_CHOOSE:
+        values = {level.value(leaf) for leaf in leaves}
+        wanted = None if level.option is None else getattr(choice, level.option)
+        if wanted is not None and values != {""}:
+            chosen = _wanted(level, str(wanted), values, root)
+            decided.add(str(level.option))
+        else:
+            chosen = level.best(values, key=_numeric)
+            if len(values) > 1:
+                said.append(_said(level, chosen, values))
+        leaves = [leaf for leaf in leaves if level.value(leaf) == chosen]
+    return leaves[0], said, frozenset(decided)
+
+
+def _wanted(level: _Level, wanted: str, values: set[str], root: Path) -> str:
+    for value in sorted(values, key=_numeric):
+        if value == wanted or (
+            value.isdecimal() and wanted.isdecimal() and int(value) == int(wanted)
+        ):
+            return value
+    raise InputError(
+        f"no {level.name} {wanted} in this dump",
+        where=str(root),
+        hint=f"--{str(level.option).replace('_', '-')} is one of {_listed(values)}",
+    )
+
+
+def _said(level: _Level, chosen: str, values: set[str]) -> str:
+    text = f"{level.name} {chosen} is {level.rule.format(len(values))}"
+    if level.option is None:
+        return text
+    return f"{text} (--{level.option.replace('_', '-')}: {_listed(values)})"
+
+
+def _listed(values: Iterable[str]) -> str:
+    ordered = sorted(filter(None, values), key=_numeric)
+    more = len(ordered) - _LISTED
+    return ", ".join(ordered[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _numeric(name: str) -> tuple[int, str]:
     return (int(name), "") if name.isascii() and name.isdigit() else (-1, name)
 
 
-_LEVELS_TO_CHOOSE: tuple[tuple[str, Callable[[_Leaf], str], Callable[..., str]], ...] = (
-    ("time {} is the newest of {}", attrgetter("time"), max),
-    ("device {} is the lowest of {}", attrgetter("device"), min),
-    ("model {} is the last of {}", attrgetter("model"), max),
-    ("model id {} is the lowest of {}", attrgetter("model_id"), min),
-    ("step {} is the first of {} with files", attrgetter("step"), min),
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A level of the tree: its name, the option that chooses, and what is taken without."""
+
+    name: str
+    option: str | None
+    value: Callable[[Leaf], str]
+    best: Callable[..., str]
+    rule: str
+
+
+_LEVELS_TO_CHOOSE = (
+    _Level("time", "time", attrgetter("time"), max, "the newest of {}"),
+    _Level("device", "rank", attrgetter("device"), min, "the lowest of {}"),
+    _Level("model", None, attrgetter("model"), max, "the last of {}"),
+    _Level("model id", "model_id", attrgetter("model_id"), min, "the lowest of {}"),
+    _Level("step", "step", attrgetter("step"), min, "the first of {} with files"),
 )
