@@ -36,6 +36,7 @@ from graphstore.model import (
 from graphstore.op_search import OpIndex
 from graphstore.queries import Dialect, NamedQuery, load
 from graphstore.records import comparison_value, op_key
+from graphstore.original_ids import with_original_ids
 
 _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
@@ -192,7 +193,7 @@ class CypherStore(GraphStore):
                 origins=tuple(self.origins(name)),
             )
             if self.run(name) == run:  # not replaced while it was being read
-                return data
+                return with_original_ids(data)
         raise StoreError(
             f"the run {name!r} is replaced all the time", where=self.url, retryable=True
         )
