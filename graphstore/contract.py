@@ -25,6 +25,7 @@ from graphstore.model import (
 
 if TYPE_CHECKING:
     from graphstore.arrays import GraphArrays
+    from graphstore.cancellation import Cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +87,28 @@ class ListedOp:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Rows of a query. ``truncated`` is set if the row limit cut it."""
+    """Rows of a query. ``truncated`` is set if the row limit cut it.
+
+    ``notes`` are sentences on what the rows may lack otherwise, such as an engine's limit.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     truncated: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class QueryParameters:
-    """Limits of one query: ``limit`` rows, ``timeout`` seconds."""
+    """Limits of one query: ``limit`` rows, ``timeout`` seconds.
+
+    ``cancellation`` stops it from another thread; the query then raises CancelledError.
+    """
 
     values: Mapping[str, object] = field(default_factory=dict)
     limit: int = 1000
     timeout: float = 30.0
+    cancellation: Cancellation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +218,20 @@ class GraphStore(ABC):
         """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
 
     @abstractmethod
-    def named(self, query: str, target: str, params: Mapping[str, object]) -> QueryResult:
-        """The answer of a named query of ``graphstore/queries`` on *target*."""
+    def named(
+        self,
+        query: str,
+        target: str,
+        params: Mapping[str, object],
+        *,
+        limit: int | None = None,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> QueryResult:
+        """The answer of a named query of ``graphstore/queries`` on *target*.
+
+        At most *limit* rows are fetched, in *timeout* seconds; None: all, in any time.
+        """
 
     @abstractmethod
     def query(
@@ -250,6 +271,13 @@ class GraphStore(ABC):
         """
         raise NotImplementedError
 
+    def check(self) -> tuple[str, ...]:
+        """Read everything and say what is damaged; a text for each run or graph.
+
+        A server looks after its own files: then there is nothing to check.
+        """
+        return ()
+
     def check_writable(self) -> None:
         """Return if the store can be reached and written, as far as can be told early.
 
@@ -267,10 +295,3 @@ class GraphStore(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-    def check(self) -> tuple[str, ...]:
-        """Read everything and say what is damaged; a text for each run or graph.
-
-        A server looks after its own files: then there is nothing to check.
-        """
-        return ()
-

@@ -12,14 +12,16 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from graphstore import codec
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
+from graphstore.cancellation import Cancellation
 from graphstore.collector import paused_collector
-from graphstore.contract import GraphStore, ListedOp, QueryResult, RunData
+from graphstore.contract import GraphStore, ListedOp, QueryParameters, QueryResult, RunData
 from graphstore.errors import QueryError, StoreError, UnknownNameError
 from graphstore.listing import listed_ops
 from graphstore.model import (
@@ -35,11 +37,22 @@ from graphstore.model import (
 )
 from graphstore.op_search import OpIndex
 from graphstore.queries import Dialect, NamedQuery, load
-from graphstore.records import comparison_value, op_key
-from graphstore.original_ids import with_original_ids
+from graphstore.query_limits import (
+    NO_LIMITS,
+    QueryLimits,
+    check_parameters,
+    limited,
+    plain_parameter,
+)
+from graphstore.read_only import check_read_only
+from graphstore.records import comparison_value, op_key, plain_text
+from graphstore.run_outputs import RunOutputs
+from graphstore.traversals import ON_ARRAYS, Asked
 
 _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
+_LIST_SLICE = 50_000
+"""The same for rows that come in one list."""
 
 _TRIES = 3
 """How often a run that is replaced while it is read whole is read again."""
@@ -52,7 +65,8 @@ class Place:
     """Where the rows of a target are: node keys of its run and graphs.
 
     ``golden`` is None and ``run`` is None for an imported graph; ``content`` is the hash
-    of the device (or only) graph and ``golden_content`` of the other.
+    of the device (or only) graph and ``golden_content`` of the other. ``stamp`` changes
+    whenever the run is written anew; without one nothing of the run is kept in memory.
     """
 
     name: str
@@ -61,6 +75,7 @@ class Place:
     run: str | None = None
     golden: str | None = None
     golden_content: str | None = None
+    stamp: str | None = None
 
     def graph(self, side: Side) -> tuple[str, str]:
         """(key, content hash) of the graph on *side*; an imported graph has one side."""
@@ -78,14 +93,21 @@ class CypherStore(GraphStore):
         self._arrays: _Recent[GraphArrays] = _Recent(8)
         self._graphs: _Recent[ModelGraph] = _Recent(4)
         self._indexes: _Recent[OpIndex] = _Recent(8)
+        self._outputs: _Recent[RunOutputs] = _Recent(4)
 
     @abstractmethod
     def _place(self, target: str) -> Place:
         """Where *target* is; UnknownNameError if nowhere."""
 
     @abstractmethod
-    def _ask(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
-        """All rows of a query on one target."""
+    def _ask(
+        self,
+        place: Place,
+        query: NamedQuery,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> QueryResult:
+        """The rows of a query on one target, all if there are no limits."""
 
     @abstractmethod
     def _names(self) -> list[str]:
@@ -105,8 +127,7 @@ class CypherStore(GraphStore):
     def arrays(self, target: str, side: Side = Side.DEVICE) -> GraphArrays:
         """The graph as arrays for traversal; cached by content."""
         place = self._place(target)
-        key, content = place.graph(side)
-        return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
+        return self._arrays_of(place, *place.graph(side))
 
     def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:
         """The ops with these ids that there are, equal to those saved, by id."""
@@ -193,7 +214,7 @@ class CypherStore(GraphStore):
                 origins=tuple(self.origins(name)),
             )
             if self.run(name) == run:  # not replaced while it was being read
-                return with_original_ids(data)
+                return data
         raise StoreError(
             f"the run {name!r} is replaced all the time", where=self.url, retryable=True
         )
@@ -204,19 +225,61 @@ class CypherStore(GraphStore):
         """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
         return self._index(self._place(target), side).find(text, limit)
 
-    def named(self, query: str, target: str, params: Mapping[str, object]) -> QueryResult:
-        """The answer of a named query of ``graphstore/queries`` on *target*."""
-        place = self._place(target)
+    def named(
+        self,
+        query: str,
+        target: str,
+        params: Mapping[str, object],
+        *,
+        limit: int | None = None,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> QueryResult:
+        """The answer of a named query of ``graphstore/queries`` on *target*.
+
+        At most *limit* rows are fetched, in *timeout* seconds; None: all, in any time.
+        """
         wanted = load(query, self.dialect)
+        place = self._place(target)
         if set(params) != set(wanted.parameters):
             raise QueryError(
                 f"query {query} takes {_listed(wanted.parameters)}, not {_listed(params)}"
             )
+        implied = self._implied(place, wanted)
+        if query in ON_ARRAYS:
+            return ON_ARRAYS[query](self._asked(place, wanted, params, limit))
         values = {
-            name: self._parameter(place, kind, params[name])
+            name: self._parameter(place, kind, name, params[name])
             for name, kind in wanted.parameters.items()
         }
-        return self._ask(place, wanted, {**self._implied(place, wanted), **values})
+        limits = QueryLimits(limit, timeout, cancellation)
+        return self._ask(place, limited(wanted, limit), {**implied, **values}, limits)
+
+    def _asked(
+        self, place: Place, query: NamedQuery, params: Mapping[str, object], limit: int | None
+    ) -> Asked:
+        """A question for :data:`graphstore.traversals.ON_ARRAYS`."""
+        key, content = place.graph(Side.DEVICE)
+
+        def arrays() -> GraphArrays:
+            return self._arrays_of(place, key, content)
+
+        values: dict[str, object] = {}
+        for name, kind in query.parameters.items():
+            value = plain_parameter(name, kind, params[name])
+            if kind.endswith("op"):
+                number = arrays().number.get(plain_text(str(value)))
+                if number is None:
+                    raise self._unknown_op(place, str(value), Side.DEVICE)
+                value = number
+            values[name] = value
+        return Asked(
+            arrays,
+            lambda: self._index(place, Side.DEVICE),
+            lambda: self._run_outputs(place),
+            values,
+            limit,
+        )
 
     def _implied(self, place: Place, query: NamedQuery) -> dict[str, object]:
         """The parameters a query gets from the target."""
@@ -237,13 +300,26 @@ class CypherStore(GraphStore):
         }
         return {name: key for name, key in keys.items() if re.search(rf"\${name}\b", cypher)}
 
-    def _parameter(self, place: Place, kind: str, value: object) -> object:
+    def _checked_query(
+        self, cypher: str, parameters: QueryParameters, target: str | None
+    ) -> dict[str, object]:
+        """The parameters of the user's own *cypher*, with those the target sets.
+
+        Raises:
+            QueryError: the text does more than read, or a parameter of it has no value.
+        """
+        check_read_only(cypher, self.dialect)
+        implied = {} if target is None else self._target_keys(self._place(target), cypher)
+        values = {**implied, **parameters.values}
+        check_parameters(cypher, values)
+        return values
+
+    def _parameter(self, place: Place, kind: str, name: str, value: object) -> object:
+        value = plain_parameter(name, kind, value)
         side = Side.GOLDEN if kind.startswith("original ") else Side.DEVICE
-        if kind.endswith("ops") and isinstance(value, Sequence):
-            return [self._node(place, str(op), side) for op in value]
-        if kind.endswith("op"):
-            return self._node(place, str(value), side)
-        return value
+        if isinstance(value, list):
+            return [self._node(place, op, side) for op in value]
+        return self._node(place, str(value), side) if kind.endswith("op") else value
 
     def _node(self, place: Place, op: str, side: Side) -> str:
         """The node id of an op that must exist."""
@@ -268,9 +344,12 @@ class CypherStore(GraphStore):
         return place
 
     def _rows(self, place: Place, name: str, params: Mapping[str, object]) -> list[dict[str, Any]]:
-        query = load(name, self.dialect)
-        answer = self._ask(place, query, {**self._implied(place, query), **params})
+        answer = self._ask_internal(place, name, params)
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+    def _ask_internal(self, place: Place, name: str, params: Mapping[str, object]) -> QueryResult:
+        query = load(name, self.dialect)
+        return self._ask(place, query, {**self._implied(place, query), **params})
 
     def _slices(
         self, place: Place, name: str, params: Mapping[str, object]
@@ -298,6 +377,9 @@ class CypherStore(GraphStore):
         ops: Iterable[Op] = (codec.op_value(row["record"], row["attrs"]) for row in rows)
         return codec.graph_value(header[0]["header"], ops)
 
+    def _arrays_of(self, place: Place, key: str, content: str) -> GraphArrays:
+        return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
+
     def _read_arrays(self, place: Place, key: str, content: str) -> GraphArrays:
         index = self._indexes.get(content, lambda: self._read_index(place, key))
         return arrays_from_edges(
@@ -317,8 +399,37 @@ class CypherStore(GraphStore):
         return self._indexes.get(content, lambda: self._read_index(place, key))
 
     def _read_index(self, place: Place, key: str) -> OpIndex:
-        rows = self._rows(place, "graph_order", {"graph": key})
-        return OpIndex.of((row["op"], row["name"], row["type"]) for row in rows)
+        if self.dialect is Dialect.EMBEDDED:
+            rows: Iterable[Any] = self._ask_internal(place, "graph_order", {"graph": key}).rows
+            return OpIndex.of(rows)
+        first, ordered = 0, list[Any]()
+        while True:
+            slice_of = {"graph": key, "first": first, "until": first + _LIST_SLICE}
+            part: Any = self._ask_internal(place, "graph_order", slice_of).rows[0][0]
+            ordered.extend(row[1:] for row in sorted(part))
+            if len(part) < _LIST_SLICE:
+                return OpIndex.of(ordered)
+            first += _LIST_SLICE
+
+    def _run_outputs(self, place: Place) -> RunOutputs:
+        """The compared outputs of a run; kept if the run has a stamp."""
+        if place.stamp is None:
+            return self._read_outputs(place)
+        key = f"{place.run} {place.content} {place.stamp}"
+        return self._outputs.get(key, lambda: self._read_outputs(place))
+
+    def _read_outputs(self, place: Place) -> RunOutputs:
+        if self.dialect is Dialect.EMBEDDED:
+            return RunOutputs.of(self._ask_internal(place, "run_outputs", {}).rows)
+        first, rows = 0, list[Any]()
+        while True:
+            slice_of = {"first": first, "until": first + _LIST_SLICE}
+            row: Any = self._ask_internal(place, "run_outputs", slice_of).rows[0]
+            rows.extend(row[1])
+            if row[0] < _LIST_SLICE:
+                rows.sort(key=itemgetter(0, 1, 10))  # topo, port, seq
+                return RunOutputs.of([row[:10] for row in rows])
+            first += _LIST_SLICE
 
 
 def _local_ops(row: dict[str, Any], place: Place) -> dict[str, Any]:

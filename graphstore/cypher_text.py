@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from graphstore.errors import QueryError
 
@@ -72,7 +73,7 @@ def tokens(cypher: str) -> list[Token]:
 def parameters(found: list[Token]) -> dict[str, int]:
     """The names of the parameters a text uses, each with its first position."""
     names: dict[str, int] = {}
-    for before, token in zip(found, found[1:], strict=False):
+    for before, token in pairwise(found):
         if before.text == "$" and token.name:
             names.setdefault(token.name, before.start)
     return names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -12,20 +13,27 @@ _FUZZY_CANDIDATES = 200
 
 @dataclass(frozen=True)
 class OpIndex:
-    """Ids, lower-case names and lower-case types of the ops of a graph in topo order."""
+    """Ids, lower-case names and types of the ops of a graph in topo order.
+
+    ``kinds`` are the types as they are written.
+    """
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
+    kinds: tuple[str, ...]
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str, str]]) -> OpIndex:
         """The index of (id, name, type) rows in topo order."""
         kept = list(rows)
+        kinds = tuple([sys.intern(row[2]) for row in kept])
+        lower = {kind: kind.lower() for kind in set(kinds)}
         return cls(
-            tuple(row[0] for row in kept),
-            tuple(row[1].lower() for row in kept),
-            tuple(row[2].lower() for row in kept),
+            tuple([row[0] for row in kept]),
+            tuple([row[1].lower() for row in kept]),
+            tuple([lower[kind] for kind in kinds]),
+            kinds,
         )
 
     def find(self, text: str, limit: int) -> list[str]:

@@ -11,8 +11,18 @@ from graphstore.errors import QueryError
 from graphstore.queries import Dialect
 
 _WRITES = frozenset(
-    ("CREATE", "INSERT", "MERGE", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE", "FOREACH")
-    + ("DROP", "ALTER", "CHECKPOINT")
+    (
+        "CREATE",
+        "INSERT",
+        "MERGE",
+        "SET",
+        "DELETE",
+        "DETACH",
+        "NODETACH",
+        "REMOVE",
+        "FOREACH",
+        "DROP",
+    )
 )
 _REACHES_OUT = frozenset(
     ("LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "USE", "TERMINATE")

@@ -6,7 +6,6 @@ address space it may reserve, its silent limit of 30 hops, one connection a quer
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.embedded.hops import MAX_HOPS
+from graphstore.embedded.query_errors import query_error
 from graphstore.errors import QueryError, StoreError
 from graphstore.records import Records, Row
 from graphstore.schema import NODES, RELS, Column, ColumnType, embedded_ddl
@@ -25,8 +27,6 @@ _MAX_DB_SIZE = 2**36
 _SMALLEST_DB_SIZE = 2**30
 _BUFFER_POOL = 2**30
 _READ_BUFFER_POOL = 2**28
-_MAX_HOPS = 65535
-"""Its hop counter has 16 bits and wraps without a word; its default limit is 30."""
 _MANY_ROWS = 1000
 """From here on, taking all rows through Arrow is faster than one by one."""
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
@@ -86,25 +86,32 @@ class ReadDatabase:
         *,
         limit: int | None = None,
         timeout: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> QueryResult:
         """The rows of a query, at most *limit*; *timeout* in seconds.
 
         Raises:
-            QueryError: the engine refuses the query or it takes too long.
+            QueryError: the engine refuses the query, it takes too long or is cancelled.
         """
-        with self._connection() as connection:
+        stopped = cancellation or Cancellation()
+        with self._connection() as connection, stopped.stopping(connection.interrupt):
             if timeout is not None:
                 connection.set_query_timeout(max(1, int(timeout * 1000)))
             try:
                 result = connection.execute(cypher, dict(params))
             except RuntimeError as error:
-                raise _query_error(cypher, str(error), timeout) from error
+                stopped.check()
+                raise query_error(cypher, str(error), timeout) from error
+            except (ValueError, TypeError, OverflowError) as error:
+                # what the engine's binding says of values it cannot take
+                raise QueryError(f"a parameter cannot be used: {error}") from error
             if isinstance(result, list):
                 raise QueryError("one statement at a time")
             try:
-                return _collect(result, limit)
+                return _collect(result, limit, stopped)
             except RuntimeError as error:
-                raise _query_error(cypher, str(error), timeout) from error
+                stopped.check()
+                raise query_error(cypher, str(error), timeout) from error
             finally:
                 result.close()
 
@@ -130,7 +137,7 @@ class ReadDatabase:
                 self._idle.notify_all()
 
 
-def _collect(result: Any, limit: int | None) -> QueryResult:
+def _collect(result: Any, limit: int | None, stopped: Cancellation) -> QueryResult:
     columns = tuple(result.get_column_names())
     if limit is None and result.get_num_tuples() >= _MANY_ROWS:
         table = result.get_as_arrow(100_000)
@@ -140,6 +147,7 @@ def _collect(result: Any, limit: int | None) -> QueryResult:
         row = result.get_next()
         if limit is not None and len(rows) == limit:
             return QueryResult(columns, tuple(rows), truncated=True)
+        stopped.check()
         rows.append(tuple(_plain(value) for value in row))
     return QueryResult(columns, tuple(rows))
 
@@ -222,7 +230,7 @@ def _connect(database: Any) -> Any:
     import ladybug
 
     connection = ladybug.Connection(database)
-    connection.execute(f"CALL var_length_extend_max_depth={_MAX_HOPS}")
+    connection.execute(f"CALL var_length_extend_max_depth={MAX_HOPS}")
     return connection
 
 
@@ -237,25 +245,3 @@ def _engine_errors(path: Path) -> Iterator[None]:
             where=str(path),
             hint="is the disk full, or the file damaged or made by another version?",
         ) from error
-
-
-def _query_error(cypher: str, said: str, timeout: float | None) -> Exception:
-    first = said.strip().partition("\n")[0]
-    if first.startswith("Interrupted") and timeout is None:
-        return StoreError("the store was closed while a query ran")
-    if first.startswith("Interrupted"):
-        return QueryError(
-            f"the query took longer than {timeout:g} s",
-            hint="narrow it, or raise the time limit",
-        )
-    place = re.search(r"\(line: (\d+), offset: (\d+)\)", first)
-    position = None
-    if place is not None:
-        position = _offset(cypher, int(place[1]), int(place[2]))
-        first = first[: place.start()].strip()
-    return QueryError(first, position=position)
-
-
-def _offset(cypher: str, line: int, column: int) -> int:
-    before = cypher.splitlines(keepends=True)[: line - 1]
-    return sum(map(len, before)) + column

@@ -58,6 +58,7 @@ def entry_place(entry: Entry) -> Place:
             plain_text(entry.manifest["run"]["name"]),
             golden["key"],
             golden["content"],
+            repr(entry.stamp),
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise damaged(entry) from error

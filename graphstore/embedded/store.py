@@ -6,8 +6,8 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -28,6 +28,7 @@ from graphstore.embedded.entry_facts import (
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -41,7 +42,7 @@ from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.queries import Dialect, NamedQuery
-from graphstore.read_only import check_read_only
+from graphstore.query_limits import NO_LIMITS, QueryLimits
 from graphstore.records import (
     Records,
     StoredGraph,
@@ -52,6 +53,7 @@ from graphstore.records import (
     run_records,
     stored_graph,
 )
+from graphstore.traversals import deepest_way
 
 
 def utc_now() -> datetime:
@@ -146,11 +148,28 @@ class EmbeddedStore(CypherStore):
         With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
         ``$device``.
         """
-        check_read_only(cypher, self.dialect)
-        values = dict(parameters.values)
+        values = self._checked_query(cypher, parameters, target)
+        database = self._database_of(target)
+        answer = database.ask(
+            cypher,
+            values,
+            limit=parameters.limit,
+            timeout=parameters.timeout,
+            cancellation=parameters.cancellation,
+        )
+        return replace(answer, notes=hop_notes(cypher, lambda: self._graph_depths(target)))
+
+    def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
+        """How the engine would answer a query of :meth:`query`: its plan, as text."""
+        values = self._checked_query(cypher, parameters, target)
+        answer = self._database_of(target).ask(
+            f"EXPLAIN LOGICAL {cypher}", values, timeout=parameters.timeout
+        )
+        return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
+
+    def _database_of(self, target: str | None) -> ReadDatabase:
         if target is not None:
             entries = [self._known(target)]
-            values = {**self._target_keys(self._place(target), cypher), **values}
         else:
             entries = self._folder.entries("runs") + self._folder.entries("graphs")
         if not entries:
@@ -160,8 +179,18 @@ class EmbeddedStore(CypherStore):
                 hint="make a run with compare, or import a graph",
             )
         with self._lock:
-            database = self._named(entries[0]) if len(entries) == 1 else self._merged(entries)
-        return database.ask(cypher, values, limit=parameters.limit, timeout=parameters.timeout)
+            return self._named(entries[0]) if len(entries) == 1 else self._merged(entries)
+
+    def _graph_depths(self, target: str | None) -> Iterator[tuple[str, int]]:
+        """Names of the graphs a query on *target* sees, each with its most hops."""
+        for name in self._names() if target is None else [target]:
+            place = self._place(name)
+            for row in self._rows(place, "graph_sizes", {}):
+                key, content, ops = row["graph"], row["content"], row["ops"]
+                if ops <= MAX_HOPS:
+                    continue
+                arrays = self._arrays_of(place, key, content)
+                yield key, deepest_way(arrays)
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
@@ -227,12 +256,30 @@ class EmbeddedStore(CypherStore):
     def _place(self, target: str) -> Place:
         return entry_place(self._known(target))
 
-    def _ask(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+    def _ask(
+        self,
+        place: Place,
+        query: NamedQuery,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> QueryResult:
         entry = self._known(place.name)
         # The stores' own queries ask for keys, not for names.
         says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
         database = self._named(entry) if says_name else self._database(entry)
-        return database.ask(query.text, params)
+        return database.ask(
+            query.text,
+            params,
+            limit=limits.limit,
+            timeout=limits.timeout,
+            cancellation=limits.cancellation,
+        )
+
+    def _checked_query(
+        self, cypher: str, parameters: QueryParameters, target: str | None
+    ) -> dict[str, object]:
+        check_hops(cypher)
+        return super()._checked_query(cypher, parameters, target)
 
     def _entry(self, name: str) -> Entry | None:
         if not self._folder.check():

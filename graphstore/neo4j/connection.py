@@ -1,43 +1,82 @@
-"""The wire to a Neo4j server: sessions, batches, and errors as ours."""
+"""The wire to a Neo4j server: sessions, retries, batches, and errors as ours."""
 
 from __future__ import annotations
 
-import re
+import logging
+import secrets
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
-from graphstore.errors import InputError, QueryError, StoreError
+from graphstore.neo4j.credentials import Password
+from graphstore.neo4j.server_errors import (
+    Asked,
+    bad_driver_url,
+    check_server_version,
+    is_hopeless,
+    server_error,
+    wire_error,
+)
 
 if TYPE_CHECKING:
     import neo4j
 
 _CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 20.0
+_READ_RETRY_SECONDS = 7.0
+"""A reader waits for an answer: a lost connection is made again, no longer."""
+_WRITE_RETRY_SECONDS = 60.0
+"""A long import outlives a restart of the server."""
 _BATCH = 5000
+_QUERY_NAME = "divergraph_query"
+"""The key in a transaction's metadata under which it can be found again."""
+
+# Without a handler, Python prints the driver's warnings ("will be retried in 1 s") on
+# standard error, into the terminal UI too.
+logging.getLogger("neo4j").addHandler(logging.NullHandler())
 
 
 class Connection:
-    """One driver and the database it works in."""
+    """One driver and the database it works in.
 
-    def __init__(self, url: str, user: str, password: str, database: str | None) -> None:
+    The server is first spoken to when something is asked: that fails at once. Later, what
+    is lost with a connection is tried again, for a few seconds (reading) or a minute.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        user: str,
+        password: str | Password,
+        database: str | None,
+        source: str = "",
+    ) -> None:
+        """*source* says in messages where the password is from."""
         import neo4j
 
         self.url = url
         self.database = database
+        self._source = source
+        self._met = False
+        self._meeting = threading.Lock()
+        text = password.reveal() if isinstance(password, Password) else password
         try:
             self._driver = neo4j.GraphDatabase.driver(
                 url,
-                auth=(user, password),
+                # an object and no tuple: its repr does not show the password
+                auth=neo4j.basic_auth(user, text),
                 connection_timeout=_CONNECT_SECONDS,
-                connection_acquisition_timeout=_CONNECT_SECONDS * 2,
-                max_transaction_retry_time=_CONNECT_SECONDS,
+                connection_acquisition_timeout=_ANSWER_SECONDS,
+                # a pooled connection that was idle for a minute is tried before its use
+                liveness_check_timeout=60.0,
                 # the driver logs hints on missing labels; an empty store has none yet
                 notifications_min_severity=neo4j.NotificationMinimumSeverity.OFF,
             )
         except (neo4j.exceptions.ConfigurationError, ValueError) as error:
-            raise InputError(f"not a usable Neo4j URL: {error}", where=url) from error
+            raise bad_driver_url(error, url) from error
 
     def read(
         self,
@@ -46,35 +85,73 @@ class Connection:
         *,
         limit: int | None = None,
         timeout: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> QueryResult:
         """The rows of a query that only reads, at most *limit*.
 
+        If the connection is lost on the way, all is asked again: nothing was handed out.
+
         Raises:
-            QueryError: the server refuses the query or it takes too long.
+            QueryError: the server refuses the query, it takes too long or is cancelled.
             StoreError: the server cannot be used.
         """
         import neo4j
 
+        stopped = cancellation or Cancellation()
+        name = secrets.token_hex(8)
+
+        @neo4j.unit_of_work(metadata={_QUERY_NAME: name}, timeout=timeout)
+        def work(transaction: neo4j.ManagedTransaction) -> QueryResult:
+            with self._hopeless(cypher, timeout, stopped):
+                result = transaction.run(cypher, dict(params))
+                columns = tuple(result.keys())
+                rows: list[tuple[object, ...]] = []
+                for record in result:
+                    stopped.check()
+                    if limit is not None and len(rows) == limit:
+                        return QueryResult(columns, tuple(rows), truncated=True)
+                    rows.append(tuple(_plain(value) for value in record.values()))
+                return QueryResult(columns, tuple(rows))
+
         with (
-            self._errors(cypher, timeout),
+            self._errors(cypher, timeout, stopped),
             self._session(neo4j.READ_ACCESS) as session,
+            stopped.stopping(lambda: self._terminate(name)),
         ):
-            result = session.run(neo4j.Query(cypher, timeout=timeout), dict(params))
-            columns = tuple(result.keys())
-            rows: list[tuple[object, ...]] = []
-            for record in result:
-                if limit is not None and len(rows) == limit:
-                    return QueryResult(columns, tuple(rows), truncated=True)
-                rows.append(tuple(_plain(value) for value in record.values()))
-            return QueryResult(columns, tuple(rows))
+            return session.execute_read(work)
+
+    def plan(self, cypher: str, params: Mapping[str, object]) -> str:
+        """How the server would run *cypher*: its plan as a table.
+
+        Raises:
+            QueryError: the server refuses the query.
+            StoreError: the server cannot be used.
+        """
+        import neo4j
+
+        with self._errors(cypher), self._session(neo4j.READ_ACCESS) as session:
+            summary = session.run(neo4j.Query(f"EXPLAIN {cypher}"), dict(params)).consume()
+        plan: Any = summary.plan or {}
+        return str(plan.get("args", {}).get("string-representation", "")).rstrip()
+
+    def _terminate(self, name: str) -> None:
+        """Stop the query sent under *name*, if it runs."""
+        with self._errors(), self._session("WRITE") as session:
+            session.run(
+                "SHOW TRANSACTIONS YIELD transactionId AS id, metaData "
+                "WHERE metaData[$key] = $name "
+                "TERMINATE TRANSACTIONS id YIELD message RETURN message",
+                {"key": _QUERY_NAME, "name": name},
+            ).consume()
 
     def write(self, statements: Sequence[tuple[str, Mapping[str, object]]]) -> None:
-        """Run *statements* in one transaction."""
+        """Run *statements* in one transaction; it is done again if the server lost it."""
         import neo4j
 
         def work(transaction: neo4j.ManagedTransaction) -> None:
-            for cypher, params in statements:
-                transaction.run(cypher, dict(params)).consume()
+            with self._hopeless():
+                for cypher, params in statements:
+                    transaction.run(cypher, dict(params)).consume()
 
         with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
             session.execute_write(work)
@@ -85,83 +162,87 @@ class Connection:
             self.write([(cypher, {"rows": rows[first : first + _BATCH]})])
 
     def write_alone(self, cypher: str, params: Mapping[str, object]) -> None:
-        """Run a statement that makes its own transactions."""
+        """Run a statement that makes its own transactions; it is not tried again."""
         import neo4j
 
         with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
             session.run(cypher, dict(params)).consume()
 
+    def server_agent(self) -> str:
+        """What the server calls itself, like ``Neo4j/5.26.30``.
+
+        Raises:
+            StoreError: the server cannot be used.
+        """
+        with self._errors():
+            return str(self._driver.get_server_info().agent)
+
     def close(self) -> None:
         """Close all connections."""
         self._driver.close()
 
-    def _session(self, access: str) -> neo4j.Session:
-        return self._driver.session(database=self.database, default_access_mode=access)
+    @contextmanager
+    def _session(self, access: str) -> Iterator[neo4j.Session]:
+        import neo4j
+
+        self._meet()
+        reads = access == neo4j.READ_ACCESS
+        with self._driver.session(
+            database=self.database,
+            default_access_mode=access,
+            max_transaction_retry_time=_READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS,
+        ) as session:
+            yield session
+
+    def _meet(self) -> None:
+        """Look at the server before it is first used: is it there, does it let us in, is it new?
+
+        Nothing is tried again here: a wrong URL or password is said at once.
+        """
+        with self._meeting:
+            if not self._met:
+                check_server_version(str(self._driver.get_server_info().agent), self.url)
+                self._met = True
+
+    def _asked(self, cypher: str | None = None, timeout: float | None = None) -> Asked:
+        return Asked(self.url, self.database, self._source, cypher, timeout)
 
     @contextmanager
-    def _errors(self, cypher: str | None = None, timeout: float | None = None) -> Iterator[None]:
+    def _hopeless(
+        self,
+        cypher: str | None = None,
+        timeout: float | None = None,
+        stopped: Cancellation | None = None,
+    ) -> Iterator[None]:
+        """Turn errors that would come again into ours, which the driver does not retry."""
         import neo4j
 
         try:
             yield
-        except neo4j.exceptions.AuthError as error:
-            raise StoreError(
-                "Neo4j refuses the user name or password",
-                where=self.url,
-                hint="set NEO4J_USERNAME and NEO4J_PASSWORD",
-            ) from error
         except neo4j.exceptions.Neo4jError as error:
-            raise self._server_error(error, cypher, timeout) from error
+            if stopped is not None:
+                stopped.check()
+            if is_hopeless(error):
+                raise server_error(error, self._asked(cypher, timeout)) from error
+            raise
+
+    @contextmanager
+    def _errors(
+        self,
+        cypher: str | None = None,
+        timeout: float | None = None,
+        stopped: Cancellation | None = None,
+    ) -> Iterator[None]:
+        import neo4j
+
+        try:
+            yield
+        except neo4j.exceptions.Neo4jError as error:
+            if stopped is not None:
+                stopped.check()
+            raise server_error(error, self._asked(cypher, timeout)) from error
         except neo4j.exceptions.DriverError as error:
-            raise StoreError(
-                f"cannot reach Neo4j: {str(error).partition(chr(10))[0]}",
-                where=self.url,
-                hint="is the server running there?",
-                retryable=True,
-            ) from error
-
-    def _server_error(
-        self, error: neo4j.exceptions.Neo4jError, cypher: str | None, timeout: float | None
-    ) -> Exception:
-        code, message = error.code or "", (error.message or "").partition("\n")[0]
-        if code.endswith("DatabaseNotFound"):
-            return StoreError(
-                f"Neo4j has no database {self.database!r}",
-                where=self.url,
-                hint="the community edition has one, named neo4j",
-            )
-        if "TransactionTimedOut" in code and cypher is not None:
-            return QueryError(
-                f"the query took longer than {timeout or 0:g} s",
-                hint="narrow it, or raise the time limit",
-            )
-        if code.startswith("Neo.ClientError.Statement") and cypher is not None:
-            place = re.search(r"\(offset: (\d+)\)", error.message or "")
-            return QueryError(message, position=None if place is None else int(place[1]))
-        return StoreError(
-            f"Neo4j says: {message or code}", where=self.url, retryable=error.is_retryable()
-        )
-
-
-def parse_url(url: str) -> tuple[str, str | None]:
-    """(URL for the driver, database or None) of ``scheme://host[:port][/database]``.
-
-    Raises:
-        InputError: it has credentials in it, which would end up in logs, or no host.
-    """
-    parts = urlsplit(url)
-    if parts.username or parts.password:
-        raise InputError(
-            "a store URL has no user name or password in it",
-            where=f"{parts.scheme}://{parts.hostname}",
-            hint="set NEO4J_USERNAME and NEO4J_PASSWORD",
-        )
-    if not parts.hostname:
-        raise InputError("the URL names no host", where=url)
-    path = parts.path.strip("/")
-    if "/" in path:
-        raise InputError("the URL names more than one database", where=url)
-    return f"{parts.scheme}://{parts.netloc}", path or None
+            raise wire_error(error, self._asked(cypher, timeout)) from error
 
 
 def _plain(value: Any) -> object:

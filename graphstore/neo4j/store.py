@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,11 +10,13 @@ from graphstore import codec
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.entry_names import check_name
-from graphstore.errors import InputError, NameTakenError, StoreError
+from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
-from graphstore.neo4j.connection import Connection, parse_url
+from graphstore.neo4j.address import parse_address
+from graphstore.neo4j.connection import Connection
+from graphstore.neo4j.credentials import Password, find_credentials
 from graphstore.queries import Dialect, NamedQuery, load
-from graphstore.read_only import check_read_only
+from graphstore.query_limits import NO_LIMITS, QueryLimits
 from graphstore.records import (
     Records,
     StoredGraph,
@@ -48,15 +49,16 @@ class Neo4jStore(CypherStore):
         self,
         url: str,
         user: str,
-        password: str,
+        password: str | Password,
         database: str | None = None,
         *,
+        source: str = "",
         read_only: bool = False,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         super().__init__()
         self.url = f"{url}/{database}" if database else url
-        self._wire = Connection(url, user, password, database)
+        self._wire = Connection(url, user, password, database, source)
         self._read_only = read_only
         self._now = now
         self._checked = False
@@ -66,14 +68,21 @@ class Neo4jStore(CypherStore):
     def from_url(cls, url: str, *, read_only: bool = False) -> Neo4jStore:
         """The store at ``neo4j://host[:port][/database]``.
 
-        The user is $NEO4J_USERNAME (default ``neo4j``), the password $NEO4J_PASSWORD.
+        User and password are found as :mod:`graphstore.neo4j.credentials` says.
+
+        Raises:
+            InputError: a wrong URL, or there is no password for it.
         """
-        server, database = parse_url(url)
-        password = os.environ.get("NEO4J_PASSWORD")
-        if password is None:
-            raise InputError("no password for Neo4j", where=url, hint="set NEO4J_PASSWORD")
-        user = os.environ.get("NEO4J_USERNAME", "neo4j")
-        return cls(server, user, password, database, read_only=read_only)
+        address = parse_address(url)
+        found = find_credentials(address)
+        return cls(
+            address.server,
+            found.user,
+            found.password,
+            address.database or found.database,
+            source=found.source,
+            read_only=read_only,
+        )
 
     def save_graph(
         self,
@@ -111,7 +120,11 @@ class Neo4jStore(CypherStore):
         steps = [_show("Graph", golden.key), _show("Graph", device.key)]
         if old is not None and old.run is not None:
             steps.append(_hide("Run", old.run))
-        self._wire.write([*steps, _show("Run", key)])
+        stamp = (
+            "MATCH (r:Run {id: $key}) SET r.stamp = $stamp",
+            {"key": key, "stamp": secrets.token_hex(8)},
+        )
+        self._wire.write([*steps, _show("Run", key), stamp])
         if old is not None:
             self._drop_run(old)
 
@@ -137,15 +150,20 @@ class Neo4jStore(CypherStore):
         With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
         ``$device``.
         """
-        check_read_only(cypher, self.dialect)
+        values = self._checked_query(cypher, parameters, target)
         self._check_version()
-        implied = {} if target is None else self._target_keys(self._place(target), cypher)
         return self._wire.read(
             cypher,
-            {**implied, **parameters.values},
+            values,
             limit=parameters.limit,
             timeout=parameters.timeout,
+            cancellation=parameters.cancellation,
         )
+
+    def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
+        """How the server would answer a query of :meth:`query`: its plan, as text."""
+        values = self._checked_query(cypher, parameters, target)
+        return self._wire.plan(cypher, values)
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
@@ -175,9 +193,21 @@ class Neo4jStore(CypherStore):
         rows = self._rows(_ANY, query, {"name": plain_text(name)})
         return Place(name, **rows[0]) if rows else None
 
-    def _ask(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+    def _ask(
+        self,
+        place: Place,
+        query: NamedQuery,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> QueryResult:
         self._check_version()
-        return self._wire.read(query.text, params)
+        return self._wire.read(
+            query.text,
+            params,
+            limit=limits.limit,
+            timeout=limits.timeout,
+            cancellation=limits.cancellation,
+        )
 
     def _check_version(self) -> None:
         if self._checked:

@@ -1,5 +1,6 @@
 // Answers: all ops that feed an op, over any distance.
-// At most 65535 hops: the engine counts no further.
+// The product answers on arrays; this text is what they are held against. At most 65535
+// hops: the engine counts no further.
 // Parameter op: op
 MATCH (s:Op {id: $op})<-[:FEEDS* SHORTEST 1..65535]-(b:Op)
 WITH DISTINCT b WHERE b.id <> $op

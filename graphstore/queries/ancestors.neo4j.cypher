@@ -1,4 +1,5 @@
 // Answers: all ops that feed an op, over any distance.
+// The product answers on arrays; this text is what they are held against.
 // Parameter op: op
 MATCH (s:Op {id: $op})<-[:FEEDS*1..]-(b:Op)
 WITH DISTINCT b WHERE b.id <> $op

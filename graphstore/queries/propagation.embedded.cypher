@@ -1,8 +1,9 @@
 // Answers: the measured outputs downstream of a device op and how far off they are.
-// At most 65535 hops: the engine counts no further.
+// The product answers on arrays; this text is what they are held against. At most 65535
+// hops: the engine counts no further.
 // Parameter op: device op
 MATCH (s:Op {id: $op})-[:FEEDS* SHORTEST 1..65535]->(b:Op)
-WITH DISTINCT b
+WITH DISTINCT b WHERE b.id <> $op
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(b)
 RETURN b.topo AS topo, b.op AS op, b.type AS type, m.port AS output, m.level AS level,
        m.relative_euclidean_distance AS relative_euclidean_distance, m.nan AS nan

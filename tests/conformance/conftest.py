@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -77,3 +78,9 @@ def sample_run() -> Callable[..., RunData]:
 def shaped_run() -> Callable[..., RunData]:
     """Makes runs over graphs of any shape."""
     return samples.shaped_run
+
+
+@pytest.fixture(name="samples")
+def sample_makers() -> ModuleType:
+    """The module conformance_samples."""
+    return samples

@@ -1,0 +1,212 @@
+"""What a Neo4j server or the way to it says, as one sentence with what to do next."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphstore.errors import DivergraphError, InputError, QueryError, StoreError
+from graphstore.neo4j.address import parse_address
+from graphstore.neo4j.jars import OLDEST
+
+if TYPE_CHECKING:
+    import neo4j
+
+_HOPELESS = ("MemoryPoolOutOfMemory", "OutOfMemory", "ForbiddenOnReadOnlyDatabase")
+"""Parts of codes the driver would try again, although the answer will be the same."""
+_OLDEST = ".".join(map(str, OLDEST))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of whom; ``source`` says where the password is from."""
+
+    url: str
+    database: str | None
+    source: str
+    cypher: str | None = None
+    timeout: float | None = None
+
+
+def check_server_version(agent: str, url: str) -> None:
+    """Refuse servers older than the store can use, by what they call themselves.
+
+    *agent* is like ``Neo4j/5.26.30``, a hosted one ``Neo4j/5.27-aura``. What has no number
+    is let through: its answers will say more.
+
+    Raises:
+        StoreError: it is too old.
+    """
+    found = re.match(r"Neo4j/v?(\d+)\.(\d+)", agent)
+    if found is not None and (int(found[1]), int(found[2])) < OLDEST:
+        raise StoreError(
+            f"the server is {agent.replace('/', ' ')}, which is too old",
+            where=url,
+            hint=f"Neo4j {_OLDEST} or newer is needed",
+        )
+
+
+def is_hopeless(error: neo4j.exceptions.Neo4jError) -> bool:
+    """Whether trying again would bring the same answer."""
+    return not error.is_retryable() or any(part in (error.code or "") for part in _HOPELESS)
+
+
+def wire_error(error: neo4j.exceptions.DriverError, asked: Asked) -> DivergraphError:
+    """Our error for a server that is not reached, or lost."""
+    import neo4j
+
+    if isinstance(error, neo4j.exceptions.IncompleteCommit):
+        return StoreError(
+            "the connection broke while Neo4j confirmed a change: it may be made or not",
+            where=asked.url,
+            hint="look with `divergraph runs`, then do it again or not",
+        )
+    chain = list(_chain(error))
+    address = parse_address(asked.url)
+    for cause in chain:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return StoreError(
+                f"the server's certificate is not trusted: {cause.verify_message.rstrip('.')}",
+                where=asked.url,
+                hint=f"name its authority's file in SSL_CERT_FILE, or trust any certificate with "
+                f"{address.scheme.partition('+')[0]}+ssc://",
+            )
+    for cause in chain:
+        if isinstance(cause, socket.gaierror):
+            return StoreError(
+                f"no host is named {address.host!r}", where=asked.url, hint="check the URL"
+            )
+        if isinstance(cause, ssl.SSLError):
+            return StoreError(
+                "the server does not speak TLS on this port",
+                where=asked.url,
+                hint=f"{address.scheme.partition('+')[0]}:// connects without it, if the network "
+                "is yours",
+            )
+    said = " ".join(str(cause) for cause in chain)
+    if isinstance(error, neo4j.exceptions.UnsupportedServerProduct) or "Bolt version" in said:
+        return StoreError(
+            "this is no Neo4j server this program can speak to",
+            where=asked.url,
+            hint=f"Neo4j {_OLDEST} or newer is needed",
+        )
+    return _lost(said, asked, chain)
+
+
+def _lost(said: str, asked: Asked, chain: list[BaseException]) -> StoreError:
+    address = parse_address(asked.url)
+    if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
+        what, hint = "nothing listens there", "is the server running there?"
+        if _is_ours(asked):
+            hint = "`divergraph neo4j start` starts your server"
+    elif "handshake" in said and "+s" not in address.scheme and "deadline" not in said.lower():
+        what = "what listens there ends the connection at once"
+        hint = f"a server that wants TLS does: try {address.scheme}+s://, or is it no Neo4j?"
+    elif "handshake" in said or "imed out" in said:
+        what, hint = "there is no answer", "is it Neo4j's Bolt port? is a firewall in between?"
+    else:
+        what, hint = "the connection broke", "is the server running there?"
+        if _is_ours(asked):
+            hint = "`divergraph neo4j status` says how your server is"
+    return StoreError(f"cannot reach Neo4j: {what}", where=asked.url, hint=hint, retryable=True)
+
+
+def server_error(error: neo4j.exceptions.Neo4jError, asked: Asked) -> DivergraphError:
+    """Our error for what the server refused or could not do."""
+    code, message = error.code or "", (error.message or "").partition("\n")[0]
+    known = _known_trouble(code, asked)
+    if known is not None:
+        return known
+    if "TransactionTimedOut" in code and asked.cypher is not None:
+        limit = f"{asked.timeout:g} s" if asked.timeout else "the server's time limit"
+        return QueryError(
+            f"the query took longer than {limit}", hint="narrow it, or raise the time limit"
+        )
+    if code.startswith("Neo.ClientError.Statement") and asked.cypher is not None:
+        place = re.search(r"\(offset: (\d+)\)", error.message or "")
+        return QueryError(message, position=None if place is None else int(place[1]))
+    return StoreError(
+        f"Neo4j says: {message or code}", where=asked.url, retryable=error.is_retryable()
+    )
+
+
+def _known_trouble(code: str, asked: Asked) -> DivergraphError | None:
+    if code.endswith("AuthenticationRateLimit"):
+        return StoreError(
+            "Neo4j has locked this user for a while: too many wrong passwords",
+            where=asked.url,
+            hint=f"wait 5 s, then give the right one{_from(asked)}",
+            retryable=True,
+        )
+    if ".Security.CredentialsExpired" in code:
+        return StoreError(
+            "Neo4j wants this user's first password changed",
+            where=asked.url,
+            hint="ALTER CURRENT USER SET PASSWORD FROM '...' TO '...', in cypher-shell",
+        )
+    if ".Security.Forbidden" in code:
+        return StoreError("Neo4j does not allow this user to do that", where=asked.url)
+    if ".Security." in code:
+        return StoreError(
+            f"Neo4j refuses the user name or password{_from(asked)}",
+            where=asked.url,
+            hint="set NEO4J_USERNAME and NEO4J_PASSWORD",
+        )
+    if code.endswith("DatabaseNotFound"):
+        return StoreError(
+            f"Neo4j has no database {asked.database!r}",
+            where=asked.url,
+            hint="the community edition has one, named neo4j",
+        )
+    if code.endswith("DatabaseUnavailable"):
+        return StoreError(
+            "Neo4j's database is not available: it starts, stops, or has failed",
+            where=asked.url,
+            hint="try again in a moment; the server's log says more",
+            retryable=True,
+        )
+    if "ReadOnlyDatabase" in code:
+        return StoreError(
+            "the database is read-only", where=asked.url, hint="its administrator made it so"
+        )
+    if "OutOfMemory" in code:
+        if asked.cypher is not None:
+            return QueryError(
+                "the query needs more memory than the server allows",
+                hint="narrow it; the server's limit is db.memory.transaction.max",
+            )
+        return StoreError(
+            "writing needs more memory than the server allows",
+            where=asked.url,
+            hint="raise its heap, and db.memory.transaction.max",
+        )
+    return None
+
+
+def bad_driver_url(error: Exception, url: str) -> InputError:
+    """Our error for a URL or setting the driver does not take."""
+    return InputError(f"not a usable Neo4j URL: {error}", where=url)
+
+
+def _from(asked: Asked) -> str:
+    return f" (from {asked.source})" if asked.source else ""
+
+
+def _is_ours(asked: Asked) -> bool:
+    from graphstore.neo4j.managed_server import is_managed
+
+    return is_managed(parse_address(asked.url))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and all that led to it."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for part in error.exceptions:
+                yield from _chain(part)
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,69 @@
+"""What a query may take and is given: rows, seconds, parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from graphstore.cancellation import Cancellation
+from graphstore.cypher_text import parameters, tokens
+from graphstore.errors import QueryError
+from graphstore.queries import NamedQuery
+
+_TARGET = ("run", "graph", "device", "golden")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """At most ``limit`` rows and ``timeout`` seconds (None: any); a way to stop it."""
+
+    limit: int | None = None
+    timeout: float | None = None
+    cancellation: Cancellation | None = None
+
+
+NO_LIMITS = QueryLimits()
+
+
+def limited(query: NamedQuery, limit: int | None) -> NamedQuery:
+    """*query* that fetches no more rows than show that there are more than *limit*."""
+    if limit is None or re.search(r"\bLIMIT \$?\w+$", query.text):
+        return query
+    return replace(query, text=f"{query.text}\nLIMIT {int(limit) + 1}")
+
+
+def check_parameters(cypher: str, values: Mapping[str, object]) -> None:
+    """Return if every parameter of *cypher* has a value.
+
+    ladybug takes one without a value for true in a comparison, and answers wrongly.
+
+    Raises:
+        QueryError: one has none; says which and where.
+    """
+    for name, position in parameters(tokens(cypher)).items():
+        if name not in values:
+            hint = "ask one run or graph: it sets $run, $graph, $device and $golden"
+            raise QueryError(
+                f"the parameter ${name} has no value",
+                position=position,
+                hint=hint if name in _TARGET else f"give it as {name}=VALUE",
+            )
+
+
+def plain_parameter(name: str, kind: str, value: object) -> object:
+    """*value* for a parameter of a named query: text, a whole number, or a list of texts.
+
+    Raises:
+        QueryError: it is of another kind.
+    """
+    if kind == "number":
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise QueryError(f"${name} is a whole number, not {value!r}")
+        return value
+    if kind.endswith("ops"):
+        listed = list(value) if isinstance(value, list | tuple) else [value]
+        return [str(one) for one in listed]
+    if value is None or isinstance(value, list | tuple | dict):
+        raise QueryError(f"${name} is a text, not {value!r}")
+    return str(value)

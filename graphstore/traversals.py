@@ -1,0 +1,142 @@
+"""Named queries that are answered on arrays: the same way, and fast, on every store.
+
+The texts of the same names in ``graphstore/queries`` say the same in Cypher; the tests hold
+the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphstore.algorithms import ancestors, between, descendants, first_diverging
+from graphstore.arrays import GraphArrays, Int32
+from graphstore.contract import QueryResult
+from graphstore.op_search import OpIndex
+from graphstore.run_outputs import RunOutputs
+
+_OP_COLUMNS = ("topo", "op", "type")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question: how its target's arrays are got, its parameters, its row limit.
+
+    Parameters that are ops are numbers of ``arrays``.
+    """
+
+    arrays: Callable[[], GraphArrays]
+    index: Callable[[], OpIndex]
+    outputs: Callable[[], RunOutputs]
+    params: Mapping[str, Any]
+    limit: int | None
+
+
+def _ancestors(asked: Asked) -> QueryResult:
+    return _ops(asked, ancestors(asked.arrays(), [asked.params["op"]]))
+
+
+def _descendants(asked: Asked) -> QueryResult:
+    return _ops(asked, descendants(asked.arrays(), [asked.params["op"]]))
+
+
+def _ops_between(asked: Asked) -> QueryResult:
+    ends = asked.params["start_op"], asked.params["end_op"]
+    return _ops(asked, between(asked.arrays(), ends[:1], ends[1:]))
+
+
+def _first_diverging(asked: Asked) -> QueryResult:
+    arrays = asked.arrays()
+    return _ops(asked, first_diverging(arrays, *asked.outputs().masks(len(arrays.ids))))
+
+
+def _propagation(asked: Asked) -> QueryResult:
+    arrays, outputs = asked.arrays(), asked.outputs()
+    reached = np.zeros(len(arrays.ids), dtype=np.bool_)
+    reached[descendants(arrays, [asked.params["op"]])] = True
+    places = np.flatnonzero(reached[outputs.topo])
+    kept = places[: asked.limit].tolist()
+    index, topo, port = asked.index(), outputs.topo, outputs.port
+    rows = []
+    for place in kept:
+        number = int(topo[place])
+        level, _, distance, nan = outputs.values[place]
+        rows.append(
+            (number, index.ids[number], index.kinds[number], int(port[place]), level, distance, nan)
+        )
+    columns = (*_OP_COLUMNS, "output", "level", "relative_euclidean_distance", "nan")
+    return QueryResult(columns, tuple(rows), truncated=len(kept) < len(places))
+
+
+def _worst_tensors(asked: Asked) -> QueryResult:
+    outputs, index = asked.outputs(), asked.index()
+    wanted = max(0, int(asked.params["limit"]))
+    cut = wanted if asked.limit is None else min(wanted, asked.limit)
+    rows = []
+    for place in outputs.worst()[:cut].tolist():
+        number = int(outputs.topo[place])
+        level, cosine, distance, nan = outputs.values[place]
+        kind = index.kinds[number]
+        port = int(outputs.port[place])
+        rows.append((index.ids[number], port, kind, level, cosine, distance, nan, number))
+    columns = ("op", "output", "type", "level", "cosine_similarity")
+    columns += ("relative_euclidean_distance", "nan", "topo")
+    return QueryResult(columns, tuple(rows), truncated=cut < min(wanted, len(outputs.topo)))
+
+
+def _op_search(asked: Asked) -> QueryResult:
+    index, wanted = asked.index(), str(asked.params["text"]).lower()
+    fits = [
+        number
+        for number, (name, kind) in enumerate(zip(index.names, index.types, strict=True))
+        if wanted in name or wanted in kind
+    ]
+    return _ops(asked, np.asarray(fits, dtype=np.int32))
+
+
+def _ops_by_type(asked: Asked) -> QueryResult:
+    counts = sorted(Counter(asked.index().kinds).items(), key=lambda item: (-item[1], item[0]))
+    return _cut(("type", "ops"), counts, asked.limit)
+
+
+ON_ARRAYS: Mapping[str, Callable[[Asked], QueryResult]] = {
+    "ancestors": _ancestors,
+    "descendants": _descendants,
+    "first_diverging": _first_diverging,
+    "op_search": _op_search,
+    "ops_between": _ops_between,
+    "ops_by_type": _ops_by_type,
+    "propagation": _propagation,
+    "worst_tensors": _worst_tensors,
+}
+"""The named queries answered here."""
+
+
+def deepest_way(arrays: GraphArrays) -> int:
+    """The most hops a shortest way in the graph can have, never less than the truth."""
+    sources = np.repeat(np.arange(len(arrays.ids), dtype=np.int32), np.diff(arrays.successor_start))
+    if np.any(arrays.successor_ops <= sources):
+        return len(arrays.ids)
+    depth = [0] * len(arrays.ids)
+    for source, target in zip(sources.tolist(), arrays.successor_ops.tolist(), strict=True):
+        if depth[target] <= depth[source]:
+            depth[target] = depth[source] + 1
+    return max(depth, default=0)
+
+
+def _ops(asked: Asked, numbers: Int32) -> QueryResult:
+    index = asked.index()
+    kept = numbers[: asked.limit].tolist()
+    rows = zip(
+        kept, map(index.ids.__getitem__, kept), map(index.kinds.__getitem__, kept), strict=True
+    )
+    return QueryResult(_OP_COLUMNS, tuple(rows), truncated=len(kept) < len(numbers))
+
+
+def _cut(columns: tuple[str, ...], rows: list[Any], limit: int | None) -> QueryResult:
+    kept = tuple(tuple(row) for row in rows[:limit])
+    return QueryResult(columns, kept, truncated=len(kept) < len(rows))
