@@ -10,7 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
 from importers.prototext import Entry, boolean, integer, is_string, real, string
+
+
+_MAX_FLOAT = float(np.finfo(np.float32).max)
 
 
 class Span(NamedTuple):
@@ -67,14 +72,15 @@ def whole(value: Value) -> int:
 
 
 def number(value: Value) -> float:
-    """The number of a float field."""
+    """The number of a float field, of all that are the same float32 the one with the fewest
+    digits: 0.1, whether the file says so, has the bits, or spells them all out."""
     if isinstance(value, bytes):
-        return real(value)
-    if isinstance(value, (int, float)):
-        return float(value)
-    if isinstance(value, str) and len(value) < 40:
-        return float(value)
-    raise ValueError(f"{_shown(value)} where a number belongs")
+        said = real(value)
+    elif isinstance(value, (int, float)) or (isinstance(value, str) and len(value) < 40):
+        said = float(value)
+    else:
+        raise ValueError(f"{_shown(value)} where a number belongs")
+    return float(str(np.float32(said))) if abs(said) <= _MAX_FLOAT else said
 
 
 def truth(value: Value) -> bool:

@@ -1,7 +1,10 @@
-"""Messages of GE as protobuf knows them: the oracle of the text reader's tests."""
+"""Messages of GE as protobuf knows them: the oracle of the readers' tests, and what they read."""
 
 from __future__ import annotations
 
+import json
+import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,3 +20,72 @@ def ge_model() -> Any:
     pool.Add(text_format.Parse(text, descriptor_pb2.FileDescriptorProto()))
     found = pool.FindMessageTypeByName("divergraph.test.ge.ModelDef")
     return message_factory.GetMessageClass(found)
+
+
+OmMaker = Callable[..., bytes]
+
+
+@pytest.fixture(scope="session")
+def om_bytes() -> OmMaker:
+    """Writes an offline model of the given models: their partitions as (type, bytes)."""
+    return make_om
+
+
+def make_om(
+    *models: Sequence[tuple[int, bytes]],
+    wide: bool = False,
+    version: int = 0x20000000,
+    model_type: int = 0,
+    encrypted: bool = False,
+) -> bytes:
+    body = b"".join(_model(partitions, wide) for partitions in models)
+    header = bytearray(256)
+    struct.pack_into("<4sII", header, 0, b"IMOD", 256, version)
+    struct.pack_into("<I", header, 76, 0 if wide else len(body))
+    header[80] = encrypted
+    header[82] = model_type
+    header[84:88] = b"made"
+    if version < 0x20000000:
+        header[156:160] = b"1.11"
+    else:
+        struct.pack_into("<I", header, 156, len(models) if len(models) > 1 else 0)
+        header[160:164] = b"1.11"
+        struct.pack_into("<Q", header, 184, len(body) if wide else 0)
+    return bytes(header) + body
+
+
+def _model(partitions: Sequence[tuple[int, bytes]], wide: bool) -> bytes:
+    table = struct.pack("<I4x" if wide else "<I", len(partitions))
+    offset = 0
+    for kind, data in partitions:
+        table += struct.pack("<I4xQQ" if wide else "<III", kind, offset, len(data))
+        offset += len(data)
+    return table + b"".join(data for _, data in partitions)
+
+
+@pytest.fixture(scope="session")
+def atc_json() -> Callable[[Any], str]:
+    """Writes a message as the offline converter does: maps as lists of key and value."""
+    return lambda message: json.dumps(_plain(message))
+
+
+def _plain(message: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            plain[field.name] = [
+                {"key": key, "value": _plain(entry) or None} for key, entry in value.items()
+            ]
+        elif field.is_repeated:
+            plain[field.name] = [_scalar(field, each) for each in value]
+        else:
+            plain[field.name] = _scalar(field, value)
+    return plain
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    if field.message_type is not None:
+        return _plain(value)
+    if field.enum_type is not None:
+        return field.enum_type.values_by_number[value].name
+    return value.decode() if isinstance(value, bytes) else value
