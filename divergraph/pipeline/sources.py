@@ -16,6 +16,7 @@ from importers.dumps import (
     DumpIndex,
     detect_dumps,
     find_dump_folder,
+    list_dumps,
     model_names,
     scan_dumps,
 )
@@ -83,19 +84,34 @@ def load_dumps(
         InputError: no such folder, nothing of this *choice*, or no file in it belongs to
             the graph.
     """
-    decided: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-    folder = path
     if _is_results_file(path):
-        decided = frozenset({"step"}) if choice.step is not None else decided
-    else:
-        _check_folder(path, side)
-        is_device = graph.framework is Framework.ASCEND
-        if is_device or not detect_dumps(path):
-            found = find_dump_folder(path, graph.name if is_device else None, choice)
-            folder, decided = found.path, found.decided
-            notes = (f"{side} dump {_below(path, found.path)}: {found.reason}",)
-    index = scan_dumps(folder, graph, step=choice.step if folder.is_file() else None)
+        index = scan_dumps(path, graph, step=choice.step)
+        decided = frozenset({"step"} if choice.step is not None else ())
+        return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
+    _check_folder(path, side)
+    is_device = graph.framework is Framework.ASCEND
+    if not is_device and detect_dumps(path):
+        index = scan_dumps(path, graph, step=choice.step)
+        if index.tensors or not _has_dumps_below(path):
+            return _checked(DumpSource(index, path, _said(side, index)), graph, side)
+    found = find_dump_folder(path, graph.name if is_device else None, choice)
+    index = scan_dumps(found.path, graph)
+    note = f"{side} dump {_below(path, found.path)}: {found.reason}"
+    source = DumpSource(index, found.path, (note, *_said(side, index)), found.decided)
+    return _checked(source, graph, side)
+
+
+def _said(side: str, index: DumpIndex) -> tuple[str, ...]:
+    return tuple(f"{side} dump: {note}" for note in index.notes)
+
+
+def _has_dumps_below(path: Path) -> bool:
+    return any(found.path != path for found in list_dumps(path))
+
+
+def _checked(source: DumpSource, graph: ModelGraph, side: str) -> DumpSource:
+    """*source*, if anything of it belongs to the graph."""
+    index, folder = source.index, source.path
     if not index.files:
         raise InputError(
             "no dump files in this folder", where=str(folder), hint=f"check --{side}-dump"
@@ -106,9 +122,7 @@ def load_dumps(
             where=str(folder),
             hint="is this the dump of that graph? docs/dumps.md says how names are matched",
         )
-    return DumpSource(
-        index, folder, (*notes, *(f"{side} dump: {note}" for note in index.notes)), decided
-    )
+    return source
 
 
 def _is_results_file(path: Path) -> bool:

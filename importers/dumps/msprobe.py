@@ -68,14 +68,18 @@ def read_dump_json(path: Path) -> dict[str, Entry]:
 
 def tensors_of(entry: Entry, io: TensorIO) -> Iterator[Entry]:
     """The tensors of one call's inputs or outputs in order; what is no tensor is left
-    out and does not count."""
+    out and does not count. The gradients of parameters are outputs."""
+    if not any(name in entry for names in _SECTIONS.values() for name in names):
+        if io is TensorIO.OUTPUT:
+            yield from _leaves(entry, _MAX_DEPTH)
+        return
     for section in _SECTIONS[io]:
         yield from _leaves(entry.get(section), _MAX_DEPTH)
 
 
 def _leaves(value: Any, depth: int) -> Iterator[Entry]:
     if isinstance(value, dict) and "type" in value:
-        if "shape" in value and "dtype" in value:
+        if isinstance(value.get("shape"), list) and "dtype" in value:
             yield value
     elif depth and isinstance(value, list | dict):
         for inner in value.values() if isinstance(value, dict) else value:

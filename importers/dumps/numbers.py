@@ -111,6 +111,11 @@ TYPE_NAMES: dict[str, DType] = {
     "double": DType.FLOAT64,
     "bf16": DType.BFLOAT16,
     "boolean": DType.BOOL,
+    "short": DType.INT16,
+    "int": DType.INT32,
+    "long": DType.INT64,
+    "cfloat": DType.COMPLEX64,
+    "cdouble": DType.COMPLEX128,
     "undefined": DType.INT8,
     **{dtype.value: dtype for dtype in DType},
 }
