@@ -139,7 +139,7 @@ def _known_trouble(code: str, asked: Asked) -> DivergraphError | None:
         return StoreError(
             "Neo4j has locked this user for a while: too many wrong passwords",
             where=asked.url,
-            hint=f"wait 5 s, then give the right one{_from(asked)}",
+            hint=f"wait 5 s, then give the right one",
             retryable=True,
         )
     if ".Security.CredentialsExpired" in code:
@@ -169,7 +169,7 @@ def _known_trouble(code: str, asked: Asked) -> DivergraphError | None:
             hint="try again in a moment; the server's log says more",
             retryable=True,
         )
-    if "ReadOnlyDatabase" in code:
+    if "ReadOnly" in code:
         return StoreError(
             "the database is read-only", where=asked.url, hint="its administrator made it so"
         )
@@ -193,7 +193,7 @@ def bad_driver_url(error: Exception, url: str) -> InputError:
 
 
 def _from(asked: Asked) -> str:
-    return f" (from {asked.source})" if asked.source else ""
+    return f", from {asked.source}" if asked.source else ""
 
 
 def _is_ours(asked: Asked) -> bool:
