@@ -87,7 +87,8 @@ class CallTensor:
         """The key of the same values in whatever shape; reshaping is often not recorded."""
         if not self.key or self.shape is None:
             return ()
-        return (self.key[0], str(math.prod(self.shape)), *self.key[2:])
+        count = math.prod(dim or 0 for dim in self.shape)
+        return (self.key[0], str(count), *self.key[2:])
 
 
 @dataclass(frozen=True, slots=True)

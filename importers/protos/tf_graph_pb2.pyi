@@ -4,10 +4,10 @@ isort:skip_file
 The part of TensorFlow's graph messages an importer needs, under a package of its own so
 that it can live beside TensorFlow in one process. Numbers and types follow the files
 tensorflow/core/framework/{graph,node_def,attr_value,op_def,tensor_shape,tensor,types,
-function}.proto and tensorflow/core/protobuf/{meta_graph,saved_model}.proto; what is not
-declared here is skipped as unknown.
+function}.proto and tensorflow/core/protobuf/{meta_graph,saved_model,control_flow}.proto; what
+is not declared here is skipped as unknown.
 
-Rebuild with grpcio-tools 1.64.3 (its code runs on protobuf 5.26 to 7) and mypy-protobuf,
+Rebuild with grpcio-tools 1.64.3 (its code runs on protobuf 5.26 to 7) and mypy-protobuf 3.6.0,
 from the root of the checkout:
   python -m grpc_tools.protoc -I. --python_out=. --mypy_out=. importers/protos/tf_graph.proto
 """
@@ -209,14 +209,36 @@ global___Tensor = Tensor
 class NameAttrList(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class AttrEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        @property
+        def value(self) -> global___AttrValue: ...
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: global___AttrValue | None = ...,
+        ) -> None: ...
+        def HasField(self, field_name: typing.Literal["value", b"value"]) -> builtins.bool: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     NAME_FIELD_NUMBER: builtins.int
+    ATTR_FIELD_NUMBER: builtins.int
     name: builtins.str
+    @property
+    def attr(self) -> google.protobuf.internal.containers.MessageMap[builtins.str, global___AttrValue]: ...
     def __init__(
         self,
         *,
         name: builtins.str = ...,
+        attr: collections.abc.Mapping[builtins.str, global___AttrValue] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["name", b"name"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["attr", b"attr", "name", b"name"]) -> None: ...
 
 global___NameAttrList = NameAttrList
 
@@ -408,9 +430,12 @@ class OpDef(google.protobuf.message.Message):
         def ClearField(self, field_name: typing.Literal["default_value", b"default_value", "name", b"name", "type", b"type"]) -> None: ...
 
     NAME_FIELD_NUMBER: builtins.int
+    INPUT_ARG_FIELD_NUMBER: builtins.int
     OUTPUT_ARG_FIELD_NUMBER: builtins.int
     ATTR_FIELD_NUMBER: builtins.int
     name: builtins.str
+    @property
+    def input_arg(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___OpDef.ArgDef]: ...
     @property
     def output_arg(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___OpDef.ArgDef]: ...
     @property
@@ -419,10 +444,11 @@ class OpDef(google.protobuf.message.Message):
         self,
         *,
         name: builtins.str = ...,
+        input_arg: collections.abc.Iterable[global___OpDef.ArgDef] | None = ...,
         output_arg: collections.abc.Iterable[global___OpDef.ArgDef] | None = ...,
         attr: collections.abc.Iterable[global___OpDef.AttrDef] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["attr", b"attr", "name", b"name", "output_arg", b"output_arg"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["attr", b"attr", "input_arg", b"input_arg", "name", b"name", "output_arg", b"output_arg"]) -> None: ...
 
 global___OpDef = OpDef
 
@@ -446,16 +472,40 @@ global___OpList = OpList
 class FunctionDef(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class RetEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     SIGNATURE_FIELD_NUMBER: builtins.int
+    NODE_DEF_FIELD_NUMBER: builtins.int
+    RET_FIELD_NUMBER: builtins.int
     @property
     def signature(self) -> global___OpDef: ...
+    @property
+    def node_def(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___NodeDef]: ...
+    @property
+    def ret(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
     def __init__(
         self,
         *,
         signature: global___OpDef | None = ...,
+        node_def: collections.abc.Iterable[global___NodeDef] | None = ...,
+        ret: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["signature", b"signature"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["signature", b"signature"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["node_def", b"node_def", "ret", b"ret", "signature", b"signature"]) -> None: ...
 
 global___FunctionDef = FunctionDef
 
@@ -576,6 +626,211 @@ class SignatureDef(google.protobuf.message.Message):
 global___SignatureDef = SignatureDef
 
 @typing.final
+class CollectionDef(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    @typing.final
+    class NodeList(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        VALUE_FIELD_NUMBER: builtins.int
+        @property
+        def value(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+        def __init__(
+            self,
+            *,
+            value: collections.abc.Iterable[builtins.str] | None = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["value", b"value"]) -> None: ...
+
+    @typing.final
+    class BytesList(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        VALUE_FIELD_NUMBER: builtins.int
+        @property
+        def value(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]: ...
+        def __init__(
+            self,
+            *,
+            value: collections.abc.Iterable[builtins.bytes] | None = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["value", b"value"]) -> None: ...
+
+    @typing.final
+    class Int64List(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        VALUE_FIELD_NUMBER: builtins.int
+        @property
+        def value(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+        def __init__(
+            self,
+            *,
+            value: collections.abc.Iterable[builtins.int] | None = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["value", b"value"]) -> None: ...
+
+    @typing.final
+    class FloatList(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        VALUE_FIELD_NUMBER: builtins.int
+        @property
+        def value(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.float]: ...
+        def __init__(
+            self,
+            *,
+            value: collections.abc.Iterable[builtins.float] | None = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["value", b"value"]) -> None: ...
+
+    @typing.final
+    class Any(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        TYPE_URL_FIELD_NUMBER: builtins.int
+        type_url: builtins.str
+        def __init__(
+            self,
+            *,
+            type_url: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["type_url", b"type_url"]) -> None: ...
+
+    @typing.final
+    class AnyList(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        VALUE_FIELD_NUMBER: builtins.int
+        @property
+        def value(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___CollectionDef.Any]: ...
+        def __init__(
+            self,
+            *,
+            value: collections.abc.Iterable[global___CollectionDef.Any] | None = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["value", b"value"]) -> None: ...
+
+    NODE_LIST_FIELD_NUMBER: builtins.int
+    BYTES_LIST_FIELD_NUMBER: builtins.int
+    INT64_LIST_FIELD_NUMBER: builtins.int
+    FLOAT_LIST_FIELD_NUMBER: builtins.int
+    ANY_LIST_FIELD_NUMBER: builtins.int
+    @property
+    def node_list(self) -> global___CollectionDef.NodeList: ...
+    @property
+    def bytes_list(self) -> global___CollectionDef.BytesList: ...
+    @property
+    def int64_list(self) -> global___CollectionDef.Int64List: ...
+    @property
+    def float_list(self) -> global___CollectionDef.FloatList: ...
+    @property
+    def any_list(self) -> global___CollectionDef.AnyList: ...
+    def __init__(
+        self,
+        *,
+        node_list: global___CollectionDef.NodeList | None = ...,
+        bytes_list: global___CollectionDef.BytesList | None = ...,
+        int64_list: global___CollectionDef.Int64List | None = ...,
+        float_list: global___CollectionDef.FloatList | None = ...,
+        any_list: global___CollectionDef.AnyList | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["any_list", b"any_list", "bytes_list", b"bytes_list", "float_list", b"float_list", "int64_list", b"int64_list", "kind", b"kind", "node_list", b"node_list"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["any_list", b"any_list", "bytes_list", b"bytes_list", "float_list", b"float_list", "int64_list", b"int64_list", "kind", b"kind", "node_list", b"node_list"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["kind", b"kind"]) -> typing.Literal["node_list", "bytes_list", "int64_list", "float_list", "any_list"] | None: ...
+
+global___CollectionDef = CollectionDef
+
+@typing.final
+class ContextValues(google.protobuf.message.Message):
+    """What the collections of control flow hold, and the first fields of what others do."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VALUES_FIELD_NUMBER: builtins.int
+    @property
+    def values(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        values: collections.abc.Iterable[builtins.str] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["values", b"values"]) -> None: ...
+
+global___ContextValues = ContextValues
+
+@typing.final
+class CondContext(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CONTEXT_NAME_FIELD_NUMBER: builtins.int
+    VALUES_DEF_FIELD_NUMBER: builtins.int
+    NESTED_CONTEXTS_FIELD_NUMBER: builtins.int
+    context_name: builtins.str
+    @property
+    def values_def(self) -> global___ContextValues: ...
+    @property
+    def nested_contexts(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ControlContext]: ...
+    def __init__(
+        self,
+        *,
+        context_name: builtins.str = ...,
+        values_def: global___ContextValues | None = ...,
+        nested_contexts: collections.abc.Iterable[global___ControlContext] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["values_def", b"values_def"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["context_name", b"context_name", "nested_contexts", b"nested_contexts", "values_def", b"values_def"]) -> None: ...
+
+global___CondContext = CondContext
+
+@typing.final
+class WhileContext(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CONTEXT_NAME_FIELD_NUMBER: builtins.int
+    VALUES_DEF_FIELD_NUMBER: builtins.int
+    NESTED_CONTEXTS_FIELD_NUMBER: builtins.int
+    context_name: builtins.str
+    @property
+    def values_def(self) -> global___ContextValues: ...
+    @property
+    def nested_contexts(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ControlContext]: ...
+    def __init__(
+        self,
+        *,
+        context_name: builtins.str = ...,
+        values_def: global___ContextValues | None = ...,
+        nested_contexts: collections.abc.Iterable[global___ControlContext] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["values_def", b"values_def"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["context_name", b"context_name", "nested_contexts", b"nested_contexts", "values_def", b"values_def"]) -> None: ...
+
+global___WhileContext = WhileContext
+
+@typing.final
+class ControlContext(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    COND_CTXT_FIELD_NUMBER: builtins.int
+    WHILE_CTXT_FIELD_NUMBER: builtins.int
+    @property
+    def cond_ctxt(self) -> global___CondContext: ...
+    @property
+    def while_ctxt(self) -> global___WhileContext: ...
+    def __init__(
+        self,
+        *,
+        cond_ctxt: global___CondContext | None = ...,
+        while_ctxt: global___WhileContext | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["cond_ctxt", b"cond_ctxt", "kind", b"kind", "while_ctxt", b"while_ctxt"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["cond_ctxt", b"cond_ctxt", "kind", b"kind", "while_ctxt", b"while_ctxt"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["kind", b"kind"]) -> typing.Literal["cond_ctxt", "while_ctxt"] | None: ...
+
+global___ControlContext = ControlContext
+
+@typing.final
 class MetaGraphDef(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -602,6 +857,24 @@ class MetaGraphDef(google.protobuf.message.Message):
         def ClearField(self, field_name: typing.Literal["stripped_op_list", b"stripped_op_list", "tags", b"tags", "tensorflow_version", b"tensorflow_version"]) -> None: ...
 
     @typing.final
+    class CollectionDefEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        @property
+        def value(self) -> global___CollectionDef: ...
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: global___CollectionDef | None = ...,
+        ) -> None: ...
+        def HasField(self, field_name: typing.Literal["value", b"value"]) -> builtins.bool: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+    @typing.final
     class SignatureDefEntry(google.protobuf.message.Message):
         DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -621,11 +894,14 @@ class MetaGraphDef(google.protobuf.message.Message):
 
     META_INFO_DEF_FIELD_NUMBER: builtins.int
     GRAPH_DEF_FIELD_NUMBER: builtins.int
+    COLLECTION_DEF_FIELD_NUMBER: builtins.int
     SIGNATURE_DEF_FIELD_NUMBER: builtins.int
     @property
     def meta_info_def(self) -> global___MetaGraphDef.MetaInfoDef: ...
     @property
     def graph_def(self) -> global___GraphDef: ...
+    @property
+    def collection_def(self) -> google.protobuf.internal.containers.MessageMap[builtins.str, global___CollectionDef]: ...
     @property
     def signature_def(self) -> google.protobuf.internal.containers.MessageMap[builtins.str, global___SignatureDef]: ...
     def __init__(
@@ -633,10 +909,11 @@ class MetaGraphDef(google.protobuf.message.Message):
         *,
         meta_info_def: global___MetaGraphDef.MetaInfoDef | None = ...,
         graph_def: global___GraphDef | None = ...,
+        collection_def: collections.abc.Mapping[builtins.str, global___CollectionDef] | None = ...,
         signature_def: collections.abc.Mapping[builtins.str, global___SignatureDef] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["graph_def", b"graph_def", "meta_info_def", b"meta_info_def"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["graph_def", b"graph_def", "meta_info_def", b"meta_info_def", "signature_def", b"signature_def"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["collection_def", b"collection_def", "graph_def", b"graph_def", "meta_info_def", b"meta_info_def", "signature_def", b"signature_def"]) -> None: ...
 
 global___MetaGraphDef = MetaGraphDef
 

@@ -47,10 +47,17 @@ def _set_message(message: Message, field: FieldDescriptor, value: Fields) -> Non
     if kind.GetOptions().map_entry:
         key = next((content for name, content in value if name == b"key"), b'""')
         content = next((content for name, content in value if name == b"value"), [])
-        if not isinstance(key, bytes) or isinstance(content, bytes):
+        inner = kind.fields_by_name["value"]
+        plain = inner.type != FieldDescriptor.TYPE_MESSAGE
+        if plain and not content:
+            content = b'""'
+        if not isinstance(key, bytes) or isinstance(content, bytes) is not plain:
             raise ValueError(f"map {field.name} has a wrong entry")
         name = _scalar(kind.fields_by_name["key"], key)
-        fill(getattr(message, field.name)[name], content)
+        if isinstance(content, bytes):
+            getattr(message, field.name)[name] = _scalar(inner, content)
+        else:
+            fill(getattr(message, field.name)[name], content)
     else:
         target = getattr(message, field.name)
         if hasattr(target, "add"):

@@ -1,41 +1,92 @@
-"""Turn a TensorFlow GraphDef into ops, inputs and outputs of a model graph."""
+"""Turn a TensorFlow GraphDef into ops, inputs and outputs of a model graph.
+
+Functions are read where they are called: every call gets a body of its own, so that each op of
+it can have a value, as in the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from graphstore.model import AttrValue, InputRef, Op, Shape, Tensor, TensorRef
+from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
 from importers.kept import MAX_PORT, some
 from importers.names import UniqueIds
 from importers.protos import tf_graph_pb2 as pb
-from importers.tensorflow.outputs import OutputArg, known, output_types
+from importers.tensorflow.frames import ENTER, frames
+from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
+from importers.tensorflow.outputs import OutputArg, known, output_port, output_types
 from importers.tensorflow.types import attr_value, dtype_of, shape_of
+
+MAX_BODY_OPS = 200_000
+"""Ops that bodies of functions may hold in all; functions past that stay single ops."""
+
+MAX_DEPTH = 32
+"""How deep functions may call functions before the inner ones stay single ops."""
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
 _NO_END = frozenset({"Const", "NoOp", "Assert", *_PLACEHOLDERS})
 
 
-class GraphNodes:
-    """The ops of *graph* in file order. *declared* are op definitions from the same file."""
+@dataclass(slots=True)
+class _Body:
+    """Nodes to read: of the root graph (the name is empty) or of one call of a function."""
 
-    def __init__(self, graph: pb.GraphDef, declared: Mapping[str, tuple[OutputArg, ...]]) -> None:
-        self._declared = declared
+    nodes: Sequence[pb.NodeDef]
+    name: str = ""
+    owner: str = ""
+    call: CallSite | None = None
+    function: pb.FunctionDef | None = None
+    chain: tuple[str, ...] = ()
+    args: dict[str, int] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    by_name: dict[str, pb.NodeDef] = field(default_factory=dict)
+    readers: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def attrs(self) -> Attrs:
+        return {} if self.call is None else self.call.attrs
+
+
+class GraphNodes:
+    """The ops of *graph* in file order, then those of the functions they call.
+
+    *declared* are op definitions from the same file; *contexts* the control-flow context a node
+    is in, where the file keeps them.
+    """
+
+    def __init__(
+        self,
+        graph: pb.GraphDef,
+        declared: Mapping[str, tuple[OutputArg, ...]],
+        contexts: Mapping[str, str] | None = None,
+    ) -> None:
+        self._library = Library(graph.library.function)
+        self._declared = {**declared, **self._library.outputs}
+        self._contexts = contexts or {}
         self._unique = UniqueIds()
         self._missing: list[str] = []
-        self._ids: dict[str, str] = {}
+        self._recursive: dict[str, None] = {}
+        self._too_many: dict[str, None] = {}
+        self._room = MAX_BODY_OPS
         self._ports: dict[str, int] = {}
-        ids = [self._unique.take(node.name) for node in graph.node]
-        for op, node in zip(ids, graph.node, strict=True):
-            self._ids.setdefault(node.name, op)
-        linked = [self._linked(op, node) for op, node in zip(ids, graph.node, strict=True)]
-        self.ops = tuple(
-            self._op(at, op, node, *linked[at])
-            for at, (op, node) in enumerate(zip(ids, graph.node, strict=True))
-        )
+        self._body_names: set[str] = set()
+        self._ops: list[Op] = []
+        self._root = _Body(graph.node)
+        self._queue = deque([self._root])
+        self.subgraphs: list[Subgraph] = []
+        while self._queue:
+            body = self._queue.popleft()
+            self._read(body)
+            if body.name:
+                self.subgraphs.append(self._subgraph(body))
+        self.ops = tuple(self._ops)
 
     def inputs(self) -> tuple[Tensor, ...]:
         """What is fed: the outputs of the placeholders."""
-        return tuple(tensor for op in self.ops if op.type in _PLACEHOLDERS for tensor in op.outputs)
+        fed = (op for op in self.ops if op.type in _PLACEHOLDERS and not op.subgraph)
+        return tuple(tensor for op in fed for tensor in op.outputs)
 
     def ends(self) -> tuple[TensorRef, ...]:
         """The tensors nobody reads, for a graph that names no outputs of its own."""
@@ -43,76 +94,171 @@ class GraphNodes:
         return tuple(
             TensorRef(op.id, port)
             for op in self.ops
-            if op.id not in read and op.type not in _NO_END
+            if op.id not in read and op.type not in _NO_END and not op.subgraph
             for port in range(len(op.outputs))
         )
 
     def reference(self, entry: str) -> TensorRef | None:
         """The tensor that *entry* (``name`` or ``name:port``) names; None if there is none."""
         name, port = split_reference(entry)
-        op = self._ids.get(name)
+        op = self._root.ids.get(name)
         return None if op is None else TensorRef(op, port)
 
     def warnings(self) -> list[str]:
-        """What was numbered or not found, as lines for the user."""
+        """What was numbered, not found or not expanded, as lines for the user."""
         told = self._unique.warnings()
-        if self._missing:
-            count = len(self._missing)
-            told.append(f"{count} inputs name a node that is not there: {some(self._missing)}")
+        uncalled = self._library.uncalled()
+        for names, what in (
+            (self._missing, "inputs name a node that is not there"),
+            (list(self._recursive), "calls of a function inside itself were not expanded"),
+            (list(self._too_many), "calls were not expanded, there are too many"),
+            (uncalled, "library functions are called by nothing and were left out"),
+        ):
+            if names:
+                told.append(f"{len(names)} {what}: {some(names)}")
         return told
 
-    def _linked(self, op: str, node: pb.NodeDef) -> tuple[list[InputRef | None], list[str]]:
+    def _read(self, body: _Body) -> None:
+        nodes = body.nodes
+        ids = [self._unique.take(node.name, body.name) for node in nodes]
+        for op, node in zip(ids, nodes, strict=True):
+            body.ids.setdefault(node.name, op)
+            body.by_name.setdefault(node.name, node)
+        linked = [self._linked(body, op, node) for op, node in zip(ids, nodes, strict=True)]
+        loops = _loops(ids, nodes, linked)
+        for op, node, links in zip(ids, nodes, linked, strict=True):
+            self._ops.append(self._op(body, op, node, links, loops.get(op, "")))
+
+    def _linked(
+        self, body: _Body, op: str, node: pb.NodeDef
+    ) -> tuple[list[InputRef | None], list[str]]:
         inputs: list[InputRef | None] = []
         controls: list[str] = []
         for entry in node.input:
-            name, port = split_reference(entry.removeprefix("^"))
-            producer = self._ids.get(name)
-            if producer is None:
-                self._missing.append(f"{entry} of {op}")
             if entry.startswith("^"):
+                producer = body.ids.get(entry[1:])
                 if producer is not None:
                     controls.append(producer)
+                elif entry[1:] not in body.args:
+                    self._missing.append(f"{entry} of {op}")
                 continue
-            tensor = f"{name}:{port}"
-            inputs.append(InputRef(tensor, TensorRef(producer, port) if producer else None))
-            if producer is not None and self._ports.get(producer, -1) < port <= MAX_PORT:
-                self._ports[producer] = port
+            ref = self._resolved(body, entry)
+            if ref.producer is not None:
+                self._note_port(ref.producer)
+            elif (arg := _arg(body, entry)) is not None:
+                body.readers.append((arg, op))
+            else:
+                self._missing.append(f"{entry} of {op}")
+            inputs.append(ref)
         return inputs, controls
+
+    def _resolved(self, body: _Body, entry: str) -> InputRef:
+        """What an input names: ``node:port`` in a graph, ``node:output:index`` in a function."""
+        if body.function is None:
+            name, port = split_reference(entry)
+            producer = body.ids.get(name)
+            ref = None if producer is None else TensorRef(producer, port)
+            return InputRef(f"{name}:{port}", ref)
+        if _arg(body, entry) is not None:
+            return InputRef(f"{body.name}/{entry}")
+        name, _, rest = entry.partition(":")
+        output, _, index = rest.rpartition(":")
+        node = body.by_name.get(name)
+        if node is None:
+            return InputRef(entry)
+        number = int(index) if index.isdecimal() and len(index) < 7 else 0
+        port_found = output_port(node, self._args(node), output or index, number)
+        return InputRef(entry, TensorRef(body.ids[name], port_found or 0))
+
+    def _note_port(self, made: TensorRef) -> None:
+        if self._ports.get(made.op, -1) < made.port <= MAX_PORT:
+            self._ports[made.op] = made.port
 
     def _op(
         self,
-        at: int,
+        body: _Body,
         op: str,
         node: pb.NodeDef,
-        inputs: Sequence[InputRef | None],
-        controls: Sequence[str],
+        links: tuple[Sequence[InputRef | None], Sequence[str]],
+        loop: str,
     ) -> Op:
         attrs: dict[str, AttrValue] = {}
         for name in sorted(node.attr):
-            value = attr_value(node.attr[name])
+            value = attr_value(filled_in(node.attr[name], body.attrs))
             if value is not None:
                 attrs[name] = value
         if node.device:
             attrs.setdefault("device", node.device)
+        if loop:
+            attrs.setdefault("frame", loop)
+        if node.name in self._contexts and not body.name:
+            attrs.setdefault("control_context", self._contexts[node.name])
         return Op(
             id=op,
             name=node.name,
             type=node.op,
-            inputs=tuple(inputs),
-            control_inputs=tuple(controls),
-            outputs=tuple(self._outputs(op, node)),
+            inputs=tuple(links[0]),
+            control_inputs=tuple(links[1]),
+            outputs=tuple(self._outputs(body, op, node)),
             attrs=attrs,
-            sequence=at,
+            subgraph=body.name,
+            owns=tuple(self._entered(body, op, node)),
+            sequence=len(self._ops),
         )
 
-    def _outputs(self, op: str, node: pb.NodeDef) -> list[Tensor]:
+    def _entered(self, body: _Body, op: str, node: pb.NodeDef) -> Iterable[str]:
+        """The names of the bodies for what *node* calls, which are read later."""
+        entered: list[str] = []
+        for call in self._library.calls(node):
+            function = self._library.find(call.function)
+            if function is None:
+                continue
+            if call.function in body.chain:
+                self._recursive[f"{call.function} in {op}"] = None
+                continue
+            if len(function.node_def) > self._room or len(body.chain) >= MAX_DEPTH:
+                self._too_many[f"{call.function} in {op}"] = None
+                continue
+            self._room -= len(function.node_def) + 1
+            name = wanted = f"{op}/{call.role}"
+            number = 2
+            while name in self._body_names:
+                name = f"{wanted}#{number}"
+                number += 1
+            self._body_names.add(name)
+            args = {arg.name: at for at, arg in enumerate(function.signature.input_arg)}
+            chain = (*body.chain, call.function)
+            self._queue.append(_Body(function.node_def, name, op, call, function, chain, args))
+            entered.append(name)
+        return entered
+
+    def _subgraph(self, body: _Body) -> Subgraph:
+        call, function = body.call, body.function
+        inputs: list[tuple[int, str]] = []
+        outputs: list[tuple[int, TensorRef]] = []
+        if call is not None and call.first is not None:
+            shift = call.first - call.skip
+            inputs = [(at + shift, op) for at, op in body.readers if at >= call.skip]
+        if call is not None and call.feeds and function is not None:
+            for port, arg in enumerate(function.signature.output_arg):
+                made = self._resolved(body, function.ret.get(arg.name, "")).producer
+                if made is not None:
+                    outputs.append((port, made))
+        role = "" if call is None else call.role
+        kept = tuple(dict.fromkeys(inputs))
+        return Subgraph(body.name, body.owner, role, kept, tuple(outputs))
+
+    def _args(self, node: pb.NodeDef) -> tuple[OutputArg, ...] | None:
         args = self._declared.get(node.op)
-        types = output_types(node, known().get(node.op) if args is None else args, MAX_PORT)
+        return known().get(node.op) if args is None else args
+
+    def _outputs(self, body: _Body, op: str, node: pb.NodeDef) -> list[Tensor]:
+        types = output_types(node, self._args(node), MAX_PORT, body.attrs)
         types += [0] * (self._ports.get(op, -1) + 1 - len(types))
         shapes = _shapes(node)
         return [
             Tensor(
-                f"{node.name}:{port}",
+                f"{op if body.name else node.name}:{port}",
                 dtype_of(number),
                 shapes[port] if port < len(shapes) else None,
             )
@@ -120,10 +266,36 @@ class GraphNodes:
         ]
 
 
+def _arg(body: _Body, entry: str) -> int | None:
+    """Which argument of a function *entry* is: ``arg``, or ``arg:0`` as some writers have it."""
+    return body.args.get(entry, body.args.get(entry.removesuffix(":0")))
+
+
 def split_reference(entry: str) -> tuple[str, int]:
     """Name and output port of ``name`` or ``name:port``."""
     name, colon, port = entry.rpartition(":")
     return (name, int(port)) if colon and port.isdecimal() else (entry, 0)
+
+
+def _loops(
+    ids: Sequence[str],
+    nodes: Sequence[pb.NodeDef],
+    linked: Sequence[tuple[Sequence[InputRef | None], Sequence[str]]],
+) -> dict[str, str]:
+    """The loop each op runs in, by id, in graphs with loops of the old kind."""
+    if not any(node.op in ENTER for node in nodes):
+        return {}
+    types = {op: node.op for op, node in zip(ids, nodes, strict=True)}
+    inputs = {
+        op: [*(ref.producer.op for ref in data if ref and ref.producer), *controls]
+        for op, (data, controls) in zip(ids, linked, strict=True)
+    }
+    names = {
+        op: node.attr["frame_name"].s.decode("utf-8", "backslashreplace")
+        for op, node in zip(ids, nodes, strict=True)
+        if node.op in ENTER and "frame_name" in node.attr
+    }
+    return frames(types, inputs, names)
 
 
 def _shapes(node: pb.NodeDef) -> list[Shape | None]:

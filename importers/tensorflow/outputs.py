@@ -7,8 +7,8 @@ whose output type is not their usual type attribute. Any other op has one output
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
@@ -19,12 +19,14 @@ from importers.protos import tf_graph_pb2 as pb
 class OutputArg:
     """One declared output: of a fixed ``dtype``, or of the type in the attribute ``type``.
 
-    ``count`` names the attribute with the number of such outputs; ``types`` one that lists
-    a type for each. ``default`` is the type if the attribute is not there.
+    ``name`` is what bodies of functions call it, if known. ``count`` names the attribute with
+    the number of such outputs; ``types`` one that lists a type for each. ``default`` is the type
+    if the attribute is not there.
     """
 
     dtype: int = 0
     type: str = ""
+    name: str = field(default="", compare=False, kw_only=True)
     count: str = ""
     types: str = ""
     default: int = 0
@@ -48,14 +50,29 @@ def _number_of(name: str) -> int:
 def known() -> Mapping[str, tuple[OutputArg, ...]]:
     """Declared outputs by op, from the table."""
     table: dict[str, tuple[OutputArg, ...]] = {}
-    text = files("importers.tensorflow").joinpath("op_outputs.txt").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        outputs, _, ops = line.partition(":")
-        args = tuple(_parsed(word) for word in outputs.split() if word != "-")
-        table.update(dict.fromkeys(ops.split(), args))
+    for outputs, ops in _lines("op_outputs.txt"):
+        args = tuple(_parsed(word) for word in outputs if word != "-")
+        table.update(dict.fromkeys(ops, args))
+    for op, names in _names().items():
+        args = table.get(op, ())
+        if len(args) == len(names):
+            table[op] = tuple(
+                replace(arg, name=name) for arg, name in zip(args, names, strict=True)
+            )
     return table
+
+
+def _lines(file: str) -> Iterator[tuple[list[str], list[str]]]:
+    """What stands before and behind the colon of each line, in words."""
+    text = files("importers.tensorflow").joinpath(file).read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            before, _, behind = line.partition(":")
+            yield before.split(), behind.split()
+
+
+def _names() -> dict[str, list[str]]:
+    return {op: names for names, ops in _lines("op_output_names.txt") for op in ops}
 
 
 _USUAL = ("dtype", "T", "DstT", "out_type", "output_type", "Tout", "element_dtype", "Tparams")
@@ -63,10 +80,11 @@ _USUAL = ("dtype", "T", "DstT", "out_type", "output_type", "Tout", "element_dtyp
 
 def declared(ops: pb.OpList) -> dict[str, tuple[OutputArg, ...]]:
     """The outputs of the ops a MetaGraphDef defines, stronger than the table."""
-    return {op.name: _declared_outputs(op) for op in ops.op}
+    return {op.name: declared_outputs(op) for op in ops.op}
 
 
-def _declared_outputs(op: pb.OpDef) -> tuple[OutputArg, ...]:
+def declared_outputs(op: pb.OpDef) -> tuple[OutputArg, ...]:
+    """The outputs *op* is defined with."""
     defaults = {attr.name: attr.default_value.type for attr in op.attr}
     return tuple(
         OutputArg(
@@ -75,15 +93,25 @@ def _declared_outputs(op: pb.OpDef) -> tuple[OutputArg, ...]:
             count=arg.number_attr,
             types=arg.type_list_attr,
             default=defaults.get(arg.type_attr, 0),
+            name=arg.name,
         )
         for arg in op.output_arg
     )
 
 
-def output_types(node: pb.NodeDef, args: tuple[OutputArg, ...] | None, most: int) -> list[int]:
-    """The type number of each output of *node*, 0 where unknown; at most *most* of them."""
+def output_types(
+    node: pb.NodeDef,
+    args: tuple[OutputArg, ...] | None,
+    most: int,
+    given: Mapping[str, pb.AttrValue] | None = None,
+) -> list[int]:
+    """The type number of each output of *node*, 0 where unknown; at most *most* of them.
+
+    *given* are the attributes a caller gives the function *node* is in.
+    """
+    caller = given or {}
     if args is None:
-        found = (node.attr[name].type for name in _USUAL if name in node.attr)
+        found = (_attr_type(node, name, caller) for name in _USUAL)
         return [next((number for number in found if number), 0)]
     types: list[int] = []
     for arg in args:
@@ -91,14 +119,36 @@ def output_types(node: pb.NodeDef, args: tuple[OutputArg, ...] | None, most: int
             types += node.attr[arg.types].list.type if arg.types in node.attr else []
             continue
         count = _number(node, arg.count) if arg.count else 1
-        dtype = arg.dtype or _attr_type(node, arg.type) or arg.default
+        dtype = arg.dtype or _attr_type(node, arg.type, caller) or arg.default
         types += [dtype] * min(count, most)
     return types[:most]
+
+
+def output_port(
+    node: pb.NodeDef, args: tuple[OutputArg, ...] | None, name: str, index: int
+) -> int | None:
+    """The port of element *index* of the output called *name*; None if there is no such one."""
+    if args is None or len(args) == 1:
+        return index
+    port = 0
+    for arg in args:
+        if arg.name == name:
+            return port + index
+        if arg.types:
+            port += len(node.attr[arg.types].list.type) if arg.types in node.attr else 0
+        else:
+            port += _number(node, arg.count) if arg.count else 1
+    return None
 
 
 def _number(node: pb.NodeDef, attr: str) -> int:
     return max(node.attr[attr].i, 0) if attr in node.attr else 1
 
 
-def _attr_type(node: pb.NodeDef, attr: str) -> int:
-    return node.attr[attr].type if attr in node.attr else 0
+def _attr_type(node: pb.NodeDef, attr: str, given: Mapping[str, pb.AttrValue]) -> int:
+    if attr not in node.attr:
+        return 0
+    value = node.attr[attr]
+    if value.WhichOneof("value") == "placeholder" and value.placeholder in given:
+        value = given[value.placeholder]
+    return value.type

@@ -10,20 +10,34 @@ from google.protobuf.message import DecodeError, Message
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph, TensorRef
 from importers.contract import HEAD_BYTES
-from importers.kept import some
 from importers.protos import tf_graph_pb2 as pb
-from importers.prototext import EventKind, TextReader
-from importers.source import read_whole, sha256
+from importers.prototext import Buffer, EventKind, TextReader
+from importers.source import mapped, sha256
+from importers.tensorflow.collections import collection_attrs, control_contexts, signature_attrs
 from importers.tensorflow.filled import fill
 from importers.tensorflow.nodes import GraphNodes
 from importers.tensorflow.outputs import declared
 from importers.tensorflow.sniff import Kind, binary_kind
+from importers.wire import Plan, without_long
 
 _ENTER: Mapping[Kind, tuple[bytes, ...]] = {
     Kind.GRAPH: (),
     Kind.META: (b"graph_def",),
     Kind.SAVED: (b"meta_graphs", b"graph_def"),
 }
+# The values of constants are left in the file: field 4 of a TensorProto and those after it, in
+# `value` (and lists) of the attributes of nodes, of the graph and of its functions.
+_TENSOR: Plan = dict.fromkeys(range(4, 19))
+_VALUE: Plan = {8: _TENSOR, 1: {8: _TENSOR}}
+_NODE: Plan = {5: {2: _VALUE}}
+_GRAPH_PLAN: Plan = {1: _NODE, 2: {1: {3: _NODE}}}
+_META_PLAN: Plan = {2: _GRAPH_PLAN}
+_PLANS: Mapping[Kind, Plan] = {
+    Kind.GRAPH: _GRAPH_PLAN,
+    Kind.META: _META_PLAN,
+    Kind.SAVED: {2: _META_PLAN},
+}
+_MOST = 1 << 12
 _HINT = "it was cut or damaged; save or copy it again"
 
 
@@ -33,15 +47,14 @@ def read_tensorflow(path: Path, kind: Kind) -> ModelGraph:
     Raises:
         ImportFormatError: damaged, or without a node.
     """
-    data = read_whole(path)
-    digest = sha256(data)
     saved, meta = pb.SavedModel(), pb.MetaGraphDef()
     message = {Kind.GRAPH: meta.graph_def, Kind.META: meta, Kind.SAVED: saved}[kind]
-    if binary_kind(data[:HEAD_BYTES]) is not None:
-        _parse(message, data, path)
-    else:
-        _parse_text(message, TextReader(data, path), _ENTER[kind])
-    del data
+    with mapped(path) as buffer:
+        digest = sha256(buffer)
+        if binary_kind(buffer[:HEAD_BYTES]) is not None:
+            _parse(message, buffer, path, _PLANS[kind])
+        else:
+            _parse_text(message, TextReader(buffer, path), _ENTER[kind])
     told: list[str] = []
     if kind is Kind.SAVED:
         meta, told = _main(saved, path)
@@ -50,10 +63,10 @@ def read_tensorflow(path: Path, kind: Kind) -> ModelGraph:
     return _graph(meta, path, kind, digest, told)
 
 
-def _parse(message: Message, data: bytes, path: Path) -> None:
+def _parse(message: Message, buffer: Buffer, path: Path, plan: Plan) -> None:
     try:
-        message.ParseFromString(data)
-    except DecodeError as error:
+        message.ParseFromString(without_long(buffer, plan, _MOST))
+    except (DecodeError, ValueError) as error:
         raise ImportFormatError(path, f"damaged TensorFlow graph: {error}", hint=_HINT) from error
 
 
@@ -88,10 +101,8 @@ def _main(saved: pb.SavedModel, path: Path) -> tuple[pb.MetaGraphDef, list[str]]
 def _graph(
     meta: pb.MetaGraphDef, path: Path, kind: Kind, digest: str, told: list[str]
 ) -> ModelGraph:
-    nodes = GraphNodes(meta.graph_def, declared(meta.meta_info_def.stripped_op_list))
-    functions = [function.signature.name for function in meta.graph_def.library.function]
-    if functions:
-        told.append(f"{len(functions)} library functions were not expanded: {some(functions)}")
+    ops = declared(meta.meta_info_def.stripped_op_list)
+    nodes = GraphNodes(meta.graph_def, ops, control_contexts(meta))
     named = path.resolve().parent.name if path.stem == "saved_model" else path.stem
     version = meta.meta_info_def.tensorflow_version
     attrs: dict[str, AttrValue] = {"tensorflow_version": version} if version else {}
@@ -101,9 +112,10 @@ def _graph(
         framework=Framework.TENSORFLOW,
         format=kind.value,
         ops=nodes.ops,
+        subgraphs=tuple(nodes.subgraphs),
         inputs=nodes.inputs(),
         outputs=_signature_outputs(meta, nodes) or nodes.ends(),
-        attrs=attrs,
+        attrs=attrs | signature_attrs(meta) | collection_attrs(meta),
         warnings=(*told, *nodes.warnings()),
         source=str(path),
         sha256=digest,

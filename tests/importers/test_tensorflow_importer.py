@@ -244,7 +244,9 @@ def test_a_metagraph_defines_its_own_ops(graph_of, as_text):
     assert (graph.name, graph.format) == ("model.ckpt", "meta")
     assert [t.dtype for t in graph.ops[1].outputs] == [DType.FLOAT16, DType.INT32, DType.INT32]
     assert graph.outputs == (TensorRef("y", 0), TensorRef("save", 0))
-    assert graph.warnings == ("1 library functions were not expanded: helper_fn",)
+    assert graph.warnings == (
+        "1 library functions are called by nothing and were left out: helper_fn",
+    )
     assert graph.attrs == {"tensorflow_version": "1.15.0"}
 
 
