@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,7 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
-from graphstore.neo4j.local_server import LocalServer, local_server
+from graphstore.neo4j.local_server import LTS, NEWEST, LocalServer, local_server
 
 SAMPLES = Path(__file__).with_name("conformance_samples.py")
 """Tests are no package, so what they share is loaded by its path."""
@@ -24,48 +25,81 @@ assert SPEC.loader is not None
 samples = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(samples)
 
-NEO4J = pytest.param("neo4j", marks=[pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")])
+NEO4J, NEO4J_NEWEST = (
+    pytest.param(group, marks=[pytest.mark.neo4j, pytest.mark.xdist_group(group)])
+    for group in ("neo4j", "neo4j-newest")
+)
+
+ONE_LINE_IS_ENOUGH = {"test_a_chain_deeper_than_the_engine_counts"}
+"""Tests of minutes whose answer comes from our code, not from the server's."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Both release lines are asked everything but what takes minutes."""
+    items[:] = [
+        item
+        for item in items
+        if not (
+            item.name.partition("[")[0] in ONE_LINE_IS_ENOUGH
+            and "neo4j-newest" in item.name.partition("[")[2]
+        )
+    ]
+
+
+@contextmanager
+def running_server(home: Path, version: str) -> Iterator[LocalServer]:
+    """A server for the whole session. In CI it must start; elsewhere its tests are skipped."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(local_server(home, version=version))
+        except StoreError as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(f"no Neo4j here: {error}")
+        yield server
 
 
 @pytest.fixture(scope="session")
 def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
-    """A server for the whole session; $DIVERGRAPH_TEST_NEO4J picks its version.
-
-    In CI it must start. Elsewhere its tests are skipped where it cannot, with the reason.
-    """
-    home = tmp_path_factory.mktemp("neo4j")
-    version = os.environ.get("DIVERGRAPH_TEST_NEO4J")
-    running = local_server(home, version=version)
-    try:
-        server = running.__enter__()
-    except StoreError as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"no Neo4j here: {error}")
-    try:
+    """The long-term release; $DIVERGRAPH_TEST_NEO4J names another one."""
+    version = os.environ.get("DIVERGRAPH_TEST_NEO4J", LTS)
+    with running_server(tmp_path_factory.mktemp("neo4j"), version) as server:
         yield server
-    finally:
-        running.__exit__(None, None, None)
 
 
-@pytest.fixture
-def neo4j_store(neo4j_server: LocalServer) -> Iterator[Neo4jStore]:
-    """An empty Neo4j store."""
-    with Neo4jStore(neo4j_server.url, neo4j_server.user, neo4j_server.password) as store:
+@pytest.fixture(scope="session")
+def newest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    """The newest calendar release."""
+    with running_server(tmp_path_factory.mktemp("newest"), NEWEST) as server:
+        yield server
+
+
+@contextmanager
+def empty_store(server: LocalServer) -> Iterator[Neo4jStore]:
+    with Neo4jStore(server.url, server.user, server.password) as store:
         store._wire.write_alone(
             "MATCH (n) CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 5000 ROWS", {}
         )
         yield store
 
 
-@pytest.fixture(params=["embedded", NEO4J])
+@pytest.fixture
+def neo4j_store(neo4j_server: LocalServer) -> Iterator[Neo4jStore]:
+    """An empty Neo4j store."""
+    with empty_store(neo4j_server) as store:
+        yield store
+
+
+@pytest.fixture(params=["embedded", NEO4J, NEO4J_NEWEST])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
-    """An empty store of each engine."""
-    if request.param == "neo4j":
-        yield request.getfixturevalue("neo4j_store")
-    else:
+    """An empty store of each engine, and of both release lines of Neo4j."""
+    if request.param == "embedded":
         with EmbeddedStore(tmp_path / "store") as embedded:
             yield embedded
+    else:
+        name = "neo4j_server" if request.param == "neo4j" else "newest_server"
+        with empty_store(request.getfixturevalue(name)) as store:
+            yield store
 
 
 @pytest.fixture
