@@ -278,6 +278,7 @@ def query_json(result: QueryResult) -> dict[str, Json]:
         "columns": list(result.columns),
         "rows": [[_plain(value) for value in row] for row in result.rows],
         "truncated": result.truncated,
+        "notes": list(result.notes),
     }
 
 

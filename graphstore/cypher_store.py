@@ -22,6 +22,7 @@ from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
 from graphstore.cancellation import Cancellation
 from graphstore.collector import paused_collector
 from graphstore.contract import GraphStore, ListedOp, QueryParameters, QueryResult, RunData
+from graphstore.cypher_text import explained
 from graphstore.errors import QueryError, StoreError, UnknownNameError
 from graphstore.listing import listed_ops
 from graphstore.model import (
@@ -45,6 +46,7 @@ from graphstore.query_limits import (
     plain_parameter,
 )
 from graphstore.read_only import check_read_only
+    planned_text,
 from graphstore.records import comparison_value, op_key, plain_text
 from graphstore.run_outputs import RunOutputs
 from graphstore.traversals import ON_ARRAYS, Asked
@@ -183,6 +185,7 @@ class CypherStore(GraphStore):
 
     def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
         """Lineage links, all or those of one device (or golden) op."""
+            rows = self._rows(place, "op_metrics", {"ops": list(nodes.values())})
         place = self._run_place(run)
         if op is None:
             rows = self._rows(place, "run_links", {})
@@ -269,6 +272,47 @@ class CypherStore(GraphStore):
             value = plain_parameter(name, kind, params[name])
             if kind.endswith("op"):
                 number = arrays().number.get(plain_text(str(value)))
+    def query(
+        self, cypher: str, parameters: QueryParameters, target: str | None = None
+    ) -> QueryResult:
+        """The answer of the user's own Cypher, read-only; on one target or all.
+
+        With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
+        ``$device``. EXPLAIN before the query gives the lines of its plan.
+        """
+        values = self._checked_query(cypher, parameters, target)
+        if explained(cypher) is not None:
+            lines = self.explain(cypher, parameters, target).splitlines()
+            return QueryResult(("plan",), tuple((line,) for line in lines))
+        check_parameters(cypher, values)
+        limits = QueryLimits(parameters.limit, parameters.timeout, parameters.cancellation)
+        return self._query(cypher, values, limits, target)
+
+    def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
+        """How the store would answer a query of :meth:`query`: its plan, as text.
+
+        *cypher* may be the name of a named query; one that is answered on arrays is not
+        planned by the database, which is said.
+        """
+        text = planned_text(cypher, self.dialect)
+        said = "Answered on arrays in memory; the database would do this:\n\n"
+        values = self._checked_query(text, parameters, target)
+        limits = QueryLimits(None, parameters.timeout, parameters.cancellation)
+        plan = self._plan(text, values, limits, target)
+        return said + plan if cypher in ON_ARRAYS else plan
+
+    @abstractmethod
+    def _query(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+    ) -> QueryResult:
+        """The rows of a checked query of the user."""
+
+    @abstractmethod
+    def _plan(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+    ) -> str:
+        """The plan of a checked query; not all its parameters need a value."""
+
                 if number is None:
                     raise self._unknown_op(place, str(value), Side.DEVICE)
                 value = number
@@ -306,13 +350,11 @@ class CypherStore(GraphStore):
         """The parameters of the user's own *cypher*, with those the target sets.
 
         Raises:
-            QueryError: the text does more than read, or a parameter of it has no value.
+            QueryError: the text does more than read.
         """
         check_read_only(cypher, self.dialect)
         implied = {} if target is None else self._target_keys(self._place(target), cypher)
-        values = {**implied, **parameters.values}
-        check_parameters(cypher, values)
-        return values
+        return {**implied, **parameters.values}
 
     def _parameter(self, place: Place, kind: str, name: str, value: object) -> object:
         value = plain_parameter(name, kind, value)

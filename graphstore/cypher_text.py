@@ -25,8 +25,10 @@ _TOKEN = re.compile(
       | (?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\(?:(?P<pair>\\)|u(?P<code>[0-9a-fA-F]{4}))")
 _BARE_ESCAPE = re.compile(r"\\u(?P<code>[0-9a-fA-F]{4})")
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,12 @@ def hop_bounds(found: list[Token]) -> list[HopBound]:
         elif token.text == "*" and brackets and brackets[-1]:
             bounds.append(HopBound(_most(found[place + 1 : place + 12]), token.start))
     return bounds
+
+
+def explained(cypher: str) -> str | None:
+    """*cypher* with a leading EXPLAIN blanked out; None if it has none."""
+    match = _EXPLAIN.match(cypher)
+    return None if match is None else " " * match.end() + cypher[match.end() :]
 
 
 def decoded(cypher: str) -> Iterator[tuple[str, list[int]]]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from graphstore.cancellation import Cancellation
-from graphstore.cypher_text import parameters, tokens
+from graphstore.cypher_text import explained, parameters, tokens
 from graphstore.errors import QueryError
-from graphstore.queries import NamedQuery
+from graphstore.queries import Dialect, NamedQuery, is_name, load
 
 _TARGET = ("run", "graph", "device", "golden")
 
@@ -31,6 +31,11 @@ def limited(query: NamedQuery, limit: int | None) -> NamedQuery:
     if limit is None or re.search(r"\bLIMIT \$?\w+$", query.text):
         return query
     return replace(query, text=f"{query.text}\nLIMIT {int(limit) + 1}")
+
+
+def planned_text(cypher: str, dialect: Dialect) -> str:
+    """The text to plan for *cypher*, which may be a query's name or start with EXPLAIN."""
+    return load(cypher, dialect).text if is_name(cypher) else explained(cypher) or cypher
 
 
 def check_parameters(cypher: str, values: Mapping[str, object]) -> None:

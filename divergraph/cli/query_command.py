@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
-import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.stoppable import stoppable
 from divergraph.json_shapes import query_json
-from graphstore.contract import QueryParameters, QueryResult
-from graphstore.errors import InputError
-
-_NAME = re.compile(r"[a-z]\w*")
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore, QueryParameters, QueryResult
+from graphstore.errors import InputError, QueryError
+from graphstore.queries import Dialect, is_name, load
 
 
 @click.command("query")
 @click.argument("cypher", required=False)
 @click.option("--run", "target", metavar="RUN", help="Ask this run or graph only.")
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="$NAME's value.")
-@click.option("--limit", default=1000, show_default=True, help="Rows at most.")
-@click.option("--timeout", default=30.0, show_default=True, help="Seconds at most.")
-@click.option("--list", "show_list", is_flag=True, help="List the named queries.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=1000, show_default=True, help="Rows at most."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Seconds at most.",
+)
+@click.option("--list", "show_list", is_flag=True, help="Show the named queries.")
+@click.option("--explain", "show_plan", is_flag=True, help="Print the plan, ask nothing.")
 @common
 def query_command(
     cypher: str | None,
@@ -30,38 +42,120 @@ def query_command(
     limit: int,
     timeout: float,
     show_list: bool,
+    show_plan: bool,
     store: str | None,
     as_json: bool,
 ) -> None:
     """Ask the store in Cypher, read-only; docs/cypher.md has the schema and examples.
 
-    CYPHER may also be the name of a query that --list shows, with --run and its parameters:
+    CYPHER may also be the name of a query that --list shows, with --run and its
+    parameters, or - for a text on standard input:
 
     \b
     divergraph query worst_tensors --run NAME -p limit=5
+
+    The VALUE of a parameter is JSON or, if it is none, a text; @FILE reads it from a file.
+    Ctrl-C stops a query that takes too long.
     """
     if show_list:
-        _list_queries(as_json=as_json)
+        _show_queries(as_json=as_json)
         return
-    if not cypher:
+    if cypher == "-":
+        cypher = click.get_text_stream("stdin").read()
+    if not cypher or not cypher.strip():
         raise click.UsageError("give a Cypher text or a query's name, or --list")
-    values = dict(_parameter(text) for text in params)
+    given = dict(_parameter(text) for text in params)
     with opened(store) as opened_store:
-        if _NAME.fullmatch(cypher):
-            if target is None:
-                raise click.UsageError(f"the query {cypher} is about one run or graph: give --run")
-            found = opened_store.named(cypher, target, values)
-            result = QueryResult(found.columns, found.rows[:limit], len(found.rows) > limit)
-        else:
-            result = opened_store.query(cypher, QueryParameters(values, limit, timeout), target)
+        asked = _Question(opened_store, cypher, target, given, limit, timeout)
+        try:
+            if show_plan:
+                plan = stoppable(asked.plan)
+            else:
+                result = stoppable(asked.answer)
+        except QueryError as error:
+            _point_at(cypher, error.position)
+            raise
+    if show_plan:
+        _print_plan(plan, as_json=as_json)
+    else:
+        _print_result(result, as_json=as_json)
+
+
+class _Question:
+    """What is asked of a store; the work of another thread."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        cypher: str,
+        target: str | None,
+        given: Mapping[str, str],
+        limit: int,
+        timeout: float,
+    ) -> None:
+        self._store, self._cypher, self._target = store, cypher, target
+        self._limit, self._timeout = limit, timeout
+        self._named = load(cypher, Dialect.EMBEDDED) if is_name(cypher) else None
+        kinds = {} if self._named is None else self._named.parameters
+        self._values = {name: _value(text, kinds.get(name)) for name, text in given.items()}
+
+    def answer(self, cancellation: Cancellation) -> QueryResult:
+        """The rows."""
+        if self._named is not None and self._target is not None:
+            return self._store.named(
+                self._cypher,
+                self._target,
+                self._values,
+                limit=self._limit,
+                timeout=self._timeout,
+                cancellation=cancellation,
+            )
+        text = self._cypher
+        if self._named is not None:
+            text = self._named.text
+            if "$" in text:
+                raise click.UsageError(
+                    f"the query {self._cypher} is about one run or graph: give --run"
+                )
+        return self._store.query(text, self._parameters(cancellation), self._target)
+
+    def plan(self, cancellation: Cancellation) -> str:
+        """How the store would find them."""
+        return self._store.explain(self._cypher, self._parameters(cancellation), self._target)
+
+    def _parameters(self, cancellation: Cancellation) -> QueryParameters:
+        return QueryParameters(self._values, self._limit, self._timeout, cancellation)
+
+
+def _print_result(result: QueryResult, *, as_json: bool) -> None:
     if as_json:
         print_json(query_json(result))
+    else:
+        click.echo("\t".join(result.columns))
+        for row in result.rows:
+            click.echo("\t".join(_cell(value) for value in row))
+        if result.truncated:
+            click.echo(f"the first {len(result.rows)} rows; --limit gives more", err=True)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _print_plan(plan: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"plan": plan})
+    else:
+        click.echo(plan)
+
+
+def _point_at(cypher: str, position: int | None) -> None:
+    """Show the line of a query an error is in and a caret under the place, to a person."""
+    if position is None or not sys.stderr.isatty():
         return
-    click.echo("\t".join(result.columns))
-    for row in result.rows:
-        click.echo("\t".join(_cell(value) for value in row))
-    if result.truncated:
-        click.echo(f"the first {len(result.rows)} rows; --limit gives more", err=True)
+    before = cypher[:position]
+    start = before.rfind("\n") + 1
+    end = cypher.find("\n", position)
+    line = cypher[start : None if end < 0 else end].expandtabs(1)
+    click.echo(f"{line}\n{' ' * (position - start)}^", err=True)
 
 
 def _cell(value: object) -> str:
@@ -70,17 +164,40 @@ def _cell(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _parameter(text: str) -> tuple[str, object]:
+def _parameter(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise InputError(f"{text!r} is no parameter", hint="-p name=value; value may be JSON")
+        raise InputError(
+            f"{text!r} is no parameter", hint="-p name=value; value may be JSON, or @FILE"
+        )
+    if value.startswith("@"):
+        value = _file_text(Path(value[1:]))
+    return name.lstrip("$"), value
+
+
+def _file_text(path: Path) -> str:
     try:
-        return name.lstrip("$"), json.loads(value)
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(
+            f"cannot read the parameter: {said}",
+            where=str(path),
+            hint="a text that starts with @ is written as JSON: '\"@...\"'",
+        ) from error
+
+
+def _value(text: str, kind: str | None) -> object:
+    """JSON if it is any; what a named query takes as text or op is a text, come what may."""
+    try:
+        value: object = json.loads(text)
     except json.JSONDecodeError:
-        return name.lstrip("$"), value
+        return text
+    is_text = kind is not None and (kind == "text" or kind.endswith("op"))
+    return text if is_text and not isinstance(value, str) else value
 
 
-def _list_queries(*, as_json: bool) -> None:
+def _show_queries(*, as_json: bool) -> None:
     from graphstore.queries import list_queries
 
     queries = list_queries()

@@ -21,6 +21,7 @@ from graphstore.embedded.query_errors import query_error
 from graphstore.errors import QueryError, StoreError
 from graphstore.records import Records, Row
 from graphstore.schema import NODES, RELS, Column, ColumnType, embedded_ddl
+from graphstore.tables import Row
 
 _MAX_DB_SIZE = 2**36
 """Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
@@ -92,13 +93,16 @@ class ReadDatabase:
 
         Raises:
             QueryError: the engine refuses the query, it takes too long or is cancelled.
+        before: str = "",
         """
         stopped = cancellation or Cancellation()
         with self._connection() as connection, stopped.stopping(connection.interrupt):
+        *before* is put before it; positions in errors are those in *cypher* itself.
+
             if timeout is not None:
                 connection.set_query_timeout(max(1, int(timeout * 1000)))
             try:
-                result = connection.execute(cypher, dict(params))
+                result = connection.execute(before + cypher, dict(params))
             except RuntimeError as error:
                 stopped.check()
                 raise query_error(cypher, str(error), timeout) from error
@@ -111,7 +115,7 @@ class ReadDatabase:
                 return _collect(result, limit, stopped)
             except RuntimeError as error:
                 stopped.check()
-                raise query_error(cypher, str(error), timeout) from error
+                raise query_error(cypher, str(error), timeout, len(before)) from error
             finally:
                 result.close()
 
@@ -180,8 +184,6 @@ def _plain(value: Any) -> object:
 
 
 def _copy(connection: Any, table: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    if not rows:
-        return
     import pyarrow as pa
 
     types = {

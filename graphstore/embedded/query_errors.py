@@ -15,8 +15,11 @@ _NO_TABLE = re.compile(r"Table (\S+) does not exist")
 _NOT_IN_SCOPE = re.compile(r"Variable (\S+) is not in scope")
 
 
-def query_error(cypher: str, said: str, timeout: float | None) -> DivergraphError:
-    """The error behind the engine's message *said*."""
+def query_error(cypher: str, said: str, timeout: float | None, before: int = 0) -> DivergraphError:
+    """The error behind the engine's message *said*.
+
+    The engine was given *cypher* after so many other characters of one line as *before* says.
+    """
     first = said.strip().partition("\n")[0]
     if first.startswith("Interrupted") and timeout is None:
         return StoreError("the store was closed while a query ran")
@@ -28,7 +31,7 @@ def query_error(cypher: str, said: str, timeout: float | None) -> DivergraphErro
     place = _PLACE.search(first)
     position = None
     if place is not None:
-        position = _offset(cypher, int(place[1]), int(place[2]))
+        position = max(0, _offset(" " * before + cypher, int(place[1]), int(place[2])) - before)
         first = first[: place.start()].strip()
     first = _KIND.sub("", first)
     known = _unknown_property(cypher, first) or _unknown_table(cypher, first)
@@ -45,8 +48,10 @@ def _unknown_property(cypher: str, said: str) -> QueryError | None:
     if match is None:
         return None
     name, variable = match[1], match[2]
-    tables = [NODES, RELS]
-    columns = sorted({column.name for table in tables for one in table for column in one.columns})
+    columns = sorted(
+        {column.name for node in NODES for column in node.columns} - {name}
+        | {column.name for rel in RELS for column in rel.columns} - {name}
+    )
     place = re.search(rf"\b{re.escape(variable)}\s*\.\s*`?({re.escape(name)})\b", cypher)
     position = _word_place(cypher, name) if place is None else place.start(1)
     return QueryError(

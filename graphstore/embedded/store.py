@@ -140,30 +140,23 @@ class EmbeddedStore(CypherStore):
             raise self._unknown_target("run", name)
         return entry_run(entry)
 
-    def query(
-        self, cypher: str, parameters: QueryParameters, target: str | None = None
+    def _query(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        """The answer of the user's own Cypher, read-only; on one target or all.
-
-        With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
-        ``$device``.
-        """
-        values = self._checked_query(cypher, parameters, target)
-        database = self._database_of(target)
-        answer = database.ask(
+        answer = self._database_of(target).ask(
             cypher,
             values,
-            limit=parameters.limit,
-            timeout=parameters.timeout,
-            cancellation=parameters.cancellation,
+            limit=limits.limit,
+            timeout=limits.timeout,
+            cancellation=limits.cancellation,
         )
         return replace(answer, notes=hop_notes(cypher, lambda: self._graph_depths(target)))
 
-    def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
-        """How the engine would answer a query of :meth:`query`: its plan, as text."""
-        values = self._checked_query(cypher, parameters, target)
+    def _plan(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+    ) -> str:
         answer = self._database_of(target).ask(
-            f"EXPLAIN LOGICAL {cypher}", values, timeout=parameters.timeout
+            cypher, values, timeout=limits.timeout, before="EXPLAIN LOGICAL "
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 

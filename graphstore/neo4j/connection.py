@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.credentials import Password
 from graphstore.neo4j.server_errors import (
     Asked,
@@ -129,14 +130,21 @@ class Connection:
         """
         import neo4j
 
-        with self._errors(cypher), self._session(neo4j.READ_ACCESS) as session:
-            summary = session.run(neo4j.Query(f"EXPLAIN {cypher}"), dict(params)).consume()
+        try:
+            with self._errors(cypher), self._session(neo4j.READ_ACCESS) as session:
+                summary = session.run(neo4j.Query(_EXPLAIN + cypher), dict(params)).consume()
+        except QueryError as error:
+            place = None if error.position is None else max(0, error.position - len(_EXPLAIN))
+            raise QueryError(error.what, position=place, hint=error.hint) from error
         plan: Any = summary.plan or {}
         return str(plan.get("args", {}).get("string-representation", "")).rstrip()
 
     def _terminate(self, name: str) -> None:
         """Stop the query sent under *name*, if it runs."""
-        with self._errors(), self._session("WRITE") as session:
+        import neo4j
+
+        # Where the server is gone, the query ends with an error of its own.
+        with suppress(StoreError), self._errors(), self._session(neo4j.READ_ACCESS) as session:
             session.run(
                 "SHOW TRANSACTIONS YIELD transactionId AS id, metaData "
                 "WHERE metaData[$key] = $name "

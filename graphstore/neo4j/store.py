@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from graphstore import codec
-from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
+from graphstore.contract import GraphInfo, QueryResult, RunData
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.entry_names import check_name
 from graphstore.errors import NameTakenError, StoreError
@@ -142,27 +142,22 @@ class Neo4jStore(CypherStore):
             found.append(GraphInfo(id=identity, **row))
         return sorted(found, key=lambda info: (info.created, info.name))
 
-    def query(
-        self, cypher: str, parameters: QueryParameters, target: str | None = None
+    def _query(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        """The answer of the user's own Cypher, read-only, on the whole database.
-
-        With *target*, its keys are the parameters ``$run``, ``$graph``, ``$golden`` and
-        ``$device``.
-        """
-        values = self._checked_query(cypher, parameters, target)
         self._check_version()
         return self._wire.read(
             cypher,
             values,
-            limit=parameters.limit,
-            timeout=parameters.timeout,
-            cancellation=parameters.cancellation,
+            limit=limits.limit,
+            timeout=limits.timeout,
+            cancellation=limits.cancellation,
         )
 
-    def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
-        """How the server would answer a query of :meth:`query`: its plan, as text."""
-        values = self._checked_query(cypher, parameters, target)
+    def _plan(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+    ) -> str:
+        self._check_version()
         return self._wire.plan(cypher, values)
 
     def delete(self, name: str) -> None:

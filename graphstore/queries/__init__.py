@@ -21,6 +21,7 @@ from graphstore.errors import UnknownNameError
 
 _ANSWERS = re.compile(r"^// (Answers|Internal): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^// Parameter (\w+): (.+)$", re.MULTILINE)
+_NAME = re.compile(r"[a-z]\w*")
 _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
 
 
@@ -40,6 +41,11 @@ class NamedQuery:
     answers: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     internal: bool = False
+
+
+def is_name(text: str) -> bool:
+    """True if *text* can only be the name of a query, not a query itself."""
+    return _NAME.fullmatch(text) is not None
 
 
 def load(name: str, dialect: Dialect) -> NamedQuery:

@@ -1,0 +1,39 @@
+"""Work that Ctrl-C ends at once, though an engine is busy with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+import click
+
+from graphstore.cancellation import Cancellation
+
+_LOOK_SECONDS = 0.2
+_PATIENCE_SECONDS = 3.0
+_STOPPED = 130
+
+_T = TypeVar("_T")
+
+
+def stoppable(work: Callable[[Cancellation], _T]) -> _T:
+    """The value of *work*, done in a thread; Ctrl-C cancels it and raises KeyboardInterrupt.
+
+    An engine keeps the thread it runs in from hearing signals, so it must be another one.
+    What does not stop within a few seconds is left behind: the process ends with 130.
+    """
+    cancellation = Cancellation()
+    with ThreadPoolExecutor(1) as thread:
+        done: Future[_T] = thread.submit(work, cancellation)
+        try:
+            while wait([done], _LOOK_SECONDS).not_done:
+                pass  # one long wait would not hear a signal on every system
+        except KeyboardInterrupt:
+            cancellation.cancel()
+            if wait([done], _PATIENCE_SECONDS).not_done:
+                click.echo("stopped", err=True)
+                os._exit(_STOPPED)
+            raise
+        return done.result()
