@@ -44,9 +44,9 @@ from graphstore.query_limits import (
     check_parameters,
     limited,
     plain_parameter,
+    planned_text,
 )
 from graphstore.read_only import check_read_only
-    planned_text,
 from graphstore.records import comparison_value, op_key, plain_text
 from graphstore.run_outputs import RunOutputs
 from graphstore.traversals import ON_ARRAYS, Asked
@@ -171,6 +171,7 @@ class CypherStore(GraphStore):
             for op, key in zip(ops, wanted, strict=True):
                 if key not in found:
                     raise self._unknown_op(place, op, Side.DEVICE)
+            rows = self._rows(place, "op_metrics", {"ops": list(nodes.values())})
         with paused_collector():
             return [comparison_value(_local_ops(row, place)) for row in rows]
 
@@ -185,7 +186,6 @@ class CypherStore(GraphStore):
 
     def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
         """Lineage links, all or those of one device (or golden) op."""
-            rows = self._rows(place, "op_metrics", {"ops": list(nodes.values())})
         place = self._run_place(run)
         if op is None:
             rows = self._rows(place, "run_links", {})
@@ -258,20 +258,6 @@ class CypherStore(GraphStore):
         limits = QueryLimits(limit, timeout, cancellation)
         return self._ask(place, limited(wanted, limit), {**implied, **values}, limits)
 
-    def _asked(
-        self, place: Place, query: NamedQuery, params: Mapping[str, object], limit: int | None
-    ) -> Asked:
-        """A question for :data:`graphstore.traversals.ON_ARRAYS`."""
-        key, content = place.graph(Side.DEVICE)
-
-        def arrays() -> GraphArrays:
-            return self._arrays_of(place, key, content)
-
-        values: dict[str, object] = {}
-        for name, kind in query.parameters.items():
-            value = plain_parameter(name, kind, params[name])
-            if kind.endswith("op"):
-                number = arrays().number.get(plain_text(str(value)))
     def query(
         self, cypher: str, parameters: QueryParameters, target: str | None = None
     ) -> QueryResult:
@@ -313,6 +299,20 @@ class CypherStore(GraphStore):
     ) -> str:
         """The plan of a checked query; not all its parameters need a value."""
 
+    def _asked(
+        self, place: Place, query: NamedQuery, params: Mapping[str, object], limit: int | None
+    ) -> Asked:
+        """A question for :data:`graphstore.traversals.ON_ARRAYS`."""
+        key, content = place.graph(Side.DEVICE)
+
+        def arrays() -> GraphArrays:
+            return self._arrays_of(place, key, content)
+
+        values: dict[str, object] = {}
+        for name, kind in query.parameters.items():
+            value = plain_parameter(name, kind, params[name])
+            if kind.endswith("op"):
+                number = arrays().number.get(plain_text(str(value)))
                 if number is None:
                     raise self._unknown_op(place, str(value), Side.DEVICE)
                 value = number

@@ -88,24 +88,24 @@ class ReadDatabase:
         limit: int | None = None,
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
+        before: str = "",
     ) -> QueryResult:
         """The rows of a query, at most *limit*; *timeout* in seconds.
 
+        *before* is put before it; positions in errors are those in *cypher* itself.
+
         Raises:
             QueryError: the engine refuses the query, it takes too long or is cancelled.
-        before: str = "",
         """
         stopped = cancellation or Cancellation()
         with self._connection() as connection, stopped.stopping(connection.interrupt):
-        *before* is put before it; positions in errors are those in *cypher* itself.
-
             if timeout is not None:
                 connection.set_query_timeout(max(1, int(timeout * 1000)))
             try:
                 result = connection.execute(before + cypher, dict(params))
             except RuntimeError as error:
                 stopped.check()
-                raise query_error(cypher, str(error), timeout) from error
+                raise query_error(cypher, str(error), timeout, len(before)) from error
             except (ValueError, TypeError, OverflowError) as error:
                 # what the engine's binding says of values it cannot take
                 raise QueryError(f"a parameter cannot be used: {error}") from error
@@ -115,7 +115,7 @@ class ReadDatabase:
                 return _collect(result, limit, stopped)
             except RuntimeError as error:
                 stopped.check()
-                raise query_error(cypher, str(error), timeout, len(before)) from error
+                raise query_error(cypher, str(error), timeout) from error
             finally:
                 result.close()
 
