@@ -21,7 +21,6 @@ from graphstore.embedded.query_errors import query_error
 from graphstore.errors import QueryError, StoreError
 from graphstore.records import Records, Row
 from graphstore.schema import NODES, RELS, Column, ColumnType, embedded_ddl
-from graphstore.tables import Row
 
 _MAX_DB_SIZE = 2**36
 """Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
