@@ -183,6 +183,8 @@ def _plain(value: Any) -> object:
 
 
 def _copy(connection: Any, table: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    if not rows:
+        return
     import pyarrow as pa
 
     types = {
