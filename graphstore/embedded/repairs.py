@@ -37,7 +37,8 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
             found += [
                 Trouble(path, f"a database of the {what(entry)} {entry.name!r} it does not use")
                 for path in sorted(entry.folder.glob("*.lbug"))
-                if path.name != entry.manifest["database"]
+                # Of an entry without its database, another one may be all there is.
+                if path.name != entry.manifest["database"] and entry.is_whole()
             ]
         found += [
             Trouble(path, f"a derived database nobody can ask any more: scratch/{path.name}")

@@ -34,7 +34,7 @@ from graphstore.model import (
 ODD_NAMES = (
     "plain",
     "with/slash:0",
-    'quo"te\'s `and` $sign {brace}',
+    "quo\"te's `and` $sign {brace}",
     "new\nline\ttab",
     "größe 尺寸 🙂",
     "half \ud83d pair",
@@ -135,9 +135,7 @@ def odd_run(name: str = "odd") -> RunData:
                 )
             )
         else:
-            comparisons.append(
-                Comparison(op.id, io, -1, reason=Reason.UNREADABLE_DUMP, detail="x")
-            )
+            comparisons.append(Comparison(op.id, io, -1, reason=Reason.UNREADABLE_DUMP, detail="x"))
     states = list(OpState)
     run = Run(
         name,
