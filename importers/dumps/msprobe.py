@@ -25,7 +25,13 @@ from graphstore.model import (
     TensorIO,
     TensorStatistics,
 )
-from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey
+from importers.dumps.index import (
+    DamagedError,
+    DumpIndex,
+    DumpProblem,
+    TensorKey,
+    is_inside,
+)
 from importers.dumps.npy import read_npy_header
 from importers.dumps.numbers import named_dtype
 from importers.dumps.openfile import open_dump
@@ -161,7 +167,10 @@ def _inside(folder: Path, name: str) -> Path:
     if name in (".", "..") or any(mark in name for mark in "/\\\0"):
         what = f"data_name {name[:60]!r} is a path; only names of files beside it are read"
         raise DamagedError(Reason.UNREADABLE_DUMP, what)
-    return folder / name
+    path = folder / name
+    if not is_inside(str(path), os.path.realpath(folder.parent)):
+        raise DamagedError(Reason.UNREADABLE_DUMP, "a link that leads out of the dump folder")
+    return path
 
 
 def _statistics_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:

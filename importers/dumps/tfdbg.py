@@ -88,7 +88,11 @@ def device_folders(root: Path) -> list[Path]:
         return [root]
     try:
         with os.scandir(root) as entries:
-            found = [entry.path for entry in entries if entry.name.startswith(DEVICE)]
+            found = [
+                entry.path
+                for entry in entries
+                if entry.name.startswith(DEVICE) and not entry.is_symlink()
+            ]
     except OSError:
         return []
     return [Path(path) for path in sorted(found)]
