@@ -22,7 +22,10 @@ def _names(model: ModelProto) -> Iterator[object]:
     for entry in model.metadata_props:
         yield from (entry.key, entry.value)
     for function in model.functions:
-        yield from (function.name, function.domain)
+        yield from (function.name, function.domain, getattr(function, "overload", ""))
+        yield from (*function.input, *function.output, *function.attribute)
+        yield from (attr.name for attr in function.attribute_proto)
+        yield from _node_names(function.node)
     yield from _graph_names(model.graph)
 
 

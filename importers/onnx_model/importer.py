@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph
-from importers.contract import Confidence
-from importers.kept import kept_text, some
-from importers.source import read_whole, sha256
+from importers.contract import Confidence, Detection
+from importers.kept import kept_text
+from importers.onnx_model.forms import Form
+from importers.prototext import outline
+from importers.source import read_head
 from importers.wire import BLOCK, VARINT, outer_fields
 
 if TYPE_CHECKING:
@@ -30,49 +33,63 @@ _FIELDS = {
     25: BLOCK,
     26: BLOCK,
 }
+_SYNTAX = re.compile(rb"\s*<\s*(?:ir_version|opset_import)\s*:")
+_JSON = re.compile(rb'"(?:irVersion|ir_version|opsetImport|opset_import)"\s*:')
+_NO = Detection(Confidence.NO, "")
 _HINT = "it was cut or damaged; export or copy it again"
 
 
 class OnnxImporter:
-    """Importer of binary ONNX models."""
+    """Importer of ONNX models: binary, protobuf text, JSON and ONNX text."""
 
     name = "onnx"
     reads = "ONNX .onnx"
 
-    def detect(self, path: Path, head: bytes) -> Confidence:
-        """By the numbers of the outermost protobuf fields."""
+    def detect(self, path: Path, head: bytes) -> Detection:
+        """By the numbers of the outermost protobuf fields, or the names in a text."""
         fields = outer_fields(head)
         kinds = {field.kind for field in fields}
         if not fields or any(_FIELDS.get(number, kind) != kind for number, kind in kinds):
-            return Confidence.NO
+            form = _text_form(head)
+            return _NO if form is None else Detection(Confidence.SURE, form.value)
         known = all(number in _FIELDS for number, _ in kinds)
         producer = next((field.content for field in fields if field.number == 2), b"")
         if not _is_word(producer):
-            return Confidence.NO
+            return _NO
         if known and (7, BLOCK) in kinds:
-            return Confidence.SURE
+            return Detection(Confidence.SURE, "a binary message with the fields of an ONNX model")
         if (7, BLOCK) in kinds or (known and (1, VARINT) in kinds):
-            return Confidence.MAYBE
-        return Confidence.MAYBE if path.suffix == ".onnx" and known else Confidence.NO
+            return Detection(Confidence.MAYBE, "a binary message that may be an ONNX model")
+        if path.suffix == ".onnx" and known:
+            return Detection(Confidence.MAYBE, "a file called .onnx")
+        return _NO
 
     def read(self, path: Path) -> ModelGraph:
-        """The model's graph with the bodies of If, Loop and Scan as sub-graphs."""
-        from google.protobuf.message import DecodeError
-        from onnx import load_model_from_string
+        """The model's graph; bodies of If, Loop and Scan and called functions as sub-graphs."""
+        from importers.onnx_model.reading import load_model
 
-        data = read_whole(path)
-        try:
-            model = load_model_from_string(data, format="protobuf")
-        except DecodeError as error:
-            raise ImportFormatError(path, f"damaged ONNX model: {error}", hint=_HINT) from error
-        digest = sha256(data)
-        del data
-        if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        form = _text_form(read_head(path)) or Form.BINARY
+        model, digest = load_model(path, form)
+        if not model.HasField("graph") or not model.graph.ByteSize():
             raise ImportFormatError(path, "the file holds no ONNX graph", hint=_HINT)
         try:
             return _graph(model, path, digest)
         except ValueError as error:
             raise ImportFormatError(path, f"damaged ONNX model: {error}", hint=_HINT) from error
+
+
+def _text_form(head: bytes) -> Form | None:
+    """The form of a text model that starts with *head*; None for anything else."""
+    if _SYNTAX.match(head):
+        return Form.SYNTAX
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return Form.JSON if _JSON.search(head) and b'"graph"' in head else None
+    names = outline(head)
+    if (b"producer_name", b'"GE"') in names:
+        return None  # GE writes graphs of its own in a form like this
+    if (b"ir_version",) in names or (b"opset_import",) in names:
+        return Form.TEXT
+    return Form.TEXT if (b"graph", b"node") in names else None
 
 
 def _is_word(name: bytes) -> bool:
@@ -81,16 +98,23 @@ def _is_word(name: bytes) -> bool:
 
 def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:
     from importers.onnx_model.checks import check_names
-    from importers.onnx_model.shapes import with_shapes
-    from importers.onnx_model.values import tensor_of
+    from importers.onnx_model.external import check_external
+    from importers.onnx_model.shapes import all_tensors, with_shapes
+    from importers.onnx_model.values import constant, tensor_of
     from importers.onnx_model.walk import GraphWalk
 
     check_names(model)
+    outside = (tensor for tensor in all_tensors(model) if tensor.data_location == tensor.EXTERNAL)
+    told = check_external(path, (constant(tensor, tensor.name) for tensor in outside))
     model, failure = with_shapes(model)
     graph = model.graph
-    walk = GraphWalk(graph)
+    walk = GraphWalk(model)
     inputs = [value for value in graph.input if value.name not in walk.constants]
-    warnings = [*walk.warnings(), *_left_out(model)]
+    warnings = [*walk.warnings(), *told]
+    if model.training_info:
+        warnings.append("training_info is left out")
+    if not graph.node:
+        warnings.append("the graph has no nodes")
     return ModelGraph(
         name=graph.name or path.stem,
         kind=GraphKind.ORIGINAL,
@@ -106,19 +130,6 @@ def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:
         source=str(path),
         sha256=digest,
     )
-
-
-def _left_out(model: ModelProto) -> list[str]:
-    told = []
-    functions = {(function.domain, function.name) for function in model.functions}
-    calls = sum((node.domain, node.op_type) in functions for node in model.graph.node)
-    if functions:
-        names = sorted(name for _, name in functions)
-        what = f"{len(functions)} local functions are kept as single ops"
-        told.append(f"{what} ({calls} calls): {some(names)}")
-    if model.training_info:
-        told.append("training_info is left out")
-    return told
 
 
 def _model_attrs(model: ModelProto) -> dict[str, AttrValue]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from importers.onnx_model.functions import Functions
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, TensorProto
@@ -23,7 +26,9 @@ def with_shapes(model: ModelProto) -> tuple[ModelProto, str]:
     """
     if _complete(model.graph):
         return model, ""
-    for tensor in _tensors(model.graph):
+    if not Functions(model).can_be_expanded():
+        return model, "shapes were not inferred: calls of functions have no end, or one far away"
+    for tensor in all_tensors(model):
         _drop_values(tensor)
     if model.ByteSize() > MAX_BYTES:
         return model, "shapes were not inferred: the model is too large for it"
@@ -50,23 +55,30 @@ def _complete(graph: GraphProto) -> bool:
     return all(name in known for node in graph.node for name in node.output if name)
 
 
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attr in node.attribute:
-            if attr.HasField("t"):
-                yield attr.t
-            if attr.HasField("g"):
-                yield from _tensors(attr.g)
-            for body in attr.graphs:
-                yield from _tensors(body)
+def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """The tensors with values: initializers and attributes, those of bodies and functions too."""
+    graphs = [model.graph]
+    nodes = [node for function in model.functions for node in function.node]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            nodes.extend(graph.node)
+        for node in nodes:
+            for attr in node.attribute:
+                if attr.HasField("t"):
+                    yield attr.t
+                yield from attr.tensors
+                if attr.HasField("g"):
+                    graphs.append(attr.g)
+                graphs.extend(attr.graphs)
+        nodes = []
 
 
 def _drop_values(tensor: TensorProto) -> None:
-    count = 1
-    for dim in tensor.dims:
-        count *= dim
-    if count > _SMALL:
+    if math.prod(tensor.dims) > _SMALL:
         for field in (
             "raw_data",
             "float_data",

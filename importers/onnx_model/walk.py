@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,10 +18,11 @@ from graphstore.model import (
 )
 from importers.kept import some
 from importers.names import UniqueIds
+from importers.onnx_model.functions import Functions, function_key
 from importers.onnx_model.values import attr_value, constant, tensor_of
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, TypeProto
+    from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 _Value: TypeAlias = "TensorRef | str"
 """Who makes a tensor: an op's output, or the name of a graph input or constant."""
@@ -48,20 +49,60 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Body:
-    """A graph to walk: its name (empty: the root), its owner and what it sees."""
+    """A graph to walk: its name (empty: the root), its owner and what it sees.
 
-    graph: GraphProto
+    ``attrs`` are what the caller of the function around it gives, ``chain`` the functions it
+    is in.
+    """
+
+    graph: GraphProto | None
     name: str
     scope: _Scope
+    function: FunctionProto | None = None
     owner: str = ""
     role: str = ""
     node: NodeProto | None = None
+    attrs: dict[str, AttributeProto] = field(default_factory=dict)
+    chain: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> Sequence[NodeProto]:
+        return self._content.node
+
+    @property
+    def inputs(self) -> list[str]:
+        if self.function is not None:
+            return list(self.function.input)
+        return [] if self.graph is None else [value.name for value in self.graph.input]
+
+    @property
+    def outputs(self) -> list[str]:
+        if self.function is not None:
+            return list(self.function.output)
+        return [] if self.graph is None else [value.name for value in self.graph.output]
+
+    @property
+    def types(self) -> dict[str, TypeProto]:
+        known = [*self._content.value_info]
+        if self.graph is not None:
+            known += [*self.graph.input, *self.graph.output]
+        return {value.name: value.type for value in known if value.HasField("type")}
+
+    @property
+    def _content(self) -> GraphProto | FunctionProto:
+        content = self.function if self.graph is None else self.graph
+        assert content is not None, "a body has a graph or a function"
+        return content
 
 
 class GraphWalk:
-    """The ops of *graph* in file order, then those of its bodies, level by level."""
+    """The ops of *model* in file order, then those of its bodies, level by level.
 
-    def __init__(self, graph: GraphProto) -> None:
+    Bodies are the graphs in attributes and the functions of the model, one for each call.
+    """
+
+    def __init__(self, model: ModelProto) -> None:
+        self._functions = Functions(model)
         self.ops: list[Op] = []
         self.subgraphs: list[Subgraph] = []
         self.constants: dict[str, Constant] = {}
@@ -71,7 +112,7 @@ class GraphWalk:
         self._unnamed: list[str] = []
         self._missing: list[str] = []
         self._passed: list[str] = []
-        self._queue = deque([_Body(graph, "", _Scope(None))])
+        self._queue = deque([_Body(model.graph, "", _Scope(None))])
         bodies: list[_Body] = []
         while self._queue:
             body = self._queue.popleft()
@@ -91,12 +132,12 @@ class GraphWalk:
         ):
             if names:
                 told.append(f"{len(names)} {what}: {some(names)}")
-        return told
+        return [*told, *self._functions.warnings()]
 
     def _walk(self, body: _Body) -> None:
-        types = self._types(body.graph)
+        types = body.types
         self._declare(body)
-        nodes = list(zip(self._named(body), body.graph.node, strict=True))
+        nodes = list(zip(self._named(body), body.nodes, strict=True))
         for (_, op), node in nodes:
             for port, output in enumerate(node.output):
                 if output:
@@ -106,17 +147,16 @@ class GraphWalk:
         if not body.name:
             self.outputs.extend(self._graph_outputs(body))
 
-    def _types(self, graph: GraphProto) -> dict[str, TypeProto]:
-        known = [*graph.value_info, *graph.input, *graph.output]
-        return {value.name: value.type for value in known if value.HasField("type")}
-
     def _declare(self, body: _Body) -> None:
         """Enter graph inputs and initializers; up to IR 3 the latter are among the former."""
         scope = body.scope
-        for position, value in enumerate(body.graph.input):
-            scope.values[value.name] = value.name
+        for position, name in enumerate(body.inputs):
+            # Names in a function are its own: elsewhere they may mean other tensors.
+            scope.values[name] = f"{body.name}/{name}" if body.function else name
             if body.name:
-                scope.entries[value.name] = position
+                scope.entries[name] = position
+        if body.graph is None:
+            return
         for tensor in body.graph.initializer:
             self._keep_constant(body, tensor.name, constant(tensor, tensor.name))
         for sparse in body.graph.sparse_initializer:
@@ -137,10 +177,11 @@ class GraphWalk:
 
     def _named(self, body: _Body) -> Iterator[tuple[str, str]]:
         """Name and id of every node of *body*."""
-        taken = {node.name for node in body.graph.node}
-        for index, node in enumerate(body.graph.node):
+        taken = {node.name for node in body.nodes}
+        for index, node in enumerate(body.nodes):
             if not node.op_type:
-                raise ValueError(f"node {index} of graph {body.graph.name!r} has no op_type")
+                where = body.name or "the graph"
+                raise ValueError(f"node {index} of {where} has no op_type")
             name = node.name
             if not name:
                 name = wanted = f"{node.op_type}_{index}"
@@ -157,16 +198,26 @@ class GraphWalk:
     ) -> Op:
         attrs: dict[str, AttrValue] = {}
         owns: list[str] = []
-        for attr in node.attribute:
+        given = [_given(attr, body.attrs) for attr in node.attribute]
+        for attr in given:
             graphs = [(attr.name, attr.g)] if attr.HasField("g") else []
             graphs += [(f"{attr.name}_{k}", graph) for k, graph in enumerate(attr.graphs)]
             for role, graph in graphs:
-                owns.append(self._enter(body, graph, op, node, role))
+                inner = _Body(graph, "", _Scope(body.scope), None, op, role, node)
+                inner.attrs, inner.chain = body.attrs, body.chain
+                owns.append(self._enter(inner))
             value = attr_value(attr)
             if value is not None:
                 attrs[attr.name] = value
         if node.domain not in ("", "ai.onnx"):
             attrs.setdefault("domain", node.domain)
+        key = function_key(node)
+        function = self._functions.enter(key, body.chain, op)
+        if function is not None:
+            inner = _Body(None, "", _Scope(None), function, op, "function", node)
+            inner.attrs = {attr.name: attr for attr in (*function.attribute_proto, *given)}
+            inner.chain = (*body.chain, key)
+            owns.append(self._enter(inner))
         return Op(
             id=op,
             name=name,
@@ -179,15 +230,16 @@ class GraphWalk:
             sequence=len(self.ops),
         )
 
-    def _enter(self, body: _Body, graph: GraphProto, op: str, node: NodeProto, role: str) -> str:
-        name = wanted = f"{op}/{role}"
+    def _enter(self, body: _Body) -> str:
+        """Name *body* and have it walked later."""
+        name = wanted = f"{body.owner}/{body.role}"
         number = 2
         while name in self._body_names:
             name = f"{wanted}#{number}"
             number += 1
         self._body_names.add(name)
-        scope = _Scope(body.scope)
-        self._queue.append(_Body(graph, name, scope, op, role, node))
+        body.name = name
+        self._queue.append(body)
         return name
 
     def _input(self, scope: _Scope, op: str, tensor: str) -> InputRef | None:
@@ -211,12 +263,12 @@ class GraphWalk:
                 readers.append(op)
 
     def _graph_outputs(self, body: _Body) -> Iterator[TensorRef]:
-        for output in body.graph.output:
-            value = body.scope.values.get(output.name)
+        for output in body.outputs:
+            value = body.scope.values.get(output)
             if isinstance(value, TensorRef):
                 yield value
             else:
-                self._passed.append(output.name)
+                self._passed.append(output)
 
 
 def _subgraph(body: _Body) -> Subgraph:
@@ -231,23 +283,38 @@ def _subgraph(body: _Body) -> Subgraph:
 
 def _owner_input(body: _Body, entry: int) -> int | None:
     """The owner's input that arrives at input *entry* of a body; None if none does."""
+    if body.function is not None:
+        return entry
     if body.node is None or body.node.op_type not in ("Loop", "Scan", "SequenceMap"):
         return None
     if body.node.op_type == "Loop":
         return entry if entry > 0 else None  # input 0 counts the rounds
     # Scan of opset 8 has the sequence lengths in front.
-    shift = body.node.op_type == "Scan" and len(body.node.input) == len(body.graph.input) + 1
+    shift = body.node.op_type == "Scan" and len(body.node.input) == len(body.inputs) + 1
     return entry + int(shift)
 
 
 def _fed_outputs(body: _Body) -> Iterator[tuple[int, TensorRef]]:
     """The owner's output and the tensor that feeds it, for each output of a body."""
     kind = "" if body.node is None else body.node.op_type
-    if kind not in ("If", "Loop", "Scan", "SequenceMap"):
+    if body.function is not None:
+        kind = "function"
+    elif kind not in ("If", "Loop", "Scan", "SequenceMap"):
         return
     # A loop's first output only says whether to go on.
     first = 1 if kind == "Loop" else 0
-    for port, output in enumerate(body.graph.output[first:]):
-        value = body.scope.find(output.name)
+    for port, output in enumerate(body.outputs[first:]):
+        value = body.scope.find(output)
         if isinstance(value, TensorRef):
             yield port, value
+
+
+def _given(attr: AttributeProto, attrs: dict[str, AttributeProto]) -> AttributeProto:
+    """*attr*, or what the caller of the function around it gives for what it refers to."""
+    found = attrs.get(attr.ref_attr_name) if attr.ref_attr_name else None
+    if found is None:
+        return attr
+    copied = type(attr)()
+    copied.CopyFrom(found)
+    copied.name = attr.name
+    return copied

@@ -19,7 +19,7 @@ from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
 from importers.tensorflow.outputs import OutputArg, known, output_port, output_types
 from importers.tensorflow.types import attr_value, dtype_of, shape_of
 
-MAX_BODY_OPS = 200_000
+MAX_BODY_OPS = 100_000
 """Ops that bodies of functions may hold in all; functions past that stay single ops."""
 
 MAX_DEPTH = 32

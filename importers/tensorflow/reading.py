@@ -10,11 +10,11 @@ from google.protobuf.message import DecodeError, Message
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph, TensorRef
 from importers.contract import HEAD_BYTES
+from importers.filled import fill
 from importers.protos import tf_graph_pb2 as pb
 from importers.prototext import Buffer, EventKind, TextReader
 from importers.source import mapped, sha256
 from importers.tensorflow.collections import collection_attrs, control_contexts, signature_attrs
-from importers.tensorflow.filled import fill
 from importers.tensorflow.nodes import GraphNodes
 from importers.tensorflow.outputs import declared
 from importers.tensorflow.sniff import Kind, binary_kind

@@ -305,21 +305,6 @@ def test_bodies_inside_bodies(graph_of):
     assert len(graph.subgraphs) == 4
 
 
-def test_local_functions_stay_single_ops(graph_of):
-    function = helper.make_function(
-        "mine", "Double", ["a"], ["b"], [node("Add", "a a", "b")], [helper.make_opsetid("", 13)]
-    )
-    graph = graph_of(
-        [node("Double", "x", "y", "twice", domain="mine")],
-        [value("x")],
-        [value("y")],
-        functions=[function],
-        opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("mine", 1)],
-    )
-    assert [op.type for op in graph.ops] == ["Double"]
-    assert "1 local functions are kept as single ops (1 calls): Double" in graph.warnings
-
-
 def test_quantised_and_small_types(graph_of):
     scale = numpy_helper.from_array(np.array(0.1, np.float32), "scale")
     zero = numpy_helper.from_array(np.array(0, np.int8), "zero")

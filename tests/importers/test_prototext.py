@@ -23,7 +23,7 @@ from importers.prototext import (
     string,
     string_bytes,
 )
-from importers.tensorflow.filled import fill
+from importers.filled import fill
 
 _HERE = Path("graph.txt")
 _INT_MAX = {"int32": 2**31 - 1, "uint32": 2**32 - 1, "int64": 2**63 - 1}

@@ -1,0 +1,101 @@
+"""The functions a model defines, and how far calls of them are expanded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from importers.kept import some
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, ModelProto, NodeProto
+
+MAX_BODY_OPS = 100_000
+"""Ops that bodies of functions may hold in all; functions past that stay single ops."""
+
+MAX_DEPTH = 32
+"""How deep functions may call functions before the inner ones stay single ops."""
+
+
+def function_key(node: NodeProto) -> str:
+    """What a node's function is found by: its domain, name and overload."""
+    return _key(node.domain, node.op_type, getattr(node, "overload", ""))
+
+
+def _key(domain: str, name: str, overload: str) -> str:
+    known = "" if domain == "ai.onnx" else domain
+    return f"{known}::{name}" + (f"::{overload}" if overload else "")
+
+
+class Functions:
+    """The functions of *model*; a model may define a standard op anew."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self._functions: dict[str, FunctionProto] = {
+            _key(function.domain, function.name, getattr(function, "overload", "")): function
+            for function in model.functions
+        }
+        self._called: set[str] = set()
+        self._recursive: dict[str, None] = {}
+        self._too_many: dict[str, None] = {}
+        self._room = MAX_BODY_OPS
+
+    def enter(self, key: str, chain: tuple[str, ...], op: str) -> FunctionProto | None:
+        """The function *key* for the call *op* inside the functions *chain*; None to leave it."""
+        function = self._functions.get(key)
+        if function is None:
+            return None
+        self._called.add(key)
+        if key in chain:
+            self._recursive[f"{key} in {op}"] = None
+            return None
+        if len(function.node) > self._room or len(chain) >= MAX_DEPTH:
+            self._too_many[f"{key} in {op}"] = None
+            return None
+        self._room -= len(function.node) + 1
+        return function
+
+    def can_be_expanded(self) -> bool:
+        """Whether all calls together stay within bounds: a runtime expands them all."""
+        calls = {
+            key: [function_key(node) for node in _all_nodes(function.node)]
+            for key, function in self._functions.items()
+        }
+        sizes: dict[str, int] = {}
+        for start in calls:
+            stack = [start]
+            while stack:
+                key = stack[-1]
+                open_ = [each for each in calls[key] if each in calls and each not in sizes]
+                if not open_:
+                    sizes[stack.pop()] = sum(1 + sizes.get(each, 0) for each in calls[key])
+                elif open_[0] in stack or len(stack) > MAX_DEPTH:
+                    return False
+                else:
+                    stack.append(open_[0])
+        return all(size <= MAX_BODY_OPS for size in sizes.values())
+
+    def warnings(self) -> list[str]:
+        """What was not expanded, as lines for the user."""
+        told = []
+        for names, what in (
+            (list(self._recursive), "calls of a function inside itself were not expanded"),
+            (list(self._too_many), "calls were not expanded, there are too many"),
+            (
+                sorted(self._functions.keys() - self._called),
+                "local functions are called by nothing and were left out",
+            ),
+        ):
+            if names:
+                told.append(f"{len(names)} {what}: {some(names)}")
+        return told
+
+
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for attr in node.attribute:
+            for graph in [attr.g] if attr.HasField("g") else attr.graphs:
+                waiting.extend(graph.node)
