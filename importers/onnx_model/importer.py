@@ -85,7 +85,7 @@ def _text_form(head: bytes) -> Form | None:
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return Form.JSON if _JSON.search(head) and b'"graph"' in head else None
     names = outline(head)
-    if (b"producer_name", b'"GE"') in names:
+    if (b"producer_name", b'"GE"') in names or b'op_type: "ge:' in head:
         return None  # GE writes graphs of its own in a form like this
     if (b"ir_version",) in names or (b"opset_import",) in names:
         return Form.TEXT

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import pickle
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from onnx import TensorProto, helper
@@ -34,6 +37,13 @@ def meta_graph() -> pb.MetaGraphDef:
     meta = pb.MetaGraphDef(graph_def=tf_graph())
     meta.meta_info_def.tensorflow_version = "1.15.0"
     return meta
+
+
+def zip_of(name: str) -> bytes:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        archive.writestr(name, b"content")
+    return written.getvalue()
 
 
 SAMPLES = {
@@ -74,6 +84,22 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, ending):
         (b"\x93NUMPY\x01\x00v\x00", "a numpy array"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
         (b'{"graph": []}', "a JSON text"),
+        (b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>", "an HTML page"),
+        (b'<?xml version="1.0"?><net name="n" version="11"></net>', "an OpenVINO model"),
+        (b"<?xml version='1.0'?><a/>", "an XML page"),
+        (zip_of("archive/data.pkl"), "a PyTorch file"),
+        (zip_of("model/.format_version"), "a PyTorch file"),
+        (zip_of("metadata.json"), "a Keras model"),
+        (zip_of("arr_0.npy"), "an .npz archive"),
+        (zip_of("whatever"), "a zip archive"),
+        (pickle.dumps({"a": 1}), "a Python pickle"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M", "a PyTorch file"),
+        (b"\x89HDF\r\n\x1a\n\x00\x00", "an HDF5 file"),
+        (b"\x20\x00\x00\x00TFL3\x00", "a TensorFlow Lite model"),
+        (b'\x40\0\0\0\0\0\0\0{"w":{"dtype":"F32","shape":[1]}}', "a file of safetensors"),
+        (b"GGUF\x03\x00\x00\x00", "a GGUF file"),
+        (b"\x18\x00\x00\x00ORTM\x00", "an ONNX Runtime model"),
+        (b'model_checkpoint_path: "model.ckpt-1"\n', "checkpoint"),
         (b"just some words\n", "not a graph in a known format"),
         (b"\x00" * 100, "not a graph in a known format"),
         (bytes(range(256)), "not a graph in a known format"),
