@@ -32,6 +32,14 @@ _STARTS = frozenset(("MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL"))
 _BEFORE_A_NAME = frozenset(("(", "[", ".", "$", ":", "|", "&", "!"))
 _AFTER_A_NAME = frozenset((".", ",", ")", "]", "}", "=", "<", ">", "*", "/", "%", "^", ";", ":"))
 """No clause goes on with one of these, so the word before is somebody's name."""
+_GO_ON = frozenset(
+    (
+        *("RETURN", "WITH", "MATCH", "OPTIONAL", "UNWIND", "WHERE", "UNION", "CALL"),
+        *("AS", "ASC", "DESC", "AND", "OR", "XOR", "IN", "IS", "CONTAINS", "STARTS", "ENDS"),
+        *("THEN", "ELSE", "END", "WHEN"),
+    )
+)
+"""Words after which a query goes on; no file or address a clause takes is named so."""
 
 _EMBEDDED_CALLS = frozenset(
     ("show_tables", "table_info", "db_version", "show_connection", "show_functions")
@@ -178,18 +186,22 @@ def _check_function(found: list[Token], place: int, dialect: Dialect) -> None:
 def _is_name(found: list[Token], place: int) -> bool:
     """True for a variable, label, type, property, parameter, alias or map key.
 
-    A clause word in its place is told by what stands beside it; where both could be
-    (``AS set ORDER BY``), it is not taken for a name but for the few that are harmless.
+    What stands beside a clause word tells. Where a variable is named like the start of a
+    clause (``DELETE return``), a write may pass: the engine, opened for reading, refuses it.
     """
     before = found[place - 1] if place else None
     after = found[place + 1] if place + 1 < len(found) else None
     if before is not None and before.kind == "mark" and before.text in _BEFORE_A_NAME:
         return True
-    if place and (after is None or (after.kind == "mark" and after.text in _AFTER_A_NAME)):
-        return True
-    if before is None or before.word != "AS" or after is None or place + 2 >= len(found):
+    if before is None:
         return False
-    following = found[place + 2]
+    if after is None or (after.kind == "mark" and after.text in _AFTER_A_NAME):
+        return True
+    word, following = found[place].word, found[place + 2 : place + 3]
     if after.word == "ORDER":
-        return following.word == "BY"
-    return after.word in ("LIMIT", "SKIP") and (following.kind == "number" or following.text == "$")
+        return [token.word for token in following] == ["BY"]
+    if after.word in ("LIMIT", "SKIP"):
+        return any(token.kind == "number" or token.text == "$" for token in following)
+    if word == "USE" or (word == "LOAD" and after.word == "WITH"):
+        return False
+    return after.word in _GO_ON
