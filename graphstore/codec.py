@@ -41,6 +41,14 @@ def dumps(value: object) -> str:
     return _ENCODER.encode(value)
 
 
+def plain_text(text: str) -> str:
+    """*text* as a database can hold it: half surrogate pairs as backslash escapes."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+@lru_cache(4096)
 def shape_text(shape: Shape | None) -> str | None:
     """``[1,null,224]``; None for an unknown rank."""
     return None if shape is None else dumps(list(shape))
@@ -312,27 +320,35 @@ def _ref_list(ref: TensorRef | None) -> list[object]:
 
 def _tensor_list(tensor: Tensor) -> list[object]:
     head: list[object] = [tensor.name, tensor.dtype, tensor.shape, tensor.layout]
-    origin = tensor.origin
-    if origin is not None:
-        head.append([origin.op, origin.port, origin.layout, origin.dtype, origin.shape])
+    if tensor.origin is not None:
+        head.append(origin_list(tensor.origin))
     return head
 
 
 def _tensor(read: list[Any]) -> Tensor:
     name, dtype, shape, layout, *rest = read
-    return Tensor(name, _dtype(dtype), _shape(shape), layout, _origin(rest[0]) if rest else None)
+    origin = origin_value(rest[0]) if rest else None
+    return Tensor(name, dtype_value(dtype), shape_list_value(shape), layout, origin)
 
 
-def _origin(read: list[Any]) -> TensorOrigin:
+def origin_list(origin: TensorOrigin) -> list[object]:
+    """An origin as JSON takes it."""
+    return [origin.op, origin.port, origin.layout, origin.dtype, origin.shape]
+
+
+def origin_value(read: list[Any]) -> TensorOrigin:
+    """The origin behind :func:`origin_list`."""
     op, port, layout, dtype, shape = read
-    return TensorOrigin(op, port, layout, _dtype(dtype), _shape(shape))
+    return TensorOrigin(op, port, layout, dtype_value(dtype), shape_list_value(shape))
 
 
-def _dtype(read: str | None) -> DType | None:
+def dtype_value(read: str | None) -> DType | None:
+    """The type behind its word."""
     return None if read is None else DType(read)
 
 
-def _shape(read: list[int | None] | None) -> Shape | None:
+def shape_list_value(read: list[int | None] | None) -> Shape | None:
+    """The shape behind a list."""
     return None if read is None else tuple(read)
 
 

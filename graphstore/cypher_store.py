@@ -36,7 +36,9 @@ from graphstore.model import (
     Run,
     Side,
 )
+from graphstore.op_blocks import BLOCK, OpReader
 from graphstore.op_search import OpIndex
+from graphstore.original_ids import with_original_ids
 from graphstore.queries import Dialect, NamedQuery, load
 from graphstore.query_limits import (
     NO_LIMITS,
@@ -47,12 +49,14 @@ from graphstore.query_limits import (
     planned_text,
 )
 from graphstore.read_only import check_read_only
-from graphstore.records import comparison_value, op_key, plain_text
+from graphstore.records import comparison_value, first_id, plain_text
 from graphstore.run_outputs import RunOutputs
 from graphstore.traversals import ON_ARRAYS, Asked
 
 _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
+_MANY_OPS = 50
+"""From so many on, ops are found in the list of all of them."""
 _LIST_SLICE = 50_000
 """The same for rows that come in one list."""
 
@@ -135,9 +139,21 @@ class CypherStore(GraphStore):
         """The ops with these ids that there are, equal to those saved, by id."""
         place = self._place(target)
         key, _ = place.graph(side)
-        rows = self._rows(place, "op_records", {"ops": [op_key(key, op) for op in ids]})
-        found = {row["op"]: codec.op_value(row["record"], row["attrs"]) for row in rows}
-        return {op: found[op] for op in ids if op in found}
+        nodes = self._nodes(place, ids, side)
+        rows = self._rows(place, "op_places", {"ids": list(nodes.values())})
+        places = {row["op"]: row["place"] for row in rows}
+        blocks: dict[int, bytes] = {}
+
+        def fetch(firsts: set[int]) -> None:
+            asked = {"graph": key, "firsts": sorted(firsts - blocks.keys())}
+            if asked["firsts"]:
+                found = self._rows(place, "op_blocks", asked)
+                blocks.update((row["first"], row["data"]) for row in found)
+
+        reader = OpReader(blocks.__getitem__)
+        fetch({number - number % BLOCK for number in places.values()})
+        fetch({first for number in places.values() for first in reader.needed(number)})
+        return {op: reader.op(places[plain_text(op)]) for op in ids if op in nodes}
 
     def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOp]:
         """All ops in topo order as tables show them, read as they are taken."""
@@ -165,15 +181,13 @@ class CypherStore(GraphStore):
         if ops is None:
             rows = self._slices(place, "run_metrics", {})
         else:
-            wanted = [op_key(place.device, op) for op in ops]
-            rows = self._rows(place, "op_metrics", {"ops": wanted})
-            found = {row["op"] for row in rows}
-            for op, key in zip(ops, wanted, strict=True):
-                if key not in found:
+            nodes = self._nodes(place, ops, Side.DEVICE)
+            for op in ops:
+                if op not in nodes:
                     raise self._unknown_op(place, op, Side.DEVICE)
             rows = self._rows(place, "op_metrics", {"ops": list(nodes.values())})
         with paused_collector():
-            return [comparison_value(_local_ops(row, place)) for row in rows]
+            return [comparison_value(row) for row in rows]
 
     def states(self, run: str) -> dict[str, OpState]:
         """The state of every device op of a run, by op id, in topo order."""
@@ -191,8 +205,8 @@ class CypherStore(GraphStore):
             rows = self._rows(place, "run_links", {})
         else:
             name = "lineage_of_device_op" if side is Side.DEVICE else "lineage_of_original_op"
-            key, _ = place.graph(side)
-            rows = self._rows(place, name, {"op": op_key(key, op)})
+            node = self._nodes(place, [op], side).get(op)
+            rows = [] if node is None else self._rows(place, name, {"op": node})
         found = [(int(row["seq"]), _link(row)) for row in rows]
         loose = codec.links_value(str(self._run_record(place)["loose_links"]))
         for seq, link in loose:
@@ -217,7 +231,7 @@ class CypherStore(GraphStore):
                 origins=tuple(self.origins(name)),
             )
             if self.run(name) == run:  # not replaced while it was being read
-                return data
+                return with_original_ids(data)
         raise StoreError(
             f"the run {name!r} is replaced all the time", where=self.url, retryable=True
         )
@@ -363,12 +377,30 @@ class CypherStore(GraphStore):
             return [self._node(place, op, side) for op in value]
         return self._node(place, str(value), side) if kind.endswith("op") else value
 
-    def _node(self, place: Place, op: str, side: Side) -> str:
+    def _node(self, place: Place, op: str, side: Side) -> int:
         """The node id of an op that must exist."""
-        node = op_key(place.graph(side)[0], op)
-        if not self._rows(place, "op_exists", {"id": node}):
+        nodes = self._nodes(place, [op], side)
+        if op not in nodes:
             raise self._unknown_op(place, op, side)
-        return node
+        return nodes[op]
+
+    def _nodes(self, place: Place, ops: Iterable[str], side: Side) -> dict[str, int]:
+        """The node ids of those *ops* that there are, by op id."""
+        key, content = place.graph(side)
+        wanted = {op: plain_text(op) for op in ops}
+        arrays = self._arrays.known(content)
+        if arrays is not None:
+            number: Mapping[str, int] = arrays.number
+        elif len(wanted) > _MANY_OPS:
+            names = set(wanted.values())
+            ids = self._index(place, side).ids
+            number = {op: place for place, op in enumerate(ids) if op in names}
+        else:
+            asked = {"graph": key, "names": list(wanted.values())}
+            known = {row["op"]: row["id"] for row in self._rows(place, "op_nodes", asked)}
+            return {op: known[text] for op, text in wanted.items() if text in known}
+        first = first_id(key)
+        return {op: first + number[text] for op, text in wanted.items() if text in number}
 
     def _unknown_op(self, place: Place, op: str, side: Side) -> UnknownNameError:
         return UnknownNameError("op", op, near=self._index(place, side).find(op, 3))
@@ -415,9 +447,13 @@ class CypherStore(GraphStore):
         header = self._rows(place, "graph_header", {"graph": key})
         if not header:
             raise StoreError(f"{place.name!r} is damaged: its graph {key!r} is missing")
-        rows = self._slices(place, "graph_records", {"graph": key})
-        ops: Iterable[Op] = (codec.op_value(row["record"], row["attrs"]) for row in rows)
-        return codec.graph_value(header[0]["header"], ops)
+        blocks: dict[int, bytes] = {}
+        count = header[0]["ops"]
+        for first in range(0, count, _SLICE):
+            part = {"graph": key, "first": first, "until": first + _SLICE}
+            rows = self._rows(place, "graph_blocks", part)
+            blocks.update((row["first"], row["data"]) for row in rows)
+        return codec.graph_value(header[0]["header"], OpReader(blocks.__getitem__).all_ops(count))
 
     def _arrays_of(self, place: Place, key: str, content: str) -> GraphArrays:
         return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
@@ -474,14 +510,6 @@ class CypherStore(GraphStore):
             first += _LIST_SLICE
 
 
-def _local_ops(row: dict[str, Any], place: Place) -> dict[str, Any]:
-    """A Metric row with op ids of the graphs instead of node ids."""
-    row["op"] = row["op"].removeprefix(f"{place.device}/")
-    if row["golden_op"] is not None:
-        row["golden_op"] = row["golden_op"].removeprefix(f"{place.golden}/")
-    return row
-
-
 def _link(row: Mapping[str, Any]) -> LineageLink:
     return LineageLink(
         row["device"],
@@ -503,6 +531,11 @@ class _Recent(Generic[_T]):
         self._size = size
         self._values: OrderedDict[str, _T] = OrderedDict()
         self._lock = threading.Lock()
+
+    def known(self, key: str) -> _T | None:
+        """The value, if it is here."""
+        with self._lock:
+            return self._values.get(key)
 
     def get(self, key: str, make: Callable[[], _T]) -> _T:
         with self._lock:

@@ -1,114 +1,132 @@
 """Graphs and runs as rows of the tables in :mod:`graphstore.schema`, and back.
 
 A row has one value per column of its table, in order; a relationship row starts with the
-ids of its two ends. Both stores write exactly these rows.
+ids of its two ends. Both stores write exactly these rows, which are made slice by slice.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphstore import codec
 from graphstore.algorithms import next_measured
 from graphstore.arrays import GraphArrays
+from graphstore.codec import plain_text as plain_text
 from graphstore.contract import GraphInfo, RunData
+from graphstore.edge_columns import EdgeColumns, edge_columns, edge_kinds
 from graphstore.measured import measured_ops
+from graphstore.metric_rows import METRIC_SET_COLUMNS as METRIC_SET_COLUMNS
+from graphstore.metric_rows import comparison_value as comparison_value
+from graphstore.metric_rows import metric_set_value as metric_set_value
+from graphstore.metric_rows import metric_table
 from graphstore.model import (
-    Comparison,
-    DType,
-    EdgeKind,
-    Level,
     LineageLink,
-    LineageRule,
-    Metric,
-    MetricSet,
     ModelGraph,
     Op,
-    Reason,
-    TensorIO,
-    TensorRef,
 )
-from graphstore.schema import METRIC_COLUMNS
+from graphstore.op_blocks import BLOCK, attrs_texts, op_blocks
+from graphstore.tables import Columns, Row, Table
 from graphstore.topo import graph_arrays
 
-Row: TypeAlias = tuple[object, ...]
-
-METRIC_SET_COLUMNS = (
-    *METRIC_COLUMNS,
-    "nan",
-    "notes_json",
-    "elements",
-    "device_nonfinite",
-    "golden_nonfinite",
-    "different",
-)
-"""The columns of a Metric row that hold its metric set."""
-
 _INT64_MAX = 2**63 - 1
+_NUMBER_BITS = 27
+"""Bits of an id that number what has it within its graph or run; the rest say which."""
 
 
 @dataclass
 class Records:
     """Rows by node label and by relationship type."""
 
-    nodes: dict[str, list[Row]] = field(default_factory=dict)
-    rels: dict[str, list[Row]] = field(default_factory=dict)
+    nodes: dict[str, Sequence[Row]] = field(default_factory=dict)
+    rels: dict[str, Sequence[Row]] = field(default_factory=dict)
 
     def add(self, other: Records) -> None:
         """Append the rows of *other*."""
         for mine, theirs in ((self.nodes, other.nodes), (self.rels, other.rels)):
             for table, rows in theirs.items():
-                mine.setdefault(table, []).extend(rows)
+                parts = [mine[table], rows] if table in mine else [rows]
+                mine[table] = Table.joined([as_table(part) for part in parts])
 
 
 @dataclass(frozen=True)
 class StoredGraph:
     """A graph about to be stored: its key in the store, content hash and numbering.
 
-    ``header`` and ``texts`` (record and attributes of each op) are its lossless form.
+    ``header`` and ``blocks`` (:mod:`graphstore.op_blocks`) are its lossless form;
+    ``order`` are the places of the ops in the file by their number.
     """
 
     graph: ModelGraph
     key: str
     content: str
     arrays: GraphArrays
+    edges: EdgeColumns
+    order: NDArray[np.int64]
     header: str
-    texts: tuple[tuple[str, str], ...]
+    blocks: tuple[bytes, ...]
 
-    def node(self, op: str) -> str:
+    @property
+    def first_id(self) -> int:
+        """The node id of op number 0 and of tensor number 0."""
+        return first_id(self.key)
+
+    def node(self, op: str) -> int:
         """The node id of an op of this graph."""
-        return op_key(self.key, op)
+        return self.first_id + self.arrays.number[op]
+
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each op by its place in the file."""
+        numbers = np.empty(len(self.order), dtype=np.int64)
+        numbers[self.order] = np.arange(len(self.order))
+        return numbers
 
 
-def op_key(graph_key: str, op: str) -> str:
-    """The node id of the op with id *op*."""
-    return plain_text(f"{graph_key}/{op}")
+def as_table(rows: Sequence[Row]) -> Table:
+    """*rows* as a table, which they may be already."""
+    return rows if isinstance(rows, Table) else Table.of(rows)
 
 
-def plain_text(text: str) -> str:
-    """*text* as a database can hold it: half surrogate pairs as backslash escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+def first_id(key: str) -> int:
+    """The first of the ids that belong to the graph or run with this key.
+
+    36 bits of its hash: two of a thousand keys are the same once in 100,000 stores, and
+    then the second cannot be written.
+    """
+    digest = hashlib.sha256(key.encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 28 << _NUMBER_BITS
 
 
 def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
     """*graph* under its own id; where *taken* (key to content hash) has that id with
-    other content, the hash is appended. Equal graphs have equal hashes."""
+    other content, the hash is appended. Equal graphs have equal hashes.
+
+    Raises:
+        ValueError: two ops have one id, or there are more than 2^27 ops or tensors.
+    """
+    edges = edge_columns(graph)
+    if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**_NUMBER_BITS:
+        raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     header = codec.header_text(graph)
-    texts = tuple((codec.op_text(op), codec.attrs_text(op.attrs)) for op in graph.ops)
     digest = hashlib.sha256(header.encode())
-    for record, attrs in texts:
-        digest.update(f"\n{record}\n{attrs}".encode())
+    blocks: list[bytes] = []
+    for text, data in op_blocks(graph.ops, edges.place):
+        digest.update(text.encode("ascii"))
+        blocks.append(data)
     content = digest.hexdigest()
     key = plain_text(graph.id)
     if taken.get(key, content) != content:
         key = f"{key}+{content[:12]}"
-    return StoredGraph(graph, key, content, graph_arrays(graph), header, texts)
+    arrays = graph_arrays(graph, edges)
+    order = np.fromiter((edges.place[op] for op in arrays.ids), np.int64, len(arrays.ids))
+    return StoredGraph(graph, key, content, arrays, edges, order, header, tuple(blocks))
 
 
 def graph_info(graph: ModelGraph, name: str, created: str) -> GraphInfo:
@@ -120,12 +138,17 @@ def graph_info(graph: ModelGraph, name: str, created: str) -> GraphInfo:
         framework=graph.framework.value,
         format=graph.format,
         ops=len(graph.ops),
-        edges=sum(edge.kind is not EdgeKind.CALL for edge in graph.edges()),
+        edges=sum(_edge_count(op) for op in graph.ops),
         subgraphs=len(graph.subgraphs),
         fused_ops=sum(1 for op in graph.ops if op.is_fused),
         created=created,
         source=graph.source,
     )
+
+
+def _edge_count(op: Op) -> int:
+    fed = sum([ref is not None and ref.producer is not None for ref in op.inputs])
+    return fed + len(op.control_inputs)
 
 
 def graph_records(stored: StoredGraph) -> Records:
@@ -153,21 +176,16 @@ def graph_records(stored: StoredGraph) -> Records:
             stored.header,
         )
     ]
-    records.nodes["Op"] = [_op_row(stored, place, op) for place, op in enumerate(graph.ops)]
-    records.nodes["Tensor"] = [row for op in graph.ops for row in _tensor_rows(stored, op)]
-    feeds: list[Row] = []
-    controls: list[Row] = []
-    for edge in graph.edges():
-        if edge.source not in stored.arrays.number or edge.target not in stored.arrays.number:
-            continue
-        ends = (stored.node(edge.source), stored.node(edge.target))
-        if edge.kind is EdgeKind.CONTROL:
-            controls.append(ends)
-        else:
-            ports = (edge.source_port, edge.target_port)
-            feeds.append((*ends, *ports, plain_text(edge.tensor), edge.kind.value))
-    records.rels["FEEDS"] = feeds
-    records.rels["CONTROLS"] = controls
+    records.nodes["Op"] = _op_table(stored)
+    records.nodes["OpBlock"] = [
+        (stored.first_id + number, key, number * BLOCK, data)
+        for number, data in enumerate(stored.blocks)
+    ]
+    records.nodes["Tensor"] = _tensor_table(stored)
+    records.rels["FEEDS"] = _feeds_table(stored)
+    nodes = stored.numbers() + stored.first_id
+    controls = nodes[stored.edges.control_sources], nodes[stored.edges.control_targets]
+    records.rels["CONTROLS"] = _columns_table(controls)
     return records
 
 
@@ -184,93 +202,166 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
             an op the device graph does not have.
     """
     _check_complete(data)
-    loose: list[tuple[int, LineageLink]] = []
-    fuses: list[Row] = []
-    for place, link in enumerate(data.links):
-        if link.device in device.arrays.number and link.original in golden.arrays.number:
-            ends = (device.node(link.device), golden.node(link.original))
-            ports = (link.device_port, link.original_port)
-            fuses.append((*ends, run_key, place, link.rule.value, *ports))
-        else:
-            loose.append((place, link))
+    fuses, loose = _fuses_table(data, golden, device, run_key)
+    metrics = first_id(run_key) + np.arange(len(data.comparisons), dtype=np.int64)
+    compared = [device.node(item.op) for item in data.comparisons]
+    known = golden.arrays.number
+    against = [
+        (seq, golden.first_id + known[item.golden.op])
+        for seq, item in enumerate(data.comparisons)
+        if item.golden is not None and item.golden.op in known
+    ]
+    pairs = np.asarray(against, dtype=np.int64).reshape(-1, 2)
+    runs = Table(
+        len(metrics), lambda first, until: ([run_key] * (until - first), metrics[first:until])
+    )
     records = Records()
     records.nodes["Run"] = [_run_row(data, golden, device, run_key, loose)]
-    records.nodes["Metric"] = _metric_rows(data, golden, device, run_key)
+    records.nodes["Metric"] = metric_table(
+        data, known, run_key, metrics, np.asarray(compared, dtype=np.int64), _outputs(device)
+    )
     records.rels["FUSES"] = fuses
-    records.rels["OF"] = [(row[0], row[3]) for row in records.nodes["Metric"]]
-    records.rels["COMPARED"] = [(run_key, row[0]) for row in records.nodes["Metric"]]
-    records.rels["NEXT_MEASURED"] = _next_measured_rows(data, device, run_key)
+    records.rels["OF"] = _columns_table((metrics, np.asarray(compared, dtype=np.int64)))
+    records.rels["AGAINST"] = _columns_table((metrics[pairs[:, 0]], pairs[:, 1]))
+    records.rels["COMPARED"] = runs
+    records.rels["NEXT_MEASURED"] = _next_measured_table(data, device, run_key)
     return records
 
 
-def comparison_value(row: Mapping[str, Any]) -> Comparison:
-    """The comparison behind a Metric row (column name to value)."""
-    level, reason, rule = row["level"], row["reason"], row["rule"]
-    golden_op, shape, address = row["golden_op"], row["shape"], row["address"]
-    return Comparison(
-        op=row["op"],
-        io=TensorIO(row["io"]),
-        port=row["port"],
-        golden=None if golden_op is None else TensorRef(golden_op, row["golden_port"]),
-        rule=None if rule is None else LineageRule(rule),
-        metrics=metric_set_value(row) if row["compared"] else None,
-        level=None if level is None else Level(level),
-        failed=tuple(Metric(name) for name in row["failed"] or ()),
-        reason=None if reason is None else Reason(reason),
-        detail=row["detail"] or "",
-        shape=codec.shape_value(shape),
-        device_dtype=_dtype(row["device_dtype"]),
-        golden_dtype=_dtype(row["golden_dtype"]),
-        device_path=row["device_path"] or "",
-        golden_path=row["golden_path"] or "",
-        address=None if address is None else int(address, 16),
-        overflow=row["overflow"],
-    )
+def _op_table(stored: StoredGraph) -> Table:
+    ops, order = stored.graph.ops, stored.order
+    first_node = stored.first_id
 
+    @lru_cache(64)
+    def attrs_of(block: int) -> list[str]:
+        return attrs_texts(stored.blocks[block])
 
-def _op_row(stored: StoredGraph, place: int, op: Op) -> Row:
-    name = plain_text(op.name)
-    originals = op.original_names
-    return (
-        stored.node(op.id),
-        stored.key,
-        plain_text(op.id),
-        name,
-        name.lower(),
-        plain_text(op.type),
-        stored.arrays.number[op.id],
-        place,
-        max(-_INT64_MAX, min(_INT64_MAX, op.sequence)),
-        plain_text(op.scope),
-        plain_text(op.subgraph),
-        None if originals is None else len(originals),
-        None if originals is None else [plain_text(text) for text in originals],
-        stored.texts[place][1],
-        stored.texts[place][0],
-    )
-
-
-def _tensor_rows(stored: StoredGraph, op: Op) -> Iterator[Row]:
-    node = stored.node(op.id)
-    for port, tensor in enumerate(op.outputs):
-        origin = tensor.origin
-        yield (
-            f"{node}:{port}",
-            node,
-            port,
-            plain_text(tensor.name),
-            codec.shape_text(tensor.shape),
-            None if tensor.dtype is None else tensor.dtype.value,
-            tensor.layout,
-            None if origin is None else plain_text(origin.op),
-            None if origin is None else origin.port,
+    def columns(first: int, until: int) -> Columns:
+        places = order[first:until].tolist()
+        part = [ops[place] for place in places]
+        names = [op.original_names for op in part]
+        return (
+            np.arange(first_node + first, first_node + until),
+            [stored.key] * len(part),
+            [plain_text(op.id) for op in part],
+            [None if op.name == op.id else plain_text(op.name) for op in part],
+            [plain_text(op.type) for op in part],
+            np.arange(first, until),
+            order[first:until],
+            [max(-_INT64_MAX, min(_INT64_MAX, op.sequence)) for op in part],
+            [plain_text(op.subgraph) for op in part],
+            [None if one is None else len(one) for one in names],
+            [None if one is None else [plain_text(text) for text in one] for one in names],
+            [attrs_of(place // BLOCK)[place % BLOCK] for place in places],
         )
+
+    return Table(len(ops), columns)
+
+
+def _tensor_table(stored: StoredGraph) -> Table:
+    ops, order = stored.graph.ops, stored.order
+    counts = np.fromiter((len(ops[place].outputs) for place in order.tolist()), np.int64, len(ops))
+    start = np.zeros(len(ops) + 1, dtype=np.int64)
+    np.cumsum(counts, out=start[1:])
+    first_node = stored.first_id
+
+    def columns(first: int, until: int) -> Columns:
+        low = int(np.searchsorted(start, first, "right")) - 1
+        high = int(np.searchsorted(start, until, "left"))
+        part = [ops[place] for place in order[low:high].tolist()]
+        cut = slice(first - int(start[low]), until - int(start[low]))
+        tensors = [tensor for op in part for tensor in op.outputs][cut]
+        ports = [port for op in part for port in range(len(op.outputs))][cut]
+        owners = [op.id for op in part for _ in op.outputs][cut]
+        origins = [tensor.origin for tensor in tensors]
+        return (
+            np.arange(first_node + first, first_node + until),
+            np.repeat(np.arange(first_node + low, first_node + high), counts[low:high])[cut],
+            ports,
+            [
+                None if tensor.name == f"{op}:{port}" else plain_text(tensor.name)
+                for tensor, op, port in zip(tensors, owners, ports, strict=True)
+            ],
+            [codec.shape_text(tensor.shape) for tensor in tensors],
+            [None if tensor.dtype is None else tensor.dtype.value for tensor in tensors],
+            [tensor.layout for tensor in tensors],
+            [None if origin is None else plain_text(origin.op) for origin in origins],
+            [None if origin is None else origin.port for origin in origins],
+        )
+
+    return Table(int(start[-1]), columns)
+
+
+def _feeds_table(stored: StoredGraph) -> Table:
+    edges = stored.edges
+    nodes = stored.numbers() + stored.first_id
+    kinds, names = edge_kinds(edges), edges.own_names
+
+    def columns(first: int, until: int) -> Columns:
+        return (
+            nodes[edges.sources[first:until]],
+            nodes[edges.targets[first:until]],
+            edges.outputs[first:until],
+            edges.inputs[first:until],
+            [plain_text(names[edge]) if edge in names else None for edge in range(first, until)],
+            kinds[first:until],
+        )
+
+    return Table(len(edges.sources), columns)
+
+
+def _outputs(stored: StoredGraph) -> dict[str, tuple[int, int]]:
+    """The node id of the first output of each op, and how many it has."""
+    found: dict[str, tuple[int, int]] = {}
+    node = stored.first_id
+    for place in stored.order.tolist():
+        op = stored.graph.ops[place]
+        found[op.id] = node, len(op.outputs)
+        node += len(op.outputs)
+    return found
+
+
+def _columns_table(columns: Sequence[NDArray[Any]]) -> Table:
+    return Table(len(columns[0]), lambda first, until: [one[first:until] for one in columns])
+
+
+def _fuses_table(
+    data: RunData, golden: StoredGraph, device: StoredGraph, run: str
+) -> tuple[Table, list[tuple[int, LineageLink]]]:
+    """The links between ops that are there, and the others."""
+    loose: list[tuple[int, LineageLink]] = []
+    sources, targets, places = array("q"), array("q"), array("q")
+    from_ids, to_ids = device.arrays.number, golden.arrays.number
+    for place, link in enumerate(data.links):
+        source, target = from_ids.get(link.device), to_ids.get(link.original)
+        if source is None or target is None:
+            loose.append((place, link))
+            continue
+        sources.append(source)
+        targets.append(target)
+        places.append(place)
+    source_ids = np.asarray(sources, dtype=np.int64) + device.first_id
+    target_ids = np.asarray(targets, dtype=np.int64) + golden.first_id
+
+    def columns(first: int, until: int) -> Columns:
+        links = [data.links[place] for place in places[first:until]]
+        return (
+            source_ids[first:until],
+            target_ids[first:until],
+            [run] * len(links),
+            list(places[first:until]),
+            [link.rule.value for link in links],
+            [link.device_port for link in links],
+            [link.original_port for link in links],
+        )
+
+    return Table(len(places), columns), loose
 
 
 def _check_complete(data: RunData) -> None:
     ops = {op.id for op in data.device.ops}
     compared = {comparison.op for comparison in data.comparisons}
-    for what, names in (("comparison", compared), ("state", set(data.states))):
+    for what, names in (("comparison", compared), ("state", data.states.keys())):
         if names != ops:
             odd = sorted(names ^ ops)
             raise ValueError(
@@ -307,109 +398,14 @@ def _run_row(
     )
 
 
-def _metric_rows(data: RunData, golden: StoredGraph, device: StoredGraph, run: str) -> list[Row]:
-    origins = {origin.op: origin for origin in reversed(data.origins)}
-    outputs = {op.id: len(op.outputs) for op in data.device.ops}
-    rows: list[Row] = []
-    for seq, item in enumerate(data.comparisons):
-        node = device.node(item.op)
-        origin = origins.get(item.op)
-        is_tensor = item.io is TensorIO.OUTPUT and item.port < outputs[item.op]
-        rows.append(
-            (
-                f"{run}#{seq}",
-                run,
-                seq,
-                node,
-                f"{node}:{item.port}" if is_tensor else None,
-                item.io.value,
-                item.port,
-                data.states[item.op].value,
-                None if item.level is None else item.level.value,
-                item.compared,
-                item.over,
-                None if origin is None else origin.rank,
-                None if origin is None else _float(origin.suspicion),
-                None if origin is None else origin.cause,
-                *_metric_columns(item.metrics),
-                [metric.value for metric in item.failed] or None,
-                None if item.golden is None else golden.node(item.golden.op),
-                None if item.golden is None else item.golden.port,
-                None if item.rule is None else item.rule.value,
-                None if item.reason is None else item.reason.value,
-                plain_text(item.detail) or None,
-                codec.shape_text(item.shape),
-                None if item.device_dtype is None else item.device_dtype.value,
-                None if item.golden_dtype is None else item.golden_dtype.value,
-                plain_text(item.device_path) or None,
-                plain_text(item.golden_path) or None,
-                None if item.address is None else hex(item.address),
-                item.overflow,
-            )
-        )
-    return rows
-
-
-def _metric_columns(metrics: MetricSet | None) -> Row:
-    """The metric columns up to ``different``."""
-    if metrics is None:
-        return (None,) * len(METRIC_SET_COLUMNS)
-    by_name: dict[str, float] = {}
-    for metric in Metric:
-        value = metrics.value(metric)
-        if not isinstance(value, tuple):
-            by_name[metric.value] = float(value)
-    spread = ("device_mean", "device_std", "golden_mean", "golden_std")
-    by_name.update(zip(spread, map(float, metrics.standard_deviation), strict=True))
-    nan = [name for name in METRIC_COLUMNS if math.isnan(by_name[name])]
-    return (
-        *(None if math.isnan(by_name[name]) else by_name[name] for name in METRIC_COLUMNS),
-        nan or None,
-        codec.notes_text(metrics.notes),
-        int(metrics.elements),
-        int(metrics.device_nonfinite),
-        int(metrics.golden_nonfinite),
-        int(metrics.different),
-    )
-
-
-def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
-    """The metrics behind the columns METRIC_SET_COLUMNS of a Metric row."""
-    if row["nan"]:
-        row = {**row, **dict.fromkeys(row["nan"], math.nan)}
-    return MetricSet(
-        row["cosine_similarity"],
-        row["max_absolute_error"],
-        row["accumulated_relative_error"],
-        row["relative_euclidean_distance"],
-        row["kullback_leibler_divergence"],
-        (row["device_mean"], row["device_std"], row["golden_mean"], row["golden_std"]),
-        row["mean_absolute_error"],
-        row["root_mean_square_error"],
-        row["max_relative_error"],
-        row["mean_relative_error"],
-        row["elements"],
-        row["device_nonfinite"],
-        row["golden_nonfinite"],
-        row["different"],
-        codec.notes_value(row["notes_json"]),
-    )
-
-
-def _next_measured_rows(data: RunData, device: StoredGraph, run: str) -> list[Row]:
+def _next_measured_table(data: RunData, device: StoredGraph, run: str) -> Table:
     measured = measured_ops(device.arrays, data.comparisons)
     sources, targets = next_measured(device.arrays, measured)
-    nodes: Sequence[str] = [device.node(op) for op in device.arrays.ids]
-    back = np.asarray(sources >= targets).tolist()
-    return [
-        (nodes[source], nodes[target], run, is_back)
-        for source, target, is_back in zip(sources.tolist(), targets.tolist(), back, strict=True)
-    ]
+    node = device.first_id
 
+    def columns(first: int, until: int) -> Columns:
+        begin = sources[first:until].astype(np.int64)
+        end = targets[first:until].astype(np.int64)
+        return begin + node, end + node, [run] * len(begin), begin >= end
 
-def _float(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)
-
-
-def _dtype(name: str | None) -> DType | None:
-    return None if name is None else DType(name)
+    return Table(len(sources), columns)

@@ -4,6 +4,11 @@ The embedded store makes its tables from this, Neo4j its constraints and indexes
 both take their rows in this form. Absent is null. DOUBLE columns never hold NaN: a NaN
 is null and its column is named in ``Metric.nan`` (so both stores answer alike; ladybug
 turns a whole column chunk into NaN if its first value is one and another is null).
+
+A million ops must fit into 400 MiB, and the embedded engine compresses no text. So ids of
+ops, tensors and metrics are numbers, and a name that follows from others is not written:
+``own_name`` is null where an op is called as its id, a tensor ``<op>:<port>``, and an edge's
+tensor as the output it comes from.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-SCHEMA_VERSION = 1
-"""Raised whenever tables or columns change their meaning; newer stores are refused."""
+SCHEMA_VERSION = 2
+"""Raised whenever tables or columns change their meaning; other stores are refused."""
 
 
 class ColumnType(StrEnum):
@@ -24,6 +29,7 @@ class ColumnType(StrEnum):
     DOUBLE = "DOUBLE"
     BOOL = "BOOLEAN"
     STRINGS = "STRING[]"
+    BYTES = "BLOB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,31 +130,33 @@ NODES: tuple[NodeTable, ...] = (
     NodeTable(
         "Op",
         _columns(
-            id="STRING",
+            id="INT64",
             graph="STRING",
             op="STRING",
-            name="STRING",
-            name_lower="STRING",
+            own_name="STRING",
             type="STRING",
             topo="INT64",
             place="INT64",
             sequence="INT64",
-            scope="STRING",
             subgraph="STRING",
             originals="INT64",
             original_names="STRINGS",
             attrs_json="STRING",
-            record_json="STRING",
         ),
-        (("graph", "topo"), ("graph", "place"), ("graph", "name"), ("graph", "type")),
+        (("graph", "topo"), ("graph", "place"), ("graph", "op"), ("graph", "type")),
+    ),
+    NodeTable(
+        "OpBlock",
+        _columns(id="INT64", graph="STRING", first="INT64", data="BYTES"),
+        (("graph", "first"),),
     ),
     NodeTable(
         "Tensor",
         _columns(
-            id="STRING",
-            op="STRING",
+            id="INT64",
+            op="INT64",
             port="INT64",
-            name="STRING",
+            own_name="STRING",
             shape="STRING",
             dtype="STRING",
             layout="STRING",
@@ -160,11 +168,11 @@ NODES: tuple[NodeTable, ...] = (
     NodeTable(
         "Metric",
         _columns(
-            id="STRING",
+            id="INT64",
             run="STRING",
             seq="INT64",
-            op="STRING",
-            tensor="STRING",
+            op="INT64",
+            tensor="INT64",
             io="STRING",
             port="INT64",
             state="STRING",
@@ -184,7 +192,7 @@ NODES: tuple[NodeTable, ...] = (
             golden_nonfinite="INT64",
             different="INT64",
             failed="STRINGS",
-            golden_op="STRING",
+            golden_name="STRING",
             golden_port="INT64",
             rule="STRING",
             reason="STRING",
@@ -209,10 +217,10 @@ RELS: tuple[RelTable, ...] = (
         (
             Column("out", ColumnType.INT64),
             Column("in", ColumnType.INT64),
-            Column("tensor", ColumnType.STRING),
+            Column("own_name", ColumnType.STRING),
             Column("kind", ColumnType.STRING),
         ),
-        ("out", "in", "tensor", "kind"),
+        ("out", "in", "kind"),
     ),
     RelTable("CONTROLS", "Op", "Op", ()),
     RelTable(
@@ -224,6 +232,7 @@ RELS: tuple[RelTable, ...] = (
     ),
     RelTable("NEXT_MEASURED", "Op", "Op", _columns(run="STRING", back="BOOL"), ("run",)),
     RelTable("OF", "Metric", "Op", ()),
+    RelTable("AGAINST", "Metric", "Op", ()),
     RelTable("COMPARED", "Run", "Metric", ()),
 )
 
@@ -266,4 +275,3 @@ def neo4j_ddl() -> Iterator[str]:
                 f"CREATE INDEX divergraph_{rel.type.lower()}_run IF NOT EXISTS "
                 f"FOR ()-[r:{rel.type}]-() ON (r.run)"
             )
-    yield "CREATE TEXT INDEX divergraph_op_name_lower IF NOT EXISTS FOR (n:Op) ON (n.name_lower)"

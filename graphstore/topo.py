@@ -9,7 +9,8 @@ import numpy as np
 
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges, csr
 from graphstore.components import components
-from graphstore.model import EdgeKind, ModelGraph
+from graphstore.edge_columns import EdgeColumns, edge_columns
+from graphstore.model import ModelGraph
 
 _Pairs = tuple[list[int], list[int]]
 
@@ -21,53 +22,39 @@ def topo_order(graph: ModelGraph) -> list[str]:
     Data, call and control edges count. Ops of a loop stay together, entered where the
     loop is; a control edge that would close a loop is ignored.
     """
-    data, control = _edges(graph)
-    return [graph.ops[place].id for place in _order(graph, data, control)]
+    return [graph.ops[place].id for place in _order(graph, edge_columns(graph))]
 
 
-def graph_arrays(graph: ModelGraph) -> GraphArrays:
-    """The arrays of *graph*, numbered by :func:`topo_order`."""
-    data, control = _edges(graph)
-    order = _order(graph, data, control)
+def graph_arrays(graph: ModelGraph, columns: EdgeColumns | None = None) -> GraphArrays:
+    """The arrays of *graph*, numbered by :func:`topo_order`; *columns* are its edges."""
+    columns = columns or edge_columns(graph)
+    order = _order(graph, columns)
     number = np.empty(len(order), dtype=np.int32)
     number[np.asarray(order, dtype=np.int64)] = np.arange(len(order), dtype=np.int32)
     return arrays_from_edges(
         [graph.ops[place].id for place in order],
-        _renumber(number, data),
-        _renumber(number, control),
+        (number[columns.sources], number[columns.targets]),
+        (number[columns.control_sources], number[columns.control_targets]),
     )
 
 
-def _renumber(number: Int32, pairs: _Pairs) -> tuple[Int32, Int32]:
-    sources, targets = (np.asarray(side, dtype=np.int64) for side in pairs)
-    return number[sources], number[targets]
-
-
-def _edges(graph: ModelGraph) -> tuple[_Pairs, _Pairs]:
-    """(data and call, control) edges by place in the file; ends that do not exist left out."""
-    place = {op.id: number for number, op in enumerate(graph.ops)}
-    data: _Pairs = ([], [])
-    control: _Pairs = ([], [])
-    for edge in graph.edges():
-        source, target = place.get(edge.source), place.get(edge.target)
-        if source is None or target is None:
-            continue
-        into = control if edge.kind is EdgeKind.CONTROL else data
-        into[0].append(source)
-        into[1].append(target)
-    return data, control
-
-
-def _order(graph: ModelGraph, data: _Pairs, control: _Pairs) -> list[int]:
+def _order(graph: ModelGraph, columns: EdgeColumns) -> Sequence[int]:
+    """Places in the file in topological order."""
     size = len(graph.ops)
     by_key = sorted(range(size), key=lambda place: (graph.ops[place].sequence, place))
-    rank = [0] * size
-    for position, place in enumerate(by_key):
-        rank[place] = position
-    start, successors = _csr(size, data[0] + control[0], data[1] + control[1])
+    ranks = np.empty(size, dtype=np.int32)
+    ranks[np.asarray(by_key, dtype=np.int64)] = np.arange(size, dtype=np.int32)
+    sources = np.concatenate((columns.sources, columns.control_sources))
+    targets = np.concatenate((columns.targets, columns.control_targets))
+    if np.all(ranks[sources] < ranks[targets]):
+        return by_key  # the lowest rank is always free to go
+    rank = ranks.tolist()
+    start, successors = _csr(size, sources, targets)
     order = _kahn(rank, start, successors)
     if len(order) == size:
         return order
+    data = (columns.sources.tolist(), columns.targets.tolist())
+    control = (columns.control_sources.tolist(), columns.control_targets.tolist())
     return _order_with_loops(rank, data, control, components(start, successors))
 
 
@@ -161,6 +148,8 @@ def _kahn(rank: Sequence[int], start: Sequence[int], successors: Sequence[int]) 
     return order
 
 
-def _csr(size: int, sources: Sequence[int], targets: Sequence[int]) -> tuple[list[int], list[int]]:
+def _csr(
+    size: int, sources: Sequence[int] | Int32, targets: Sequence[int] | Int32
+) -> tuple[list[int], list[int]]:
     start, ops = csr(size, np.asarray(sources, dtype=np.int32), np.asarray(targets, dtype=np.int32))
     return start.tolist(), ops.tolist()

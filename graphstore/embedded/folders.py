@@ -95,6 +95,12 @@ class StoreFolder:
                 where=str(self.root),
                 hint="install a newer divergraph",
             )
+        if version < SCHEMA_VERSION:
+            raise StoreError(
+                f"the store has schema version {version}, this program reads {SCHEMA_VERSION} only",
+                where=str(self.root),
+                hint="use another --store, or move this one away and make its runs again",
+            )
         return True
 
     def version(self) -> int:

@@ -1,6 +1,6 @@
 // Answers: ops whose name or type contains a text, whatever its case.
 // Parameter text: text
 MATCH (o:Op {graph: $graph})
-WHERE o.name_lower CONTAINS toLower($text) OR toLower(o.type) CONTAINS toLower($text)
+WHERE toLower(coalesce(o.own_name, o.op)) CONTAINS toLower($text) OR toLower(o.type) CONTAINS toLower($text)
 RETURN o.topo AS topo, o.op AS op, o.type AS type
 ORDER BY topo

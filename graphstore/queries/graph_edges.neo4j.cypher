@@ -1,5 +1,7 @@
 // Answers: all data and call edges of a graph (of a run: the device graph), with ports.
 MATCH (a:Op {graph: $graph})-[f:FEEDS]->(b:Op)
+OPTIONAL MATCH (t:Tensor) WHERE t.op = a.id AND t.port = f.`out`
 RETURN a.op AS source, f.`out` AS output, b.op AS target, f.`in` AS input,
-       f.tensor AS tensor, f.kind AS kind
+       coalesce(f.own_name, t.own_name, a.op + ':' + toString(f.`out`)) AS tensor,
+       f.kind AS kind
 ORDER BY a.topo, b.topo, input, output

@@ -1,0 +1,181 @@
+"""The rows of the table Metric, and the comparisons behind them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore import codec
+from graphstore.codec import plain_text
+from graphstore.contract import RunData
+from graphstore.model import (
+    Comparison,
+    Level,
+    LineageRule,
+    Metric,
+    MetricSet,
+    Reason,
+    TensorIO,
+    TensorRef,
+)
+from graphstore.schema import METRIC_COLUMNS
+from graphstore.tables import Columns, Table
+
+METRIC_SET_COLUMNS = (
+    *METRIC_COLUMNS,
+    "nan",
+    "notes_json",
+    "elements",
+    "device_nonfinite",
+    "golden_nonfinite",
+    "different",
+)
+"""The columns of a Metric row that hold its metric set."""
+_SPREAD = ("device_mean", "device_std", "golden_mean", "golden_std")
+"""The columns of the standard deviation, in its order."""
+
+
+def metric_table(
+    data: RunData,
+    golden: Collection[str],
+    run: str,
+    ids: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    outputs: Mapping[str, tuple[int, int]],
+) -> Table:
+    """One row a comparison; *ids* are its node ids, *nodes* those of its ops.
+
+    *golden* are the ops of the golden graph, *outputs* the id of the first output of each
+    device op and how many it has.
+    """
+    origins = {origin.op: origin for origin in reversed(data.origins)}
+
+    def columns(first: int, until: int) -> Columns:
+        items = data.comparisons[first:until]
+        at = [origins.get(item.op) for item in items]
+        refs = [item.golden for item in items]
+        return (
+            ids[first:until],
+            [run] * len(items),
+            np.arange(first, until),
+            nodes[first:until],
+            [_tensor(item, *outputs[item.op]) for item in items],
+            [item.io.value for item in items],
+            [item.port for item in items],
+            [data.states[item.op].value for item in items],
+            [None if item.level is None else item.level.value for item in items],
+            [item.metrics is not None for item in items],
+            [item.over for item in items],
+            [None if origin is None else origin.rank for origin in at],
+            [None if origin is None else _float(origin.suspicion) for origin in at],
+            [None if origin is None else origin.cause for origin in at],
+            *_metric_columns([item.metrics for item in items]),
+            [[metric.value for metric in item.failed] or None for item in items],
+            [None if ref is None or ref.op in golden else plain_text(ref.op) for ref in refs],
+            [None if ref is None else ref.port for ref in refs],
+            [None if item.rule is None else item.rule.value for item in items],
+            [None if item.reason is None else item.reason.value for item in items],
+            [plain_text(item.detail) or None for item in items],
+            [codec.shape_text(item.shape) for item in items],
+            [None if item.device_dtype is None else item.device_dtype.value for item in items],
+            [None if item.golden_dtype is None else item.golden_dtype.value for item in items],
+            [plain_text(item.device_path) or None for item in items],
+            [plain_text(item.golden_path) or None for item in items],
+            [None if item.address is None else hex(item.address) for item in items],
+            [item.overflow for item in items],
+        )
+
+    return Table(len(data.comparisons), columns)
+
+
+def comparison_value(row: Mapping[str, Any]) -> Comparison:
+    """The comparison behind a Metric row (column name to value)."""
+    level, reason, rule = row["level"], row["reason"], row["rule"]
+    golden_op, shape, address = row["golden_op"], row["shape"], row["address"]
+    return Comparison(
+        op=row["op"],
+        io=TensorIO(row["io"]),
+        port=row["port"],
+        golden=None if golden_op is None else TensorRef(golden_op, row["golden_port"]),
+        rule=None if rule is None else LineageRule(rule),
+        metrics=metric_set_value(row) if row["compared"] else None,
+        level=None if level is None else Level(level),
+        failed=tuple(Metric(name) for name in row["failed"] or ()),
+        reason=None if reason is None else Reason(reason),
+        detail=row["detail"] or "",
+        shape=codec.shape_value(shape),
+        device_dtype=codec.dtype_value(row["device_dtype"]),
+        golden_dtype=codec.dtype_value(row["golden_dtype"]),
+        device_path=row["device_path"] or "",
+        golden_path=row["golden_path"] or "",
+        address=None if address is None else int(address, 16),
+        overflow=row["overflow"],
+    )
+
+
+def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
+    """The metrics behind the columns METRIC_SET_COLUMNS of a Metric row."""
+    if row["nan"]:
+        row = {**row, **dict.fromkeys(row["nan"], math.nan)}
+    return MetricSet(
+        row["cosine_similarity"],
+        row["max_absolute_error"],
+        row["accumulated_relative_error"],
+        row["relative_euclidean_distance"],
+        row["kullback_leibler_divergence"],
+        (row["device_mean"], row["device_std"], row["golden_mean"], row["golden_std"]),
+        row["mean_absolute_error"],
+        row["root_mean_square_error"],
+        row["max_relative_error"],
+        row["mean_relative_error"],
+        row["elements"],
+        row["device_nonfinite"],
+        row["golden_nonfinite"],
+        row["different"],
+        codec.notes_value(row["notes_json"]),
+    )
+
+
+def _tensor(item: Comparison, first: int, count: int) -> int | None:
+    """The node id of the compared output."""
+    is_output = item.io is TensorIO.OUTPUT and 0 <= item.port < count
+    return first + item.port if is_output else None
+
+
+def _metric_columns(sets: Sequence[MetricSet | None]) -> Columns:
+    """The columns METRIC_SET_COLUMNS; NaN is None and named in ``nan``."""
+    known = [one for one in sets if one is not None]
+    where = np.asarray([one is not None for one in sets], dtype=np.bool_)
+    columns: list[Sequence[Any]] = []
+    nan = np.zeros((len(METRIC_COLUMNS), len(sets)), dtype=np.bool_)
+    for row, name in enumerate(METRIC_COLUMNS):
+        if name in _SPREAD:
+            part = _SPREAD.index(name)
+            numbers = [float(one.standard_deviation[part]) for one in known]
+        else:
+            numbers = list(map(float, map(attrgetter(name), known)))
+        values = np.full(len(sets), np.nan)
+        values[where] = numbers
+        nan[row] = where & np.isnan(values)
+        plain = values.astype(object)
+        plain[np.isnan(values)] = None
+        columns.append(plain.tolist())
+    names: list[list[str] | None] = [None] * len(sets)
+    for place in np.flatnonzero(nan.any(axis=0)).tolist():
+        names[place] = [METRIC_COLUMNS[row] for row in np.flatnonzero(nan[:, place])]
+    columns.append(names)
+    columns.append([None if one is None else codec.notes_text(one.notes) for one in sets])
+    columns += [
+        [None if one is None else int(getattr(one, name)) for one in sets]
+        for name in ("elements", "device_nonfinite", "golden_nonfinite", "different")
+    ]
+    return columns
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)

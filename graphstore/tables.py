@@ -1,0 +1,97 @@
+"""Rows of one table, made slice by slice when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row: TypeAlias = tuple[object, ...]
+ColumnValues: TypeAlias = Sequence[Any] | NDArray[Any]
+"""The values of one column; texts and the like as a list, numbers as an array or a list."""
+Columns: TypeAlias = Sequence[ColumnValues]
+
+_SLICE = 10_000
+
+
+class Table(Sequence[Row]):
+    """A sized, sliceable sequence of row tuples that keeps no rows.
+
+    ``columns(first, until)`` gives the columns of the rows from *first* to before *until*.
+    """
+
+    def __init__(self, size: int, columns: Callable[[int, int], Columns]) -> None:
+        self._size = size
+        self._columns = columns
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Table:
+        """The table of a few *rows*."""
+        kept = list(rows)
+
+        def columns(first: int, until: int) -> Columns:
+            return list(zip(*kept[first:until], strict=True))
+
+        return cls(len(kept), columns)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Table]) -> Table:
+        """All rows of *parts*, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        ends = np.cumsum([len(part) for part in parts]).tolist()
+
+        def columns(first: int, until: int) -> Columns:
+            slices = []
+            for part, end in zip(parts, ends, strict=True):
+                begin = end - len(part)
+                low, high = max(first, begin), min(until, end)
+                if low < high:
+                    slices.append(part.columns(low - begin, high - begin))
+            if len(slices) == 1:
+                return slices[0]
+            return [
+                [value for values in same for value in _plain(values)]
+                for same in zip(*slices, strict=True)
+            ]
+
+        return cls(ends[-1] if ends else 0, columns)
+
+    def columns(self, first: int, until: int) -> Columns:
+        """The columns of the rows *first* to before *until*; [] if there are none."""
+        until = min(until, self._size)
+        return self._columns(first, until) if first < until else []
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Row]:
+        for first in range(0, self._size, _SLICE):
+            yield from self._rows(first, first + _SLICE)
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        if isinstance(place, slice):
+            first, until, step = place.indices(self._size)
+            if step == 1:
+                return list(self._rows(first, until))
+            return [self[number] for number in range(first, until, step)]
+        number = range(self._size)[place]
+        return next(self._rows(number, number + 1))
+
+    def _rows(self, first: int, until: int) -> Iterator[Row]:
+        return zip(*map(_plain, self.columns(first, until)), strict=True)
+
+
+def _plain(values: ColumnValues) -> Sequence[Any]:
+    if isinstance(values, np.ndarray):
+        numbers: list[Any] = values.tolist()
+        return numbers
+    return values
