@@ -7,6 +7,7 @@ from pathlib import Path
 
 from importers import fusion_result
 from importers.contract import Confidence
+from importers.prototext import outline
 
 _PYTORCH = "a PyTorch file (.pt, .pth)"
 _PICKLE = "a Python pickle"
@@ -59,6 +60,7 @@ _HINTS = {
     "a tar archive": "unpack it first",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
     "an OpenVINO model (.xml)": "give the model it was converted from",
+    "a Caffe solver": "give the net it names",
     _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
     "a Git LFS pointer": "fetch the file itself with `git lfs pull`",
     "a TensorFlow Lite model": "give the GraphDef or SavedModel it was converted from",
@@ -96,6 +98,9 @@ def _foreign_name(path: Path, head: bytes) -> str:
     if stripped[:1] in (b"{", b"["):
         passes = fusion_result.detect(path, head).confidence is Confidence.SURE
         return _FUSION_RESULT if passes else "a JSON text"
+    names = outline(head)
+    if (b"base_lr",) in names or (b"train_net",) in names or (b"solver_mode",) in names:
+        return "a Caffe solver"
     return ""
 
 

@@ -39,6 +39,7 @@ class CaffeImporter:
     options: Mapping[str, str] = {
         "weights": "the .caffemodel with the weights of a .prototxt",
         "phase": "TRAIN or TEST (default: what the net says, else TEST)",
+        "stage": "the stages that layers may ask for, with commas between (default: the net's)",
     }
 
     def detect(self, path: Path, head: bytes) -> Detection:
@@ -66,7 +67,8 @@ class CaffeImporter:
             raise InputError(f"the phase {phase!r} is neither TRAIN nor TEST")
         with mapped(path) as buffer:
             net, digest = _net(buffer, path), sha256(buffer)
-        net = net.in_phase(phase or net.state.phase or _trained_in(net) or "TEST")
+        stages = [stage for stage in options.get("stage", "").split(",") if stage]
+        net = net.in_phase(phase or net.state.phase or _trained_in(net) or "TEST", stages)
         weights = Path(options["weights"]) if options.get("weights") else None
         told: list[str] = []
         if weights is not None:

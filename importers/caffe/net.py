@@ -135,9 +135,9 @@ class Net:
     layers: tuple[Layer, ...] = ()
     state: State = field(default_factory=State)
 
-    def in_phase(self, phase: str) -> Net:
-        """The net of *phase*: without the layers that are not for it."""
-        state = replace(self.state, phase=phase)
+    def in_phase(self, phase: str, stages: Sequence[str] = ()) -> Net:
+        """The net of *phase* (and *stages*, if given): without the layers not for it."""
+        state = replace(self.state, phase=phase, stages=tuple(stages) or self.state.stages)
         kept = tuple(layer for layer in self.layers if _is_in(layer, state))
         return replace(self, layers=kept, state=state)
 

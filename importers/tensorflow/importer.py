@@ -6,9 +6,13 @@ from pathlib import Path
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
-from importers.contract import Confidence
+from importers.contract import Confidence, Detection
 from importers.prototext import outline
 from importers.tensorflow.sniff import Kind, binary_kind, text_kind
+
+
+_NO = Detection(Confidence.NO, "")
+_MESSAGES = {Kind.GRAPH: "GraphDef", Kind.META: "MetaGraphDef", Kind.SAVED: "SavedModel"}
 
 
 class _TensorFlowImporter:
@@ -16,12 +20,16 @@ class _TensorFlowImporter:
 
     kind: Kind
 
-    def detect(self, path: Path, head: bytes) -> Confidence:
+    def detect(self, path: Path, head: bytes) -> Detection:
         """By the shape of the outermost protobuf fields or field names."""
         if not head:
-            return Confidence.NO
-        kind = binary_kind(head) or text_kind(outline(head))
-        return Confidence.SURE if kind is self.kind else Confidence.NO
+            return _NO
+        kind = binary_kind(head)
+        if kind is self.kind:
+            return Detection(Confidence.SURE, f"a binary message built like a {_MESSAGES[kind]}")
+        if kind is None and text_kind(outline(head)) is self.kind:
+            return Detection(Confidence.SURE, f"protobuf text of a {_MESSAGES[self.kind]}")
+        return _NO
 
     def read(self, path: Path) -> ModelGraph:
         """The graph in *path*."""
@@ -53,10 +61,13 @@ class SavedModelImporter(_TensorFlowImporter):
     reads = "SavedModel file or folder"
     kind = Kind.SAVED
 
-    def detect(self, path: Path, head: bytes) -> Confidence:
+    def detect(self, path: Path, head: bytes) -> Detection:
         """As the others; a folder by the file in it."""
         if not head:
-            return Confidence.SURE if _inside(path) else Confidence.NO
+            file = _inside(path)
+            if file is None:
+                return _NO
+            return Detection(Confidence.SURE, f"a folder with a {file.name}")
         return super().detect(path, head)
 
     def read(self, path: Path) -> ModelGraph:

@@ -188,6 +188,7 @@ def test_a_net_says_its_phase_level_and_stages(net_of):
     graph = net_of(text)
     assert [op.name for op in graph.ops] == ["a", "d"]
     assert graph.attrs["phase"] == "TRAIN"
+    assert [op.name for op in net_of(text, stage="slow,other").ops] == ["b", "c", "d"]
 
 
 OLD = """
@@ -272,7 +273,7 @@ def test_weights_of_another_file(tmp_path, net_of):
 def test_options_other_formats_do_not_have(net_of, tmp_path):
     with pytest.raises(InputError, match="neither TRAIN nor TEST"):
         net_of(NET, phase="VALIDATE")
-    with pytest.raises(InputError, match="it takes weights, phase"):
+    with pytest.raises(InputError, match="it takes weights, phase, stage"):
         net_of(NET, colour="red")
     with pytest.raises(InputError, match="without the option 'weights'"):
         net_of('graph { op { name: "a" type: "Abs" } }', weights="x")

@@ -100,6 +100,7 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, ending):
         (b"GGUF\x03\x00\x00\x00", "a GGUF file"),
         (b"\x18\x00\x00\x00ORTM\x00", "an ONNX Runtime model"),
         (b'model_checkpoint_path: "model.ckpt-1"\n', "checkpoint"),
+        (b'net: "lenet.prototxt"\nbase_lr: 0.01\n', "a Caffe solver"),
         (b"just some words\n", "not a graph in a known format"),
         (b"\x00" * 100, "not a graph in a known format"),
         (bytes(range(256)), "not a graph in a known format"),
