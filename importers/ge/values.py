@@ -14,7 +14,6 @@ import numpy as np
 
 from importers.prototext import Entry, boolean, integer, is_string, real, string
 
-
 _MAX_FLOAT = float(np.finfo(np.float32).max)
 
 
@@ -61,14 +60,18 @@ def word(value: Value) -> str:
 
 
 def whole(value: Value) -> int:
-    """The number of an integer field."""
+    """The number of an integer field: 64 bits, whichever way they are signed."""
     if isinstance(value, bytes):
-        return integer(value)
-    if type(value) is int:
-        return value
-    if isinstance(value, str) and len(value) < 24:  # JSON may write 64-bit numbers so
-        return int(value)
-    raise ValueError(f"{_shown(value)} where a whole number belongs")
+        found = integer(value)
+    elif type(value) is int:
+        found = value
+    elif isinstance(value, str) and len(value) < 24:  # JSON may write 64-bit numbers so
+        found = int(value)
+    else:
+        raise ValueError(f"{_shown(value)} where a whole number belongs")
+    if not -(1 << 63) <= found < 1 << 64:
+        raise ValueError(f"{_shown(value)} does not fit into 64 bits")
+    return found
 
 
 def number(value: Value) -> float:
@@ -97,4 +100,6 @@ def _shown(value: Value) -> str:
         return value[:40].decode("utf-8", "backslashreplace")
     if isinstance(value, (list, tuple)):
         return "a block"
+    if type(value) is int and value.bit_length() > 200:
+        return "a number"
     return repr(value)[:40]

@@ -30,7 +30,7 @@ class JsonReader:
         self._text = text
         self._path = path
         # Not strict: names with control characters are written as they are.
-        self._decoder = json.JSONDecoder(strict=False, parse_int=self._number)
+        self._decoder = json.JSONDecoder(strict=False)
         self.at = self._after_space(1 if text.startswith("\ufeff") else 0)
 
     def error(self, at: int, what: str) -> ImportFormatError:
@@ -66,6 +66,8 @@ class JsonReader:
             value, end = self._decoder.raw_decode(self._text, self.at)
         except json.JSONDecodeError as error:
             raise self.error(error.pos, f"broken JSON: {error.msg}") from error
+        except ValueError as error:  # Python takes no number of more than some thousand digits
+            raise self.error(self.at, "a number with too many digits") from error
         self.at = self._after_space(end)
         return value
 
@@ -118,8 +120,3 @@ class JsonReader:
                 at = match.end()
             if depth <= 0:
                 return
-
-    def _number(self, digits: str) -> int:
-        if len(digits) > 24:
-            raise self.error(self.at, f"a number of {len(digits)} digits")
-        return int(digits)

@@ -1,6 +1,6 @@
 """Fuzz the reader of offline models.
 
-    python tests/fuzz/fuzz_om.py -max_total_time=180 -max_len=8192 NEW tests/fuzz/corpus/om
+    python tests/fuzz/fuzz_om.py -max_total_time=180 NEW tests/fuzz/corpus/om
 
 needs ``atheris`` (libFuzzer for Python). Any input must end in a graph and its weights or
 in an :class:`ImportFormatError`; everything else is a finding. Inputs

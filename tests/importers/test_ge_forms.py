@@ -112,7 +112,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("forms")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graphs=GRAPHS)
 def test_all_forms_of_a_graph_read_the_same(folder, ge_model, om_bytes, atc_json, graphs):
     message = made(ge_model, graphs)
@@ -136,7 +136,7 @@ def test_all_forms_of_a_graph_read_the_same(folder, ge_model, om_bytes, atc_json
         assert graph == first, form
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graphs=GRAPHS)
 def test_text_says_what_protobuf_says(folder, ge_model, graphs):
     message = made(ge_model, graphs)

@@ -145,7 +145,8 @@ GRAPH = '{"graph": [{"op": [\n'
         (GRAPH + "7]}]}", 2, "'7' where an object belongs"),
         (GRAPH + '{"name": "a", "id": 1.5}]}]}', 2, "1.5 where a whole number belongs"),
         (GRAPH + '{"name": "a", "id": true}]}]}', 2, "True where a whole number belongs"),
-        (GRAPH + '{"name": "a", "id": ' + "9" * 5000 + "}]}]}", 2, "a number of 5000 digits"),
+        (GRAPH + '{"name": "a", "id": ' + "9" * 5000 + "}]}]}", 2, "with too many digits"),
+        (GRAPH + '{"name": "a", "id": ' + "9" * 25 + "}]}]}", 2, "does not fit into 64 bits"),
         (GRAPH + '{"name": "a", "input": [["b"]]}]}]}', 2, "a list in a list"),
         (GRAPH + '{"name": "a", "attr": [3]}]}]}', 2, "3 where a block belongs"),
         (GRAPH + '{"name": ' + "[" * 100_000, 2, "nested deeper than 100"),
@@ -164,7 +165,7 @@ def test_broken_json_says_where(read, text, line, what):
 def test_a_file_cut_or_damaged_anywhere(tmp_path):
     text = json.dumps(MODEL).encode()
     path = tmp_path / "model.json"
-    for end in range(60, len(text), 3):
+    for end in range(60, len(text), 11):
         path.write_bytes(text[:end])
         with pytest.raises(ImportFormatError):
             read_graph(path)
