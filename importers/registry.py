@@ -21,7 +21,7 @@ from importers.sniff import foreign
 from importers.source import read_head
 
 _LOG = logging.getLogger(__name__)
-_GRAPH_ENDINGS = (".onnx", ".pb", ".pbtxt", ".meta", ".txt")
+_GRAPH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".meta", ".txt")
 
 
 def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> ModelGraph:
