@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ MAX_BYTES = 1 << 30
 
 DUMP, CONSTRUCT, STACK = "dump.json", "construct.json", "stack.json"
 _HINT = "dump the run again, or copy the file again"
-_MAX_RUNS = 10_000
+_MAX_FOLDERS = 10_000
 _DEPTH = 3  # step0/rank0/dump.json below what the user gives
 _CALL = rb'"[^"\\\n]{1,2000}\.(?:forward|backward)(?:\.\d+)?"'
 _IS_DUMP = re.compile(rb'\s*\{[^{}\[\]]*"(?:task|level)"\s*:')
@@ -52,17 +53,27 @@ def kind_of(head: bytes) -> str:
 
 def runs_in(folder: Path) -> list[Path]:
     """The folders with a ``dump.json`` in or below *folder*, by path; links are not followed."""
-    return sorted(_found(folder, _DEPTH))
+    found: list[Path] = []
+    level = [folder]
+    looked_at = 0
+    for depth in range(_DEPTH + 1):
+        below: list[Path] = []
+        for each in level[: _MAX_FOLDERS - looked_at]:
+            looked_at += 1
+            if (each / DUMP).is_file():
+                found.append(each)
+            elif depth < _DEPTH:
+                below.extend(_folders_in(each))
+        level = below
+    return sorted(found)
 
 
-def _found(folder: Path, depth: int) -> Iterator[Path]:
-    if (folder / DUMP).is_file():
-        yield folder
-        return
-    if depth:
-        children = (child for child in folder.iterdir() if not child.is_symlink())
-        for child in sorted(child for child in children if child.is_dir())[:_MAX_RUNS]:
-            yield from _found(child, depth - 1)
+def _folders_in(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
+    except PermissionError:  # what may not be looked into holds no run for us
+        return []
 
 
 def load_run(path: Path) -> RunFiles:

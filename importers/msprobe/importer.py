@@ -27,7 +27,7 @@ class MsprobeImporter:
     def detect(self, path: Path, head: bytes) -> Detection:
         """By the first keys; a folder by the ``dump.json`` in or below it."""
         if not head:
-            runs = runs_in(path)
+            runs = runs_in(path) if path.is_dir() else []
             if not runs:
                 return _NO
             return Detection(Confidence.SURE, f"{len(runs)} folders with a {DUMP}")

@@ -10,7 +10,6 @@ from importers.contract import Confidence, Detection
 from importers.prototext import outline
 from importers.tensorflow.sniff import Kind, binary_kind, text_kind
 
-
 _NO = Detection(Confidence.NO, "")
 _MESSAGES = {Kind.GRAPH: "GraphDef", Kind.META: "MetaGraphDef", Kind.SAVED: "SavedModel"}
 
