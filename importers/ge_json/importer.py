@@ -15,8 +15,9 @@ from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
 from importers.ge.assembly import RawGraph, assemble
 from importers.ge.messages import read_attr, read_node
-from importers.ge.values import Value, text
+from importers.ge.values import Fields, Value, message, text
 from importers.ge_json.reading import MAX_BYTES, Json, JsonReader
+from importers.om.compression import Tables, read_tables
 from importers.source import mapped, sha256
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{\s*+\"")
@@ -82,6 +83,8 @@ class _Reading:
         self._reader = reader
         self.graphs: list[RawGraph] = []
         self.around = RawGraph()
+        self._tables: Tables | None = None
+        self._entries: list[Fields] = []
 
     def model(self) -> None:
         for key in self._reader.members():
@@ -97,6 +100,8 @@ class _Reading:
     def _graph(self) -> None:
         graph = RawGraph()
         self.graphs.append(graph)
+        if self._tables is None:  # the converter sorts by name: "attr" comes before "graph"
+            self._tables = self._read_tables()
         for key in self._reader.members():
             if key == "op" and self._reader.next_is("["):
                 for at in self._reader.elements():
@@ -108,9 +113,16 @@ class _Reading:
 
     def _op(self, value: Json, at: int, graph: RawGraph) -> None:
         try:
-            graph.nodes.append(read_node(fields(value)))
+            read: Fields = fields(value)
+            graph.nodes.append(read_node(self._tables.op(read) if self._tables else read))
         except ValueError as error:
             raise self._reader.error(at, str(error)) from error
+
+    def _read_tables(self) -> Tables:
+        try:
+            return read_tables(self._entries, None)
+        except ValueError as error:
+            raise self._reader.error(self._reader.at, str(error)) from error
 
     def _field(self, key: str, graph: RawGraph) -> None:
         at = self._reader.at
@@ -118,6 +130,8 @@ class _Reading:
             for value in _values(key, self._reader.value()):
                 if key == "attr":
                     read_attr(value, graph.attrs)
+                    if graph is self.around:
+                        self._entries.append(message(value))
                 elif key == "name":
                     graph.name = text(value)
                 elif key == "input":

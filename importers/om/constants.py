@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import DType, Shape
+from graphstore.model import Shape
 from importers.dumps.decode import can_decode, decode, stored_bytes
 from importers.layouts import LayoutError, to_layout
 from importers.om.importer import assembled
 from importers.om.model import Weight, read_model
 from importers.source import mapped
-
-_BLOCKED_C0 = "NC1HWC0"
 
 
 class OfflineWeights(Mapping[str, NDArray[Any]]):
@@ -41,7 +39,8 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
         shape = _known(place.origin_shape)
         layout, groups = _layout(place.layout)
         if shape is None or layout in ("ND", place.origin_layout):
-            return stored
+            fits = shape is not None and _elements(shape) == stored.size
+            return stored.reshape(shape) if fits else stored
         try:
             return to_layout(stored, layout, place.origin_layout or "ND", shape, groups=groups)
         except LayoutError as error:
@@ -70,7 +69,7 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
             what = f"{op}: {place.span.size} bytes of weights where {shape} needs {size}"
             raise self._error(place, what)
         raw = self._file[place.span.offset : place.span.offset + size]
-        return _decoded(raw, place.dtype, count).reshape(shape)
+        return decode(raw, place.dtype, count).reshape(shape)
 
     def _error(self, place: Weight, what: str) -> ImportFormatError:
         return ImportFormatError(self._path, what, offset=place.span.offset)
@@ -99,10 +98,6 @@ def _elements(shape: tuple[int, ...]) -> int:
     for dim in shape:  # math.prod of Python numbers: no overflow, whatever the file says
         count *= dim
     return count
-
-
-def _decoded(raw: NDArray[np.uint8], dtype: DType, count: int) -> NDArray[Any]:
-    return decode(raw, dtype, count)
 
 
 def _layout(name: str | None) -> tuple[str, int]:

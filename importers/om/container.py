@@ -171,13 +171,14 @@ class _Tables:
         for index in range(count):
             entry = start + index * self._entry.size
             kind, offset, size = self._entry.unpack_from(self._buffer, entry)
-            if offset + size > len(self._buffer) - data:
+            if size and offset + size > len(self._buffer) - data:
                 part = PARTITIONS.get(kind, f"partition of type {kind}")
                 what = f"{part}: {size} bytes at {data + offset} reach past the end of the file"
                 raise self._error(entry, what)
             found.append(Partition(kind, Span(data + offset, size)))
         self._check_overlaps(found, start)
-        return tuple(found), max(part.span.offset + part.span.size for part in found)
+        ends = (part.span.offset + part.span.size for part in found if part.span.size)
+        return tuple(found), max(ends, default=data)
 
     def _check_overlaps(self, found: list[Partition], at: int) -> None:
         inside = sorted((part.span, part.name) for part in found if part.span.size)

@@ -111,6 +111,18 @@ def test_maps_may_be_objects_and_lists_single_values(read):
     assert found.attrs == {"k": 3, "s": "t"}
 
 
+def test_names_kept_as_codes_are_what_they_were(read):
+    tables = attrs(
+        om_compress_version={"i": 1},
+        attr_name_enum={"list": {"s": ["first", "_datadump_original_op_names"]}},
+        attr_value_enum={"list": {"s": ["conv"]}},
+        attrs_use_string_value={"list": {"b": [False, True]}},
+    )
+    op = {"name": "a", "type": "Abs", "attr": attrs(**{"\0\2": {"list": {"i": [0]}}})}
+    (found,) = read(json.dumps({"attr": tables, "graph": [{"op": [op], "name": "g"}]})).ops
+    assert found.original_names == ("conv",)
+
+
 def test_who_reads_it_and_why(tmp_path):
     path = tmp_path / "anything"
     path.write_text(json.dumps(MODEL), encoding="utf-8")

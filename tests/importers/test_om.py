@@ -150,6 +150,20 @@ def test_a_weight_that_needs_no_undoing_is_a_view_of_the_file(om, ge_model):
     assert found.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+def test_weights_flattened_by_the_compiler_get_their_shape_back(om, ge_model):
+    data = np.arange(6, dtype=np.float16)
+    op = const("w", (6,), "NCHW", ((1, 6, 1, 1), "NCHW"), 0, 12)
+    assert weights(om([(0, model(ge_model, op)), (1, data.tobytes())]))["w"].shape == (1, 6, 1, 1)
+
+
+def test_an_empty_partition_may_lie_anywhere(om, ge_model):
+    path = om([(0, model(ge_model, DATA, ABS)), (1, b"")])
+    data = bytearray(path.read_bytes())
+    data[276:280] = b"\xff\xff\xff\x7f"
+    path.write_bytes(data)
+    assert len(read_graph(path).ops) == 2
+
+
 def test_bfloat16_weights_come_as_float32(om, ge_model):
     data = np.array([1.0, -2.5], np.float32).view(np.uint32) >> 16
     ops = const("w", (2,), "ND", None, 0, 4, dtype=27)
