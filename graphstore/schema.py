@@ -247,31 +247,34 @@ def embedded_ddl() -> Iterator[str]:
         yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
 
 
-PENDING = "Pending"
-"""Neo4j only: label prefix of a Run or Graph that is still being written or deleted."""
+_SHOWN_OR_NOT = ("Run", "Import", "Graph")
+"""Neo4j only: labels that start with Pending while a node is being written or deleted."""
 
 
-def neo4j_ddl() -> Iterator[str]:
-    """The statements that make Neo4j's constraints and indexes, if they are not there."""
-    labels = [node.label for node in NODES] + [f"{PENDING}Graph", f"{PENDING}Run"]
-    for label in labels:
-        yield (
-            f"CREATE CONSTRAINT divergraph_{label.lower()}_id IF NOT EXISTS "
-            f"FOR (n:{label}) REQUIRE n.id IS UNIQUE"
-        )
-    yield (
-        "CREATE CONSTRAINT divergraph_run_name IF NOT EXISTS FOR (n:Run) REQUIRE n.name IS UNIQUE"
-    )
+def neo4j_ddl() -> dict[str, str]:
+    """The statements that make Neo4j's constraints and indexes, by the name of each."""
+    made = {}
+    labels = [node.label for node in NODES] + [f"Pending{label}" for label in _SHOWN_OR_NOT]
+    for label in [*labels, "SchemaVersion", "Writer"]:
+        made[f"{label.lower()}_id"] = f"CONSTRAINT {{}} FOR (n:{label}) REQUIRE n.id IS UNIQUE"
+    made["run_name"] = "CONSTRAINT {} FOR (n:Run) REQUIRE n.name IS UNIQUE"
     for node in NODES:
         for columns in node.indexed:
             keys = ", ".join(f"n.{column}" for column in columns)
-            yield (
-                f"CREATE INDEX divergraph_{node.label.lower()}_{'_'.join(columns)} IF NOT EXISTS "
-                f"FOR (n:{node.label}) ON ({keys})"
-            )
+            name = f"{node.label.lower()}_{'_'.join(columns)}"
+            made[name] = f"INDEX {{}} FOR (n:{node.label}) ON ({keys})"
     for rel in RELS:
         if "run" in rel.key:
-            yield (
-                f"CREATE INDEX divergraph_{rel.type.lower()}_run IF NOT EXISTS "
-                f"FOR ()-[r:{rel.type}]-() ON (r.run)"
-            )
+            name = f"{rel.type.lower()}_run"
+            made[name] = f"INDEX {{}} FOR ()-[r:{rel.type}]-() ON (r.run)"
+    for column in ("op", "own_name"):
+        made[f"op_{column}_text"] = f"TEXT INDEX {{}} FOR (n:Op) ON (n.{column})"
+    # Brought up to date behind the writer's back, so that imports do not wait for it.
+    made["op_names"] = (
+        "FULLTEXT INDEX {} FOR (n:Op) ON EACH [n.op, n.own_name, n.type] "
+        "OPTIONS {{indexConfig: {{`fulltext.eventually_consistent`: true}}}}"
+    )
+    return {
+        f"divergraph_{name}": f"CREATE {text.format(f'divergraph_{name} IF NOT EXISTS')}"
+        for name, text in made.items()
+    }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
@@ -27,13 +27,20 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 20.0
-_READ_RETRY_SECONDS = 7.0
-"""A reader waits for an answer: a lost connection is made again, no longer."""
+_READ_RETRY_SECONDS = 30.0
 _WRITE_RETRY_SECONDS = 60.0
-"""A long import outlives a restart of the server."""
+"""A long import, and what it reads in between, outlives a restart of the server."""
 _BATCH = 5000
+_EXPLAIN = "EXPLAIN "
+_UNSURE = 3
+"""Times a change is done again that may be done already."""
 _QUERY_NAME = "divergraph_query"
 """The key in a transaction's metadata under which it can be found again."""
+
+_T = TypeVar("_T")
+
+Statement: TypeAlias = Callable[..., list[dict[str, Any]]]
+"""Runs a statement with its parameters in a transaction; its rows as dicts."""
 
 # Without a handler, Python prints the driver's warnings ("will be retried in 1 s") on
 # standard error, into the terminal UI too.
@@ -44,7 +51,7 @@ class Connection:
     """One driver and the database it works in.
 
     The server is first spoken to when something is asked: that fails at once. Later, what
-    is lost with a connection is tried again, for a few seconds (reading) or a minute.
+    is lost with a connection is tried again, for half a minute (reading) or one.
     """
 
     def __init__(
@@ -164,6 +171,49 @@ class Connection:
         with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
             session.execute_write(work)
 
+    def change(self, work: Callable[[Statement], _T], *, again: bool = False) -> _T:
+        """Do *work* in one writing transaction; it is done again if the server lost it.
+
+        *work* gets a function that runs a statement with parameters and gives its rows as
+        dicts. With *again*, it is also done again if the connection broke while the
+        server confirmed it: then *work* has to see whether it is done already.
+
+        Raises:
+            StoreError: the server cannot be used, or refuses it.
+        """
+        import neo4j
+
+        def transact(transaction: neo4j.ManagedTransaction) -> _T:
+            def run(cypher: str, **params: object) -> list[dict[str, Any]]:
+                with self._hopeless():
+                    return transaction.run(cypher, params).data()
+
+            return work(run)
+
+        with self._errors():
+            for _ in range(_UNSURE if again else 0):
+                try:
+                    with self._session(neo4j.WRITE_ACCESS) as session:
+                        return session.execute_write(transact)
+                except neo4j.exceptions.IncompleteCommit:
+                    continue
+            with self._session(neo4j.WRITE_ACCESS) as session:
+                return session.execute_write(transact)
+
+    def define(self, statement: str) -> None:
+        """Run a statement of the schema; somebody else may have done the same just now."""
+        import neo4j
+
+        def work(transaction: neo4j.ManagedTransaction) -> None:
+            transaction.run(statement).consume()
+
+        with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
+            try:
+                session.execute_write(work)
+            except neo4j.exceptions.ClientError as error:
+                if not (error.code or "").endswith("AlreadyExists"):
+                    raise
+
     def write_rows(self, cypher: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Run *cypher* on ``$rows``, a batch a transaction."""
         for first in range(0, len(rows), _BATCH):
@@ -188,6 +238,12 @@ class Connection:
     def close(self) -> None:
         """Close all connections."""
         self._driver.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     @contextmanager
     def _session(self, access: str) -> Iterator[neo4j.Session]:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from graphstore import codec
-from graphstore.contract import GraphInfo, QueryResult, RunData
+from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.entry_names import check_name
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
+from graphstore.neo4j import writing
 from graphstore.neo4j.address import parse_address
 from graphstore.neo4j.connection import Connection
 from graphstore.neo4j.credentials import Password, find_credentials
+from graphstore.neo4j.migrations import make_schema, schema_version
+from graphstore.neo4j.pending import left_behind
 from graphstore.queries import Dialect, NamedQuery, load
 from graphstore.query_limits import NO_LIMITS, QueryLimits
-from graphstore.records import (
-    Records,
-    StoredGraph,
-    graph_info,
-    graph_records,
-    plain_text,
-    run_records,
-    stored_graph,
-)
-from graphstore.schema import NODES, PENDING, RELS, SCHEMA_VERSION, neo4j_ddl
+from graphstore.records import StoredGraph, graph_info, plain_text
 
 _ANY = Place("", "", "")
 
@@ -93,40 +86,25 @@ class Neo4jStore(CypherStore):
         created: str | None = None,
     ) -> GraphInfo:
         """Keep *graph* under *name*; visible in one step or not at all."""
-        self._check_free("graph", name, replace)
+        self._prepare(name)
+        stored = writing.stored(self._wire, graph)
+        known = self._same_graph(name, stored)
+        if known is not None:
+            return known
         created = created or self._now().isoformat(timespec="microseconds")
-        info = graph_info(graph, name, created)
-        old = self._lookup("import_place", name)
-        stored = self._write_graph(graph)
-        give_name = "MERGE (i:Import {id: $name}) SET i.name = $name, i.graph = $graph, "
-        give_name += "i.created = $created"
-        values = {"name": name, "graph": stored.key, "created": info.created}
-        self._wire.write([_show("Graph", stored.key), (give_name, values)])
-        if old is not None and old.device != stored.key:
-            self._drop_unused_graph(old.device)
-        return info
+        try:
+            writing.save_graph(self._wire, stored, name, created, replace=replace)
+        except NameTakenError:
+            known = self._same_graph(name, stored)  # another process was faster
+            if known is None:
+                raise
+            return known
+        return graph_info(graph, name, created)
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
-        name = data.run.name
-        self._check_free("run", name, replace)
-        old = self._lookup("run_place", name)
-        golden = self._write_graph(data.golden)
-        device = self._write_graph(data.device)
-        key = plain_text(name)
-        if self._rows(_ANY, "run_key_taken", {"key": key}):
-            key = f"{key}~{secrets.token_hex(4)}"
-        self._write_records(run_records(data, golden, device, key), "CREATE")
-        steps = [_show("Graph", golden.key), _show("Graph", device.key)]
-        if old is not None and old.run is not None:
-            steps.append(_hide("Run", old.run))
-        stamp = (
-            "MATCH (r:Run {id: $key}) SET r.stamp = $stamp",
-            {"key": key, "stamp": secrets.token_hex(8)},
-        )
-        self._wire.write([*steps, _show("Run", key), stamp])
-        if old is not None:
-            self._drop_run(old)
+        self._prepare(data.run.name)
+        writing.save_run(self._wire, data, replace=replace)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -163,13 +141,38 @@ class Neo4jStore(CypherStore):
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
         self._check_writable()
-        place = self._place(name)
-        if place.run is not None:
-            self._wire.write([_hide("Run", place.run)])
-            self._drop_run(place)
-        else:
-            self._wire.write([("MATCH (i:Import {id: $name}) DELETE i", {"name": name})])
-            self._drop_unused_graph(place.device)
+        self._place(name)
+        make_schema(self._wire)
+        writing.delete(self._wire, name)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a run or imported graph another name, in one step."""
+        self._prepare(new_name)
+        self._place(name)
+        if name != new_name:
+            writing.give_name(self._wire, name, new_name)
+
+    def info(self) -> StoreInfo:
+        """What the store is and holds; a server does not say how much disk it takes."""
+        schema = schema_version(self._wire)
+        counts = self._rows(_ANY, "store_counts", {})[0]
+        left = () if self._read_only or schema is None else self._wire.change(left_behind)
+        return StoreInfo(
+            url=self.url,
+            engine=self._wire.server_agent().replace("/", " "),
+            schema=schema,
+            **counts,
+            bytes=None,
+            pending=tuple(item.left for item in left),
+        )
+
+    def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
+        """Remove what writers that died left; a sentence for each thing done."""
+        self._check_writable()
+        if schema_version(self._wire) is None:
+            return ()
+        make_schema(self._wire)
+        return writing.repair(self._wire)
 
     def close(self) -> None:
         """Close all connections; the store is not used afterwards."""
@@ -196,135 +199,52 @@ class Neo4jStore(CypherStore):
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
         self._check_version()
-        return self._wire.read(
+        answer = self._wire.read(
             query.text,
             params,
             limit=limits.limit,
             timeout=limits.timeout,
             cancellation=limits.cancellation,
         )
+        if place is not _ANY:
+            self._check_there(place)
+        return answer
+
+    def _check_there(self, place: Place) -> None:
+        """Return if *place* is still shown, so that what was just read of it is whole.
+
+        Raises:
+            StoreError: somebody replaced or deleted it meanwhile.
+        """
+        keys = {"run": place.run, "graph": place.device}
+        if not self._wire.read(load("still_there", self.dialect).text, keys).rows:
+            raise StoreError(
+                f"{place.name!r} was replaced or deleted while it was read",
+                where=self.url,
+                hint="do it again",
+                retryable=True,
+            )
 
     def _check_version(self) -> None:
-        if self._checked:
-            return
-        answer = self._wire.read(load("store_version", self.dialect).text, {})
-        for (version,) in answer.rows:
-            if not isinstance(version, int) or version > SCHEMA_VERSION:
-                raise StoreError(
-                    f"the store has schema version {version}, this program knows {SCHEMA_VERSION}",
-                    where=self.url,
-                    hint="install a newer divergraph",
-                )
-        self._checked = True
+        if not self._checked:
+            schema_version(self._wire)
+            self._checked = True
 
     def _check_writable(self) -> None:
         if self._read_only:
             raise StoreError("the store is opened for reading only", where=self.url)
 
-    def _check_free(self, kind: str, name: str, replace: bool) -> None:
+    def _prepare(self, name: str) -> None:
+        """Make sure *name* can be written under."""
         self._check_writable()
         check_name(name)
-        self._check_version()
-        self._make_schema()
-        for what, query in (("run", "run_place"), ("graph", "import_place")):
-            if self._lookup(query, name) is None:
-                continue
-            if what != kind:
-                raise NameTakenError(f"there is a {what} named {name!r} already", hint=_OTHER)
-            if not replace:
-                hint = f"use --replace to write over it, or {_OTHER.removeprefix('use ')}"
-                raise NameTakenError(f"there is a {what} named {name!r} already", hint=hint)
+        if not self._has_schema:
+            make_schema(self._wire)
+            self._has_schema = True
 
-    def _make_schema(self) -> None:
-        if self._has_schema:
-            return
-        for statement in neo4j_ddl():
-            self._wire.write_alone(statement, {})
-        mark = "MERGE (s:Store {id: 'divergraph'}) SET s.schema = $version"
-        self._wire.write([(mark, {"version": SCHEMA_VERSION})])
-        self._has_schema = True
-
-    def _write_graph(self, graph: ModelGraph) -> StoredGraph:
-        rows = self._rows(_ANY, "graph_contents", {"id": plain_text(graph.id)})
-        taken = {row["id"]: row["content"] for row in rows}
-        stored = stored_graph(graph, taken)
-        shown = {row["id"] for row in rows if row["shown"]}
-        if stored.key not in shown:
-            # what a writer that died left under this key is completed
-            self._write_records(graph_records(stored), "MERGE" if stored.key in taken else "CREATE")
-        return stored
-
-    def _write_records(self, records: Records, verb: str) -> None:
-        """Write rows; Graph and Run nodes get their pending label.
-
-        With MERGE as *verb*, rows may be there already; CREATE is twice as fast.
-        """
-        for node in NODES:
-            label = _pending(node.label)
-            names = [column.name for column in node.columns]
-            node_verb = "MERGE" if node.label == "Model" else verb
-            self._wire.write_rows(
-                f"UNWIND $rows AS row {node_verb} (n:{label} {{id: row.id}}) SET n += row",
-                _dicts(names, records.nodes.get(node.label, ())),
-            )
-        for rel in RELS:
-            key = ", ".join(f"`{name}`: row.`{name}`" for name in rel.key)
-            names = ["_from", "_to", *(column.name for column in rel.columns)]
-            rest = [column.name for column in rel.columns if column.name not in rel.key]
-            sets = ", ".join(f"r.`{name}` = row.`{name}`" for name in rest)
-            self._wire.write_rows(
-                f"UNWIND $rows AS row MATCH (a:{_pending(rel.source)} {{id: row._from}}), "
-                f"(b:{rel.target} {{id: row._to}}) "
-                f"{verb} (a)-[r:{rel.type} {{{key}}}]->(b)" + (f" SET {sets}" if sets else ""),
-                _dicts(names, records.rels.get(rel.type, ())),
-            )
-
-    def _drop_run(self, place: Place) -> None:
-        """Delete the rows of a hidden run, and its graphs if nothing else uses them."""
-        for pattern in (
-            "(x:Metric {run: $key})",
-            "()-[x:FUSES {run: $key}]->()",
-            "()-[x:NEXT_MEASURED {run: $key}]->()",
-            f"(x:{PENDING}Run {{id: $key}})",
-        ):
-            self._delete_all(pattern, place.run)
-        for key in {place.golden, place.device}:
-            if key is not None:
-                self._drop_unused_graph(key)
-
-    def _drop_unused_graph(self, key: str) -> None:
-        if self._rows(_ANY, "graph_users", {"key": key}):
-            return
-        self._wire.write([_hide("Graph", key)])
-        self._delete_all("(o:Op {graph: $key}), (x:Tensor {op: o.id})", key)
-        self._delete_all("(x:Op {graph: $key})", key)
-        self._delete_all(f"(x:{PENDING}Graph {{id: $key}})", key)
-
-    def _delete_all(self, pattern: str, key: str | None) -> None:
-        """Delete all ``x`` of *pattern* in batches."""
-        detach = "DELETE" if "-[x" in pattern else "DETACH DELETE"
-        self._wire.write_alone(
-            f"MATCH {pattern} CALL (x) {{ {detach} x }} IN TRANSACTIONS OF 5000 ROWS",
-            {"key": key},
-        )
-
-
-_OTHER = "use another name"
-
-
-def _pending(label: str) -> str:
-    return f"{PENDING}{label}" if label in ("Graph", "Run") else label
-
-
-def _show(label: str, key: str) -> tuple[str, Mapping[str, object]]:
-    pending = f"{PENDING}{label}"
-    return f"MATCH (n:{pending} {{id: $key}}) REMOVE n:{pending} SET n:{label}", {"key": key}
-
-
-def _hide(label: str, key: str) -> tuple[str, Mapping[str, object]]:
-    pending = f"{PENDING}{label}"
-    return f"MATCH (n:{label} {{id: $key}}) REMOVE n:{label} SET n:{pending}", {"key": key}
-
-
-def _dicts(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[Mapping[str, object]]:
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    def _same_graph(self, name: str, stored: StoredGraph) -> GraphInfo | None:
+        """The imported graph of this name, if it has this content."""
+        place = self._lookup("import_place", name)
+        if place is None or place.content != stored.content:
+            return None
+        return next((info for info in self.graphs() if info.name == name), None)

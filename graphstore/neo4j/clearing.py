@@ -1,0 +1,71 @@
+"""Deleting the rows of what is not shown any more, or never was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from graphstore.neo4j.pending import Pending, hide_unused, own, take_over
+
+if TYPE_CHECKING:
+    from graphstore.neo4j.connection import Statement
+    from graphstore.neo4j.writers import Writer
+
+_ROWS = 5000
+"""Nodes or relationships deleted in one transaction."""
+
+_RUN_ROWS = (
+    "MATCH (x:Metric {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
+    "MATCH ()-[x:FUSES {run: $key}]->() WITH x LIMIT $rows DELETE x",
+    "MATCH ()-[x:NEXT_MEASURED {run: $key}]->() WITH x LIMIT $rows DELETE x",
+)
+_GRAPH_ROWS = (
+    "MATCH (x:OpBlock {graph: $key}) WITH x LIMIT $rows DETACH DELETE x",
+    # tensors are written after their ops, and so are never without them
+    "MATCH (o:Op {graph: $key}) WITH o LIMIT $rows OPTIONAL MATCH (t:Tensor {op: o.id}) "
+    "WITH o AS x, collect(t) AS tensors FOREACH (t IN tensors | DELETE t) DETACH DELETE x",
+)
+
+
+def clear(writer: Writer, items: Sequence[Pending]) -> list[Pending]:
+    """Delete those of *items* whose writers are dead, and what only they used."""
+    taken = writer.batch(0, lambda run: take_over(run, items, writer.token), turn=True)
+    if taken is None:  # done, but the answer was lost
+        taken = writer.batch(0, lambda run: own(run, writer.token)) or []
+    for item in taken:
+        drop(writer, item)
+    return taken
+
+
+def clear_own(writer: Writer) -> None:
+    """Delete what the writer has hidden or claimed."""
+    for item in writer.batch(0, lambda run: own(run, writer.token)) or ():
+        drop(writer, item)
+
+
+def drop(writer: Writer, item: Pending) -> None:
+    """Delete one pending node of the writer's own with its rows, and graphs only it used."""
+    for statement in {"PendingRun": _RUN_ROWS, "PendingGraph": _GRAPH_ROWS}.get(item.label, ()):
+        params = {"key": item.id, "rows": _ROWS}
+        _delete_all(writer, statement, params)
+    writer.batch(0, lambda run: _delete_node(run, writer.token, item), turn=True)
+    if item.graphs:
+        for unused in writer.batch(0, lambda run: own(run, writer.token)) or ():
+            if unused.label == "PendingGraph" and unused.id in item.graphs:
+                drop(writer, unused)
+
+
+def _delete_all(writer: Writer, statement: str, params: Mapping[str, object]) -> None:
+    while True:
+        rows = writer.batch(0, lambda run: run(f"{statement} RETURN count(*) AS n", **params))
+        if rows is not None and rows[0]["n"] < _ROWS:
+            return
+
+
+def _delete_node(run: Statement, token: str, item: Pending) -> None:
+    run(
+        f"MATCH (n:{item.label} {{id: $id, writer: $token}}) DETACH DELETE n",
+        id=item.id,
+        token=token,
+    )
+    hide_unused(run, token, item.graphs)

@@ -1,0 +1,98 @@
+"""The form of the store in a database: made at the first write, brought up to date later.
+
+The node ``SchemaVersion`` says which form it is. Steps lead from one form to the next;
+each can be done again if it was cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from graphstore.errors import StoreError
+from graphstore.neo4j.writers import take_turn
+from graphstore.schema import SCHEMA_VERSION, neo4j_ddl
+
+if TYPE_CHECKING:
+    from graphstore.neo4j.connection import Connection, Statement
+
+_VERSION = (
+    "OPTIONAL MATCH (s:SchemaVersion {id: 'divergraph'}) "
+    "OPTIONAL MATCH (old:Store {id: 'divergraph'}) "
+    "RETURN coalesce(s.version, old.schema) AS version"
+)
+_FIRST_READABLE = 2
+"""The oldest form whose rows the queries understand."""
+
+
+def schema_version(wire: Connection) -> int | None:
+    """The form of the store; None if nothing was written yet.
+
+    Raises:
+        StoreError: it is newer than this program, or too old to be read.
+    """
+    version = wire.read(_VERSION, {}).rows[0][0]
+    if version is None:
+        return None
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise StoreError(
+            f"the store has schema version {version}, this program knows {SCHEMA_VERSION}",
+            where=wire.url,
+            hint="install a newer divergraph",
+        )
+    if version < _FIRST_READABLE and _holds_rows(wire):
+        raise StoreError(
+            f"the store has schema version {version}, whose rows this program cannot read",
+            where=wire.url,
+            hint="copy it to a folder with the divergraph that wrote it, or delete what is in it "
+            "and import again",
+        )
+    return version
+
+
+def make_schema(wire: Connection) -> None:
+    """Bring the database into the form of this program.
+
+    Raises:
+        StoreError: as :func:`schema_version`.
+    """
+    version = schema_version(wire)
+    there = _names(wire)
+    for name, statement in neo4j_ddl().items():
+        if name not in there:
+            wire.define(statement)
+    if version == SCHEMA_VERSION:
+        return
+    wire.define("CALL db.awaitIndexes(600)")
+    for target, step in _STEPS.items():
+        if version is not None and version < target:
+            wire.change(lambda run, step=step: step(run))  # type: ignore[misc]
+    wire.change(_mark)
+
+
+def _names(wire: Connection) -> set[object]:
+    found = wire.read("SHOW INDEXES YIELD name", {}).rows
+    return {name for (name,) in found}
+
+
+def _holds_rows(wire: Connection) -> bool:
+    asked = "MATCH (n:Graph|PendingGraph|Run|PendingRun) RETURN n.id LIMIT 1"
+    return bool(wire.read(asked, {}).rows)
+
+
+def _mark(run: Statement) -> None:
+    take_turn(run, "migration")
+    run(
+        "MATCH (s:SchemaVersion {id: 'divergraph'}) "
+        "SET s.version = CASE WHEN s.version > $version THEN s.version ELSE $version END",
+        version=SCHEMA_VERSION,
+    )
+
+
+def _to_2(run: Statement) -> None:
+    """Form 1 had its mark on a node ``Store`` and indexes on texts that are gone."""
+    take_turn(run, "migration")
+    run("MATCH (s:Store {id: 'divergraph'}) DELETE s")
+
+
+_STEPS: Mapping[int, Callable[[Statement], None]] = {2: _to_2}

@@ -1,0 +1,312 @@
+"""What is being written or deleted: claims on names and graphs, one change at a time.
+
+Rows hang on nodes ``PendingRun``, ``PendingGraph`` and ``PendingImport``, which carry the
+token of their writer and which no named query sees. They become ``Run``, ``Graph`` and
+``Import`` in one transaction, and go back to pending to be deleted. Every function here
+is one change of state; its transaction has taken the turn (:func:`writers.take_turn`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from graphstore import codec
+from graphstore.errors import NameTakenError
+from graphstore.neo4j.writers import Known, known_writers, take_away
+from graphstore.records import StoredGraph, plain_text
+
+if TYPE_CHECKING:
+    from graphstore.neo4j.connection import Statement
+
+LABELS = ("PendingRun", "PendingImport", "PendingGraph")
+"""In the order in which they are cleared: a graph only after what uses it."""
+
+_PENDING = (
+    "MATCH (n:PendingRun|PendingGraph|PendingImport) RETURN labels(n)[0] AS label, n.id AS id, "
+    "coalesce(n.name, n.id) AS name, n.writer AS writer, coalesce(n.hidden, false) AS hidden, "
+    "[key IN [n.golden, n.device, n.graph] WHERE key IS NOT NULL] AS graphs"
+)
+_SHOWN = {
+    "run": "MATCH (n:Run {name: $name}) RETURN n.id AS id, n.golden AS golden, n.device AS device",
+    "graph": "MATCH (n:Import {id: $name}) RETURN n.id AS id, n.graph AS device",
+}
+_USERS = (
+    "MATCH (r:Run|PendingRun) WHERE r.hidden IS NULL AND (r.golden = $key OR r.device = $key) "
+    "RETURN r.id AS user "
+    "UNION MATCH (i:Import|PendingImport {graph: $key}) RETURN i.id AS user"
+)
+_GRAPH = (
+    "MATCH (g:Graph|PendingGraph {id: $id}) "
+    "RETURN g.content AS content, g:Graph AS shown, g.writer AS writer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A node that is not shown; ``writer`` None if an older program left it.
+
+    ``hidden`` if it was shown and is being deleted, ``graphs`` what a run or name uses.
+    """
+
+    label: str
+    id: str
+    name: str
+    writer: str | None
+    hidden: bool
+    graphs: Sequence[str]
+
+    @property
+    def left(self) -> str:
+        """What it is if its writer is dead, for users."""
+        kind = "run" if self.label == "PendingRun" else "graph"
+        return f"a {'half-deleted' if self.hidden else 'half-written'} {kind} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a writer got.
+
+    ``mine`` are the keys of the graphs it has to write, ``run`` the key of its run.
+    Otherwise nothing is claimed yet: ``left`` has to be cleared first, ``busy`` (who
+    writes it) to be waited for, or a graph of the same key and ``other`` content is there.
+    """
+
+    mine: frozenset[str] = frozenset()
+    run: str | None = None
+    left: tuple[Pending, ...] = ()
+    busy: str | None = None
+    other: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a writer wants to write: a run or an imported graph, and its graphs."""
+
+    kind: str
+    name: str
+    graphs: tuple[StoredGraph, ...]
+    replace: bool
+
+
+def claim(run: Statement, token: str, wish: Wish) -> Claim:
+    """Take the name and the graphs of *wish* for the writer *token*, all or nothing.
+
+    Raises:
+        NameTakenError: the name is used, or somebody is writing under it.
+    """
+    check_name_free(run, wish.kind, wish.name, replace=wish.replace)
+    writers = known_writers(run)
+    keys = {stored.key for stored in wish.graphs}
+    left: list[Pending] = []
+    for item in _all_pending(run):
+        is_graph = item.label == "PendingGraph" and item.id in keys
+        is_name = item.label != "PendingGraph" and item.name == wish.name and not item.hidden
+        if item.writer == token or not (is_graph or is_name):
+            continue
+        owner = _living(writers, item.writer)
+        if owner is None:
+            left.append(item)
+        elif is_graph or (wish.kind == "graph" and item.graphs == sorted(keys)):
+            return Claim(busy=owner.place)
+        elif not wish.replace:
+            raise _being_written(wish.name, owner)
+    return Claim(left=tuple(left)) if left else _take(run, token, wish)
+
+
+def _take(run: Statement, token: str, wish: Wish) -> Claim:
+    mine: dict[str, StoredGraph] = {}
+    for stored in wish.graphs:
+        rows = run(_GRAPH, id=stored.key)
+        if any(row["content"] != stored.content for row in rows):
+            return Claim(other=True)
+        if not rows:
+            mine[stored.key] = stored
+    for graph_key, stored in mine.items():
+        run(
+            "CREATE (:PendingGraph {id: $id, content: $content, name: $name, writer: $token})",
+            id=graph_key,
+            content=stored.content,
+            name=plain_text(stored.graph.name),
+            token=token,
+        )
+    key: str | None = None
+    if wish.kind == "run":
+        key = plain_text(wish.name)
+        if run("MATCH (r:Run|PendingRun {id: $key}) RETURN r.id", key=key):
+            key = f"{key}~{secrets.token_hex(4)}"
+        golden, device = wish.graphs
+        run(
+            "CREATE (:PendingRun {id: $id, name: $name, golden: $golden, device: $device, "
+            "writer: $token})",
+            id=key,
+            name=wish.name,
+            golden=golden.key,
+            device=device.key,
+            token=token,
+        )
+    else:
+        run(
+            "CREATE (:PendingImport {id: $token, name: $name, graph: $graph, writer: $token})",
+            name=wish.name,
+            graph=wish.graphs[0].key,
+            token=token,
+        )
+    return Claim(frozenset(mine), key)
+
+
+def show_run(run: Statement, token: str, wish: Wish, claimed: Claim) -> bool:
+    """Show a written run and its graphs, hide the one it replaces; False if it is lost."""
+    mine = {"key": claimed.run, "token": token}
+    if not run("MATCH (r:PendingRun {id: $key, writer: $token}) RETURN r.id", **mine):
+        return False
+    check_name_free(run, wish.kind, wish.name, replace=wish.replace)
+    unused = hide(run, token, wish.name)
+    _show_graphs(run, claimed)
+    run(
+        "MATCH (r:PendingRun {id: $key}) REMOVE r:PendingRun, r.writer SET r:Run, r.stamp = $token",
+        **mine,
+    )
+    hide_unused(run, token, unused)
+    return True
+
+
+def show_graph(run: Statement, token: str, wish: Wish, claimed: Claim, created: str) -> bool:
+    """Show a written graph under its name, hide what it replaces; False if it is lost."""
+    if not run("MATCH (i:PendingImport {id: $token}) RETURN i.id", token=token):
+        return False
+    check_name_free(run, wish.kind, wish.name, replace=wish.replace)
+    unused = hide(run, token, wish.name)
+    _show_graphs(run, claimed)
+    run(
+        "MATCH (i:PendingImport {id: $token}) REMOVE i:PendingImport, i.writer "
+        "SET i:Import, i.id = i.name, i.created = $created",
+        token=token,
+        created=created,
+    )
+    hide_unused(run, token, unused)
+    return True
+
+
+def hide(run: Statement, token: str, name: str) -> set[str]:
+    """Take the run or imported graph *name* from sight; the keys of its graphs."""
+    rows = run(
+        "MATCH (r:Run {name: $name}) REMOVE r:Run "
+        "SET r:PendingRun, r.writer = $token, r.hidden = true "
+        "RETURN [r.golden, r.device] AS graphs",
+        name=name,
+        token=token,
+    )
+    rows += run(
+        "MATCH (i:Import {id: $name}) WITH i, [i.graph] AS graphs DELETE i RETURN graphs",
+        name=name,
+    )
+    return {key for row in rows for key in row["graphs"]}
+
+
+def hide_unused(run: Statement, token: str, graphs: Iterable[str]) -> None:
+    """Take those of the *graphs* from sight that no run or import uses."""
+    for key in sorted(graphs):
+        if not run(_USERS, key=key):
+            run(
+                "MATCH (g:Graph {id: $key}) REMOVE g:Graph "
+                "SET g:PendingGraph, g.writer = $token, g.hidden = true",
+                key=key,
+                token=token,
+            )
+
+
+def rename(run: Statement, name: str, new_name: str) -> None:
+    """Give a run or imported graph another name.
+
+    Raises:
+        NameTakenError: *new_name* is in use, or somebody is writing under it.
+    """
+    check_name_free(run, "", new_name, replace=False)
+    writers = known_writers(run)
+    for item in _all_pending(run):
+        owner = _living(writers, item.writer)
+        named = item.label != "PendingGraph" and item.name == new_name and not item.hidden
+        if owner is not None and named:
+            raise _being_written(new_name, owner)
+    for row in run("MATCH (r:Run {name: $name}) RETURN r.id AS id, r.run_json AS text", name=name):
+        renamed = replace(codec.run_value(row["text"]), name=new_name)
+        run(
+            "MATCH (r:Run {id: $id}) SET r.name = $name, r.run_json = $text",
+            id=row["id"],
+            name=new_name,
+            text=codec.run_text(renamed),
+        )
+    run("MATCH (i:Import {id: $name}) SET i.id = $new, i.name = $new", name=name, new=new_name)
+
+
+def check_name_free(run: Statement, kind: str, name: str, *, replace: bool) -> None:
+    """Return if *name* may be given to a new run or graph (*kind*), or an old one ("").
+
+    Raises:
+        NameTakenError: it is in use.
+    """
+    for what, shown in _SHOWN.items():
+        if run(shown, name=name):
+            said = f"there is a {what} named {name!r} already"
+            if kind and what != kind:
+                raise NameTakenError(said, hint="use another name")
+            if not replace:
+                or_replace = "--replace to write over it, or " if kind else ""
+                raise NameTakenError(said, hint=f"use {or_replace}another name")
+
+
+def left_behind(run: Statement) -> list[Pending]:
+    """All pending nodes without a living writer."""
+    writers = known_writers(run)
+    found = [item for item in _all_pending(run) if _living(writers, item.writer) is None]
+    return sorted(found, key=lambda item: (LABELS.index(item.label), item.id))
+
+
+def own(run: Statement, token: str) -> list[Pending]:
+    """The pending nodes of one writer."""
+    found = [item for item in _all_pending(run) if item.writer == token]
+    return sorted(found, key=lambda item: (LABELS.index(item.label), item.id))
+
+
+def take_over(run: Statement, wanted: Iterable[Pending], token: str) -> list[Pending]:
+    """Make those of *wanted* the writer's own whose writers are dead."""
+    items = list(wanted)
+    gone = take_away(run, sorted({item.writer for item in items if item.writer}), token)
+    taken = [item for item in items if item.writer is None or item.writer in gone]
+    for item in taken:
+        run(
+            f"MATCH (n:{item.label} {{id: $id}}) "
+            "WHERE n.writer = $old OR (n.writer IS NULL AND $old IS NULL) SET n.writer = $token",
+            id=item.id,
+            old=item.writer,
+            token=token,
+        )
+    return taken
+
+
+def _being_written(name: str, owner: Known) -> NameTakenError:
+    return NameTakenError(
+        f"{owner.place} is writing a run or graph named {name!r} just now",
+        hint="use another name, or wait",
+    )
+
+
+def _show_graphs(run: Statement, claimed: Claim) -> None:
+    run(
+        "UNWIND $keys AS key MATCH (g:PendingGraph {id: key}) "
+        "REMOVE g:PendingGraph, g.writer SET g:Graph",
+        keys=sorted(claimed.mine),
+    )
+
+
+def _all_pending(run: Statement) -> list[Pending]:
+    rows: Sequence[Mapping[str, Any]] = run(_PENDING)
+    return [Pending(**row) for row in rows]
+
+
+def _living(writers: Mapping[str, Known], token: str | None) -> Known | None:
+    known = None if token is None else writers.get(token)
+    return None if known is None or known.is_dead else known

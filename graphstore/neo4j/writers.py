@@ -1,0 +1,200 @@
+"""Who writes to the server just now: signs of life, and batches done exactly once.
+
+A writer has a node ``Writer`` for each connection it writes over, with the server's time
+of its last sign of life. Every batch takes the lock on such a node first: who wants to
+clear what a dead writer left takes the nodes away, and no batch can come after it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphstore.errors import StoreError
+
+if TYPE_CHECKING:
+    from graphstore.neo4j.connection import Connection, Statement
+
+LEASE_SECONDS = 60.0
+"""A writer that gave no sign of life for so long, by the server's clock, is dead."""
+_BEAT_SECONDS = 10.0
+
+_T = TypeVar("_T")
+
+_SIGN_IN = (
+    "UNWIND $lanes AS lane MERGE (w:Writer {id: lane}) SET w += $facts, w.done = 0, "
+    "w.beat = timestamp()"
+)
+_SIGN = (
+    "MATCH (w:Writer {id: $lane}) WITH w, w.done AS done "
+    "SET w.beat = timestamp(), w.done = $number RETURN done"
+)
+_SIGN_OFF = "MATCH (w:Writer {writer: $token}) DELETE w"
+_TURN = "MERGE (s:SchemaVersion {id: 'divergraph'}) SET s.turn = $token"
+_WRITERS = (
+    "MATCH (w:Writer) RETURN w.writer AS writer, w.place AS place, w.host AS host, "
+    "w.process AS process, w.process_start AS process_start, "
+    "(timestamp() - max(w.beat)) / 1000.0 AS silent"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is said of a writer: where it runs, and whether it can still write."""
+
+    token: str
+    place: str
+    is_dead: bool
+
+
+class Writer:
+    """One who writes, over *lanes* connections at once; see :meth:`living`."""
+
+    def __init__(self, wire: Connection, lanes: int) -> None:
+        self.token = secrets.token_hex(8)
+        self.url = wire.url
+        self.lanes = lanes
+        self.spare = lanes
+        """The lane for single statements while the others send rows."""
+        self._wire = wire
+        self._batches = [0] * (lanes + 2)
+
+    @contextmanager
+    def living(self) -> Iterator[Writer]:
+        """Known to other writers as living while inside."""
+        ids = [self._lane_id(lane) for lane in range(len(self._batches))]
+        facts = {"writer": self.token, **_this_process()}
+        self._wire.change(lambda run: run(_SIGN_IN, lanes=ids, facts=facts))
+        ended = threading.Event()
+        pulse = threading.Thread(target=self._beat, args=(ended,), daemon=True)
+        pulse.start()
+        try:
+            yield self
+        finally:
+            ended.set()
+            pulse.join()
+            self._sign_off()
+
+    def batch(self, lane: int, work: Callable[[Statement], _T], *, turn: bool = False) -> _T | None:
+        """Do *work* in one transaction; None if the server has done it before.
+
+        That is so if the connection broke just when the server confirmed it. With *turn*,
+        no other change of state is under way meanwhile.
+
+        Raises:
+            StoreError: another program took this writer for dead and cleared its rows.
+        """
+        self._batches[lane] += 1
+        number = self._batches[lane]
+
+        def signed(run: Statement) -> _T | None:
+            if turn:
+                take_turn(run, self.token)
+            rows = run(_SIGN, lane=self._lane_id(lane), number=number)
+            if not rows:
+                raise lost_claim(self._wire.url)
+            return None if rows[0]["done"] >= number else work(run)
+
+        return self._wire.change(signed, again=True)
+
+    def _lane_id(self, lane: int) -> str:
+        return f"{self.token}#{lane}"
+
+    def _beat(self, ended: threading.Event) -> None:
+        """Give signs of life on a connection of its own; batches may take long."""
+        while not ended.wait(_BEAT_SECONDS):
+            try:
+                self.batch(self.lanes + 1, lambda _: None)
+            except StoreError:
+                continue  # the next batch of rows fails as well, and says why
+
+    def _sign_off(self) -> None:
+        try:
+            self._wire.change(lambda run: run(_SIGN_OFF, token=self.token))
+        except StoreError:
+            return  # the server is gone: what stopped the writing said so, the lease runs out
+
+
+def take_turn(run: Statement, token: str) -> None:
+    """Wait until no other change of state is under way; lasts to the transaction's end."""
+    run(_TURN, token=token)
+
+
+def known_writers(run: Statement) -> dict[str, Known]:
+    """The writers that signed in and did not sign off, by token."""
+    found = {}
+    for row in run(_WRITERS):
+        is_dead = row["silent"] > LEASE_SECONDS or _has_ended(row)
+        found[row["writer"]] = Known(row["writer"], row["place"], is_dead)
+    return found
+
+
+def take_away(run: Statement, dead: Sequence[str], token: str) -> set[str]:
+    """Let those of the *dead* write no more who really are; their tokens.
+
+    Waits for a batch that is just under way and looks again: it was a sign of life.
+    """
+    run("MATCH (w:Writer) WHERE w.writer IN $dead SET w.asked = $token", dead=dead, token=token)
+    known = known_writers(run)
+    gone = {name for name in dead if name not in known or known[name].is_dead}
+    run("MATCH (w:Writer) WHERE w.writer IN $gone DELETE w", gone=sorted(gone))
+    return gone
+
+
+def lost_claim(url: str) -> StoreError:
+    """The error of a writer whose rows were taken for those of a dead one."""
+    return StoreError(
+        "another program took this one for dead and removed what it had written",
+        where=url,
+        hint="do it again",
+        retryable=True,
+    )
+
+
+def _this_process() -> dict[str, object]:
+    process = os.getpid()
+    host = socket.gethostname()
+    return {
+        "place": f"process {process} on {host}",
+        "host": _host(host),
+        "process": process,
+        "process_start": _process_start(process),
+    }
+
+
+def _has_ended(row: dict[str, Any]) -> bool:
+    """Whether a writer was a process of this system and is no more."""
+    if row["host"] is None or row["host"] != _host(socket.gethostname()):
+        return False
+    return bool(_process_start(row["process"]) != row["process_start"])
+
+
+def _host(name: str) -> str | None:
+    """What tells this running system and its process numbers from all others.
+
+    Two containers may have one name and different processes of one number. None where
+    the system does not say.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        numbers = Path("/proc/self/ns/pid").readlink()
+    except OSError:
+        return None
+    return f"{name} {boot} {numbers}"
+
+
+def _process_start(process: int) -> str | None:
+    """When a process began, in the system's ticks; None if there is none or it is dead."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *rest = text.rpartition(")")[2].split()
+    return None if state in "ZX" else rest[18]

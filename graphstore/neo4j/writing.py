@@ -1,0 +1,184 @@
+"""Runs and graphs into a server: claimed, written in batches, shown in one step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from graphstore.collector import paused_collector
+from graphstore.contract import RunData
+from graphstore.errors import StoreError
+from graphstore.model import ModelGraph
+from graphstore.neo4j.bulk import (
+    LANES,
+    Sender,
+    graph_batches,
+    metric_batches,
+    op_batches,
+    properties_of,
+    run_batches,
+)
+from graphstore.neo4j.clearing import clear, clear_own
+from graphstore.neo4j.pending import (
+    Claim,
+    Wish,
+    check_name_free,
+    claim,
+    hide,
+    hide_unused,
+    left_behind,
+    rename,
+    show_graph,
+    show_run,
+)
+from graphstore.neo4j.writers import Writer, lost_claim, take_turn
+from graphstore.records import (
+    Records,
+    StoredGraph,
+    graph_records,
+    plain_text,
+    run_records,
+    stored_graph,
+)
+
+if TYPE_CHECKING:
+    from graphstore.neo4j.connection import Connection, Statement
+
+_LOOK_AGAIN_SECONDS = 0.3
+
+_CONTENTS = (
+    "MATCH (g:Graph|PendingGraph) WHERE g.id = $id OR g.id STARTS WITH $id + '+' "
+    "RETURN g.id AS id, g.content AS content"
+)
+
+
+def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
+    """Write a run and those of its graphs that are not there."""
+    name = data.run.name
+    wire.change(lambda run: check_name_free(run, "run", name, replace=replace))
+
+    def wish() -> Wish:
+        graphs = (stored(wire, data.golden), stored(wire, data.device))
+        return Wish("run", name, graphs, replace)
+
+    with Writer(wire, LANES).living() as writer:
+        wanted, claimed = _claimed(writer, wish)
+        golden, device = wanted.graphs
+        with Sender(writer).running() as sender, paused_collector():
+            _send_graphs(writer, sender, wanted, claimed)
+            key = claimed.run or name
+            records = run_records(data, golden, device, key)
+            _set_facts(writer, "Run", records)
+            sender.stage(metric_batches(records, key))
+            sender.stage(run_batches(records))
+        _show(writer, lambda run: show_run(run, writer.token, wanted, claimed))
+
+
+def save_graph(
+    wire: Connection, graph: StoredGraph, name: str, created: str, *, replace: bool
+) -> None:
+    """Write a graph, if it is not there, and give it a name."""
+
+    def wish() -> Wish:
+        return Wish("graph", name, (stored(wire, graph.graph),), replace)
+
+    first = Wish("graph", name, (graph,), replace)
+    with Writer(wire, LANES).living() as writer:
+        wanted, claimed = _claimed(writer, wish, first)
+        with Sender(writer).running() as sender, paused_collector():
+            _send_graphs(writer, sender, wanted, claimed)
+        _show(writer, lambda run: show_graph(run, writer.token, wanted, claimed, created))
+
+
+def delete(wire: Connection, name: str) -> None:
+    """Take a run or imported graph from sight, then delete its rows."""
+
+    def hidden(run: Statement) -> None:
+        hide_unused(run, writer.token, hide(run, writer.token, name))
+
+    with Writer(wire, 1).living() as writer:
+        writer.batch(0, hidden, turn=True)
+        clear_own(writer)
+
+
+def give_name(wire: Connection, name: str, new_name: str) -> None:
+    """Rename a run or imported graph."""
+
+    def change(run: Statement) -> None:
+        take_turn(run, "rename")
+        rename(run, name, new_name)
+
+    wire.change(change)
+
+
+def repair(wire: Connection) -> tuple[str, ...]:
+    """Delete what dead writers left; what was done."""
+    left = wire.change(left_behind)
+    if not left:
+        return ()
+    with Writer(wire, 1).living() as writer:
+        return tuple(f"removed the rows of {item.left}" for item in clear(writer, left))
+
+
+def stored(wire: Connection, graph: ModelGraph) -> StoredGraph:
+    """*graph* under a key no graph of other content has."""
+    rows = wire.read(_CONTENTS, {"id": plain_text(graph.id)}).rows
+    with paused_collector():
+        return stored_graph(graph, {str(key): str(content) for key, content in rows})
+
+
+def _claimed(
+    writer: Writer, wish: Callable[[], Wish], first: Wish | None = None
+) -> tuple[Wish, Claim]:
+    """Claim what is wished; waits for others who write the same graphs."""
+    wanted = first or wish()
+    while True:
+        got = writer.batch(0, partial(claim, token=writer.token, wish=wanted), turn=True)
+        if got is None:  # claimed, but the answer was lost
+            clear_own(writer)
+        elif got.other:
+            wanted = wish()
+        elif got.left:
+            clear(writer, got.left)
+        elif got.busy:
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        else:
+            return wanted, got
+
+
+def _send_graphs(writer: Writer, sender: Sender, wanted: Wish, claimed: Claim) -> None:
+    by_key = {graph.key: graph for graph in wanted.graphs}
+    for key in claimed.mine:
+        records = graph_records(by_key[key])
+        _set_facts(writer, "Graph", records)
+        sender.stage(op_batches(records))
+        sender.stage(graph_batches(records))
+
+
+def _set_facts(writer: Writer, label: str, records: Records) -> None:
+    """Write the properties of a claimed node, and the Model it belongs to."""
+    model = [properties_of("Model", row) for row in records.nodes.get("Model", ())]
+    facts = properties_of(label, records.nodes[label][0])
+
+    def work(run: Statement) -> None:
+        run("UNWIND $rows AS row MERGE (m:Model {id: row.id}) SET m += row", rows=model)
+        run(
+            f"MATCH (n:Pending{label} {{id: $facts.id, writer: $token}}) SET n += $facts",
+            facts=facts,
+            token=writer.token,
+        )
+
+    writer.batch(writer.spare, work)
+
+
+def _show(writer: Writer, show: Callable[[Statement], bool]) -> None:
+    shown = writer.batch(0, show, turn=True)
+    if shown is False:
+        raise lost_claim(writer.url)
+    # What it replaced is out of sight; if its rows cannot be deleted now, `store info`
+    # tells of them and `store repair` does it.
+    with suppress(StoreError):
+        clear_own(writer)
