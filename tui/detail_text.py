@@ -165,6 +165,9 @@ def metrics(
     else:
         lines.lines.append(_types(comparison))
         _metric_lines(lines, comparison, thresholds)
+        if comparison.detail:
+            for text in _wrapped(printable(comparison.detail), width):
+                lines.lines.append(Content.styled(text, theme.QUIET))
     if whole:
         for label, path in (("device", comparison.device_path), ("golden", comparison.golden_path)):
             if path:
@@ -207,12 +210,10 @@ def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str
     if bad or values.golden_nonfinite:
         text = f"NaN or Inf: {bad} on the device side, {values.golden_nonfinite} golden"
         lines.lines.append(Content.styled(text, theme.LEVEL_STYLES[Level.FAIL]))
-    if comparison.overflow:
-        lines.lines.append(
-            Content.styled(
-                "float16 overflow: a value reached 65504", theme.LEVEL_STYLES[Level.FAIL]
-            )
-        )
+    recorded = "overflow recorded" in comparison.detail
+    if comparison.overflow and not recorded:  # the detail says what the device recorded
+        text = "float16 overflow: a value reached 65504"
+        lines.lines.append(Content.styled(text, theme.LEVEL_STYLES[Level.FAIL]))
 
 
 def shown_comparison(detail: OpDetail) -> Comparison | None:

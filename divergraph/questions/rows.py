@@ -59,7 +59,7 @@ def _row(op: ListedOp, side: Side, topo: int, op_id: str) -> OpRow:
     item = worst(outputs)
     port = item.port if item is not None else 0
     tensor = op.outputs[port] if port < len(op.outputs) else _NO_TENSOR
-    reason, detail = _why_not(outputs) if item is None else (None, "")
+    reason, detail = _why_not(outputs) if item is None else (None, item.detail)
     dtype = item.device_dtype if item is not None else tensor.dtype
     names = op.original_names
     return OpRow(

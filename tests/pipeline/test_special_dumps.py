@@ -158,3 +158,28 @@ def test_a_choice_that_chooses_nothing_is_refused(lenet):
     folder = step_folder(lenet / "npu_clean" / "dump")
     with pytest.raises(InputError, match="--step 0: neither dump has a choice of that kind"):
         run_of(lenet, "npu_clean", folder, DumpChoice(step=0))
+
+
+def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
+    from divergraph.json_shapes import row_json
+    from divergraph.questions import op_detail, op_rows
+    from graphstore.open_store import open_store
+
+    dump = tmp_path / "dump"
+    shutil.copytree(lenet / "npu_fault" / "dump", dump)
+    folder = step_folder(dump)
+    (path,) = folder.glob(f"{FAULTY}.*")
+    _, _, task, stream, stamp = path.name.split(".")
+    write_debug(
+        folder / f"Opdebug.Node_OpDebug.99.5.{int(stamp) + 1}", int(task), int(stream), 0x20
+    )
+    data = run_of(lenet, "npu_fault", dump)
+    with open_store(str(tmp_path / "store")) as store:
+        store.save_run(data)
+        rows = {row.id: row for row in op_rows(store, "run")}
+        detail = op_detail(store, "run", "LeNet/conv2/Conv2DRelu")
+    said = "overflow recorded by the device: AI Core: floating point (status 0x20)"
+    assert row_json(rows["LeNet/conv2/Conv2DRelu"])["detail"] == said
+    assert detail.explanation.endswith(said)
+    assert detail.outputs[0].comparison.overflow is True
+    assert rows["LeNet/conv1/Conv2DRelu"].detail == ""
