@@ -21,7 +21,12 @@ from importers.sniff import foreign
 from importers.source import read_head
 
 _LOG = logging.getLogger(__name__)
-_GRAPH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".meta", ".txt")
+_GRAPH_ENDINGS = frozenset(
+    (
+        *(".om", ".onnx", ".pb", ".pbtxt", ".meta", ".txt"),
+        *(".caffemodel", ".onnxtxt", ".prototxt", ".textproto"),
+    )
+)
 
 
 def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> ModelGraph:

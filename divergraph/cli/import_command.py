@@ -23,6 +23,14 @@ from divergraph.wording import counted
     type=click.Choice(["TRAIN", "TEST"], case_sensitive=False),
     help="Which layers of a Caffe net; default: what it says, else TEST.",
 )
+@click.option(
+    "-O",
+    "--option",
+    "others",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A further option of the file's format, such as tags=serve,gpu of a SavedModel.",
+)
 @common
 def import_command(
     path: Path,
@@ -30,6 +38,7 @@ def import_command(
     replace_it: bool,
     weights: Path | None,
     phase: str | None,
+    others: tuple[str, ...],
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -39,6 +48,11 @@ def import_command(
 
     given = {"weights": weights, "phase": phase}
     options = {key: str(value) for key, value in given.items() if value is not None}
+    for other in others:
+        key, equals, value = other.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{other!r} is not NAME=VALUE", param_hint="--option")
+        options[key] = value
     with opened(store) as opened_store:
         info, source, unchanged = import_into(
             opened_store, path, name=name, replace_it=replace_it, options=options

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePath
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
-from importers.contract import Confidence, Detection
-from importers.prototext import outline
+from importers.contract import HEAD_BYTES, Confidence, Detection
+from importers.prototext import outline, string
 from importers.tensorflow.sniff import Kind, binary_kind, text_kind
 
+_LATEST = re.compile(rb'\s*model_checkpoint_path\s*:\s*("(?:[^"\\\n]|\\.)*")')
 _NO = Detection(Confidence.NO, "")
 _MESSAGES = {Kind.GRAPH: "GraphDef", Kind.META: "MetaGraphDef", Kind.SAVED: "SavedModel"}
 
@@ -20,9 +23,10 @@ class _TensorFlowImporter:
     kind: Kind
 
     def detect(self, path: Path, head: bytes) -> Detection:
-        """By the shape of the outermost protobuf fields or field names."""
+        """By the shape of the outermost protobuf fields or field names; a folder by its file."""
         if not head:
-            return _NO
+            file = self.inside(path)
+            return Detection(Confidence.SURE, f"a folder with {file.name}") if file else _NO
         kind = binary_kind(head)
         if kind is self.kind:
             return Detection(Confidence.SURE, f"a binary message built like a {_MESSAGES[kind]}")
@@ -31,10 +35,21 @@ class _TensorFlowImporter:
         return _NO
 
     def read(self, path: Path) -> ModelGraph:
-        """The graph in *path*."""
+        """The graph in *path*, a file or a folder with one."""
+        return self.read_with(path, {})
+
+    def read_with(self, path: Path, options: Mapping[str, str]) -> ModelGraph:
+        """The graph in *path*; see ``options`` of the importers that have some."""
         from importers.tensorflow.reading import read_tensorflow
 
-        return read_tensorflow(path, self.kind)
+        file = self.inside(path) if path.is_dir() else path
+        if file is None:
+            raise ImportFormatError(path, f"no {_MESSAGES[self.kind]} in this folder")
+        return read_tensorflow(file, self.kind, options.get("tags", ""))
+
+    def inside(self, folder: Path) -> Path | None:
+        """The file of this kind that *folder* stands for; None if it stands for none."""
+        return None
 
 
 class GraphDefImporter(_TensorFlowImporter):
@@ -52,6 +67,19 @@ class MetaGraphImporter(_TensorFlowImporter):
     reads = "TensorFlow .meta"
     kind = Kind.META
 
+    def inside(self, folder: Path) -> Path | None:
+        """The ``.meta`` of the checkpoint that the list called ``checkpoint`` names latest."""
+        listed = folder / "checkpoint"
+        if not listed.is_file() or listed.stat().st_size > HEAD_BYTES:
+            return None
+        latest = _LATEST.match(listed.read_bytes())
+        if latest is None:
+            return None
+        # Its folder may be that of another machine; nothing outside of this one is looked at.
+        name = PurePath(string(latest[1])).name
+        file = folder / f"{name}.meta"
+        return file if name and file.is_file() else None
+
 
 class SavedModelImporter(_TensorFlowImporter):
     """Importer of the main graph of a SavedModel, given as the file or its folder."""
@@ -59,28 +87,11 @@ class SavedModelImporter(_TensorFlowImporter):
     name = "tf_saved_model"
     reads = "SavedModel file or folder"
     kind = Kind.SAVED
+    options: Mapping[str, str] = {
+        "tags": "the tags of the graph to read, with commas between (default: serve)"
+    }
 
-    def detect(self, path: Path, head: bytes) -> Detection:
-        """As the others; a folder by the file in it."""
-        if not head:
-            file = _inside(path)
-            if file is None:
-                return _NO
-            return Detection(Confidence.SURE, f"a folder with a {file.name}")
-        return super().detect(path, head)
-
-    def read(self, path: Path) -> ModelGraph:
-        """The main graph in *path*."""
-        if not path.is_dir():
-            return super().read(path)
-        file = _inside(path)
-        if file is None:
-            raise ImportFormatError(path, "no saved_model.pb in this folder")
-        return super().read(file)
-
-
-def _inside(folder: Path) -> Path | None:
-    for name in ("saved_model.pb", "saved_model.pbtxt"):
-        if (folder / name).is_file():
-            return folder / name
-    return None
+    def inside(self, folder: Path) -> Path | None:
+        """The file of a SavedModel."""
+        files = (folder / name for name in ("saved_model.pb", "saved_model.pbtxt"))
+        return next((file for file in files if file.is_file()), None)

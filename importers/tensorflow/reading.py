@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError, Message
 
-from graphstore.errors import ImportFormatError
+from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph, TensorRef
 from importers.contract import HEAD_BYTES
 from importers.filled import fill
@@ -41,11 +41,14 @@ _MOST = 1 << 12
 _HINT = "it was cut or damaged; save or copy it again"
 
 
-def read_tensorflow(path: Path, kind: Kind) -> ModelGraph:
+def read_tensorflow(path: Path, kind: Kind, tags: str = "") -> ModelGraph:
     """The graph in the file *path*, which holds a message of *kind*, binary or text.
+
+    Of a SavedModel the graph with the *tags* (separated by commas) is read.
 
     Raises:
         ImportFormatError: damaged, or without a node.
+        InputError: no graph has the tags.
     """
     saved, meta = pb.SavedModel(), pb.MetaGraphDef()
     message = {Kind.GRAPH: meta.graph_def, Kind.META: meta, Kind.SAVED: saved}[kind]
@@ -57,7 +60,7 @@ def read_tensorflow(path: Path, kind: Kind) -> ModelGraph:
             _parse_text(message, TextReader(buffer, path), _ENTER[kind])
     told: list[str] = []
     if kind is Kind.SAVED:
-        meta, told = _main(saved, path)
+        meta, told = _main(saved, path, tags)
     if not meta.graph_def.node:
         raise ImportFormatError(path, "the graph has no nodes", hint=_HINT)
     return _graph(meta, path, kind, digest, told)
@@ -86,16 +89,22 @@ def _parse_text(message: Message, reader: TextReader, enter: tuple[bytes, ...]) 
                 raise reader.error(event.offset, str(error)) from error
 
 
-def _main(saved: pb.SavedModel, path: Path) -> tuple[pb.MetaGraphDef, list[str]]:
-    """The graph that serves, else the first, and what is said of the others."""
+def _main(saved: pb.SavedModel, path: Path, tags: str) -> tuple[pb.MetaGraphDef, list[str]]:
+    """The graph with *tags*, else the one that serves, else the first; what is said of others."""
     graphs = saved.meta_graphs
     if not graphs:
         raise ImportFormatError(path, "the SavedModel holds no graph", hint=_HINT)
-    chosen = next((g for g in graphs if "serve" in g.meta_info_def.tags), graphs[0])
+    found = [" ".join(sorted(graph.meta_info_def.tags)) for graph in graphs]
+    wanted = " ".join(sorted(tag for tag in tags.split(",") if tag))
+    if wanted and wanted not in found:
+        hint = f"there are: {', '.join(each or 'none' for each in found)}"
+        raise InputError(f"no graph has the tags {wanted}", where=str(path), hint=hint)
+    serving = (at for at, graph in enumerate(graphs) if "serve" in graph.meta_info_def.tags)
+    chosen = found.index(wanted) if wanted else next(serving, 0)
     if len(graphs) == 1:
-        return chosen, []
-    tags = " ".join(chosen.meta_info_def.tags) or "none"
-    return chosen, [f"of {len(graphs)} graphs the one with tags {tags} was read"]
+        return graphs[0], []
+    told = f"of {len(graphs)} graphs the one with tags {found[chosen] or 'none'} was read"
+    return graphs[chosen], [told]
 
 
 def _graph(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf import text_format
 
+from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, EdgeKind, TensorRef
 from graphstore.topo import topo_order
 from importers import read_graph
@@ -254,6 +255,37 @@ def test_values_of_constants_are_left_in_the_file(tmp_path):
     path.write_bytes(b"\x0a" + pb.AttrValue(s=raw).SerializeToString()[1:])
     (op,) = read_graph(path).ops
     assert op.outputs[0].shape == (1_000_000,)
+
+
+def test_the_graph_of_a_saved_model_is_chosen_by_its_tags(tmp_path):
+    saved = pb.SavedModel(saved_model_schema_version=1)
+    for tags, name in ((["train"], "t"), (["serve"], "s"), (["serve", "gpu"], "g")):
+        meta = saved.meta_graphs.add()
+        meta.meta_info_def.tags.extend(tags)
+        meta.meta_info_def.tensorflow_version = "1.15.0"
+        meta.graph_def.node.add(name=name, op="NoOp")
+    (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    assert [op.name for op in read_graph(tmp_path).ops] == ["s"]
+    graph = read_graph(tmp_path, {"tags": "serve,gpu"})
+    assert [op.name for op in graph.ops] == ["g"]
+    assert graph.warnings == ("of 3 graphs the one with tags gpu serve was read",)
+    with pytest.raises(InputError, match=r"no graph has the tags tpu .there are: train, serve"):
+        read_graph(tmp_path, {"tags": "tpu"})
+
+
+def test_a_folder_of_checkpoints_is_the_latest_of_them(tmp_path):
+    for step in (1, 2):
+        meta = pb.MetaGraphDef()
+        meta.meta_info_def.tensorflow_version = "1.15.0"
+        meta.graph_def.node.add(name=f"step{step}", op="NoOp")
+        (tmp_path / f"model.ckpt-{step}.meta").write_bytes(meta.SerializeToString())
+    listed = tmp_path / "checkpoint"
+    listed.write_text('model_checkpoint_path: "/elsewhere/model.ckpt-2"\n')
+    assert [op.name for op in read_graph(tmp_path).ops] == ["step2"]
+    for wrong in ('"../.."', '".."', '""', '"model.ckpt-9"', '"cut'):
+        listed.write_text(f"model_checkpoint_path: {wrong}\n")
+        with pytest.raises(ImportFormatError, match=r"such as model\.ckpt-1\.meta"):
+            read_graph(tmp_path)
 
 
 @pytest.mark.shared
