@@ -30,10 +30,9 @@ def between(arrays: GraphArrays, starts: Iterable[int], ends: Iterable[int]) -> 
 
     Empty if no end can be reached from any start.
     """
-    first, last = sorted(set(starts)), sorted(set(ends))
-    below = np.union1d(descendants(arrays, first), np.asarray(first, dtype=np.int32))
-    above = np.union1d(ancestors(arrays, last), np.asarray(last, dtype=np.int32))
-    return np.intersect1d(below, above).astype(np.int32)
+    below = _reach_with(arrays.successor_start, arrays.successor_ops, starts)
+    above = _reach_with(arrays.predecessor_start, arrays.predecessor_ops, ends)
+    return np.flatnonzero(below & above).astype(np.int32)
 
 
 def induced_edges(arrays: GraphArrays, ops: Iterable[int]) -> tuple[Int32, Int32]:
@@ -237,10 +236,17 @@ def _edge_sources(arrays: GraphArrays) -> Int32:
 
 
 def _reach(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Int32:
+    first = list(roots)
+    seen = _reach_with(start, neighbours, first)
+    seen[first] = False
+    return np.flatnonzero(seen).astype(np.int32)
+
+
+def _reach_with(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Bool:
+    """True for each op that can be reached from *roots*, and for these."""
     begin, following = start.tolist(), neighbours.tolist()
     seen = bytearray(len(begin) - 1)
     stack = list(roots)
-    first = list(stack)
     for root in stack:
         seen[root] = 1
     while stack:
@@ -249,6 +255,4 @@ def _reach(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Int32:
             if not seen[other]:
                 seen[other] = 1
                 stack.append(other)
-    for root in first:
-        seen[root] = 0
-    return np.flatnonzero(np.frombuffer(bytes(seen), dtype=np.uint8)).astype(np.int32)
+    return np.frombuffer(seen, dtype=np.bool_)

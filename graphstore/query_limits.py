@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from graphstore.cancellation import Cancellation
+from graphstore.contract import QueryResult
 from graphstore.cypher_text import explained, parameters, tokens
 from graphstore.errors import QueryError
 from graphstore.queries import Dialect, NamedQuery, is_name, load
@@ -31,6 +32,22 @@ def limited(query: NamedQuery, limit: int | None) -> NamedQuery:
     if limit is None or re.search(r"\bLIMIT \$?\w+$", query.text):
         return query
     return replace(query, text=f"{query.text}\nLIMIT {int(limit) + 1}")
+
+
+def cut(answer: QueryResult, limit: int | None) -> QueryResult:
+    """*answer* with no more than *limit* rows."""
+    if limit is None or len(answer.rows) <= limit:
+        return answer
+    return replace(answer, rows=answer.rows[:limit], truncated=True)
+
+
+def windows(limit: int | None, ops: int) -> Iterator[int]:
+    """The first ops of a graph of *ops* to look for *limit* rows in, more and more of them."""
+    end = ops if limit is None else min(ops, 2 * limit + 2)
+    while end < ops:
+        yield end
+        end = min(ops, 8 * end)
+    yield ops
 
 
 def planned_text(cypher: str, dialect: Dialect) -> str:

@@ -17,6 +17,7 @@ from graphstore.algorithms import ancestors, between, descendants, first_divergi
 from graphstore.arrays import GraphArrays, Int32
 from graphstore.contract import QueryResult
 from graphstore.op_search import OpIndex
+from graphstore.query_limits import cut
 from graphstore.run_outputs import RunOutputs
 
 _OP_COLUMNS = ("topo", "op", "type")
@@ -100,7 +101,7 @@ def _op_search(asked: Asked) -> QueryResult:
 
 def _ops_by_type(asked: Asked) -> QueryResult:
     counts = sorted(Counter(asked.index().kinds).items(), key=lambda item: (-item[1], item[0]))
-    return _cut(("type", "ops"), counts, asked.limit)
+    return cut(QueryResult(("type", "ops"), tuple(counts)), asked.limit)
 
 
 ON_ARRAYS: Mapping[str, Callable[[Asked], QueryResult]] = {
@@ -135,8 +136,3 @@ def _ops(asked: Asked, numbers: Int32) -> QueryResult:
         kept, map(index.ids.__getitem__, kept), map(index.kinds.__getitem__, kept), strict=True
     )
     return QueryResult(_OP_COLUMNS, tuple(rows), truncated=len(kept) < len(numbers))
-
-
-def _cut(columns: tuple[str, ...], rows: list[Any], limit: int | None) -> QueryResult:
-    kept = tuple(tuple(row) for row in rows[:limit])
-    return QueryResult(columns, kept, truncated=len(kept) < len(rows))

@@ -9,6 +9,8 @@ from graphstore.errors import QueryError
 
 MAX_HOPS = 65535
 """Its hop counter has 16 bits and wraps without a word; its default limit is 30."""
+_FOLLOWED = MAX_HOPS - 1
+"""The hops it follows when asked for the most."""
 
 
 def check_hops(cypher: str) -> None:
@@ -32,11 +34,11 @@ def hop_notes(cypher: str, depths: Callable[[], Iterable[tuple[str, int]]]) -> t
     *depths* gives the graphs it saw with the most hops of a way in each.
     """
     bounds = [bound.most for bound in hop_bounds(tokens(cypher))]
-    if not any(most in (None, MAX_HOPS) for most in bounds):
+    if not any(most is None or most > _FOLLOWED for most in bounds):
         return ()
     return tuple(
-        f"{graph} has ways of up to {hops} hops, the embedded engine follows {MAX_HOPS}: "
+        f"{graph} has ways of up to {hops} hops, the embedded engine follows {_FOLLOWED}: "
         "ops farther off are missing; trace, between and the named queries have no limit"
         for graph, hops in depths()
-        if hops > MAX_HOPS
+        if hops > _FOLLOWED
     )

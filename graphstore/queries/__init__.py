@@ -4,7 +4,8 @@ Where a dialect forces it there are ``name.embedded.cypher`` and ``name.neo4j.cy
 A file starts with ``// Answers: ...`` (``// Internal: ...`` if only the stores need it)
 and one ``// Parameter name: kind`` a parameter.
 Kinds that end in ``op`` or ``ops`` take op ids of a graph; the store turns them into
-node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target.
+node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target. Where only
+so many rows are wanted, ``$end_topo`` says before which op they are looked for first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ _ANSWERS = re.compile(r"^// (Answers|Internal): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^// Parameter (\w+): (.+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z]\w*")
 _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
+
+
+WINDOW = "end_topo"
+"""The parameter of queries that can be asked for the first ops of a graph only."""
 
 
 class Dialect(StrEnum):

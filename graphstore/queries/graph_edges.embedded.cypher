@@ -1,5 +1,6 @@
 // Answers: all data and call edges of a graph (of a run: the device graph), with ports.
-MATCH (a:Op {graph: $graph})-[f:FEEDS]->(b:Op)
+// Window: $end_topo is the number of ops, or less if that gives all rows wanted.
+MATCH (a:Op {graph: $graph})-[f:FEEDS]->(b:Op) WHERE a.topo < $end_topo
 OPTIONAL MATCH (t:Tensor) WHERE t.op = a.id AND t.port = f.`out`
 RETURN a.op AS source, f.`out` AS output, b.op AS target, f.`in` AS input,
        coalesce(f.own_name, t.own_name, a.op + ':' + cast(f.`out`, 'STRING')) AS tensor,

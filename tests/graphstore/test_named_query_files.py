@@ -37,7 +37,13 @@ def test_a_query_reads_only_and_says_what_it_takes(name: str, dialect: Dialect) 
     query = load(name, dialect)
     check_read_only(query.text, dialect)
     assert query.answers.endswith(".")
-    used = set(re.findall(r"\$(\w+)", query.text)) - {"run", "graph", "device", "golden"}
+    used = set(re.findall(r"\$(\w+)", query.text)) - {
+        "run",
+        "graph",
+        "device",
+        "golden",
+        "end_topo",
+    }
     assert used == set(query.parameters)
 
 

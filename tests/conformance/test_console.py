@@ -1,0 +1,235 @@
+"""Users' own Cypher on every store: limits, stopping, plans, errors, and attacks for real."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from graphstore.cancellation import Cancellation, CancelledError
+from graphstore.contract import GraphStore, QueryParameters
+from graphstore.embedded import EmbeddedStore
+from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.hops import hop_notes
+from graphstore.errors import QueryError
+from graphstore.neo4j import Neo4jStore
+from graphstore.neo4j.local_server import LocalServer
+from graphstore.traversals import deepest_way
+
+ENDLESS = (
+    "MATCH (a:Op), (b:Op), (c:Op), (d:Op) "
+    "WHERE a.topo + b.topo + c.topo + d.topo < 0 RETURN count(*)"
+)
+ASK = """
+import sys
+from divergraph.cli.main import run
+print("ready", flush=True)
+sys.exit(run(["query", sys.argv[1], "--timeout", "600", "--store", sys.argv[2]]))
+"""
+
+
+@pytest.fixture
+def wide(store: GraphStore, samples) -> GraphStore:
+    """The store with a graph ``wide`` of 2000 ops: joined with itself, it has no end."""
+    names = [f"op{number}" for number in range(2000)]
+    store.save_graph(samples.shaped_graph("wide", pairwise(names), names), "wide")
+    return store
+
+
+def test_a_query_is_stopped_from_another_thread(wide: GraphStore) -> None:
+    stop = Cancellation()
+    timer = threading.Timer(0.5, stop.cancel)
+    timer.start()
+    with pytest.raises(CancelledError, match="the query was stopped"):
+        wide.query(ENDLESS, QueryParameters(timeout=600, cancellation=stop), "wide")
+    with pytest.raises(CancelledError):  # it stays so
+        wide.query("RETURN 1", QueryParameters(cancellation=stop), "wide")
+    assert wide.query("RETURN 1", QueryParameters(), "wide").rows == ((1,),)
+
+
+def test_a_query_is_stopped_by_its_time_limit(wide: GraphStore) -> None:
+    with pytest.raises(QueryError, match=r"took longer than 0\.3 s"):
+        wide.query(ENDLESS, QueryParameters(timeout=0.3), "wide")
+
+
+@pytest.fixture
+def address(store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> str:
+    """What --store takes; for Neo4j, the password is in the environment."""
+    if isinstance(store, Neo4jStore):
+        server: LocalServer = request.getfixturevalue("neo4j_server")
+        monkeypatch.setenv("NEO4J_USERNAME", server.user)
+        monkeypatch.setenv("NEO4J_PASSWORD", server.password)
+    return store.url
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent otherwise there")
+def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
+    command = [sys.executable, "-c", ASK, ENDLESS, address]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(2.0)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.strip() == "stopped"
+    if isinstance(wide, Neo4jStore):
+        running = "SHOW TRANSACTIONS YIELD currentQuery WHERE currentQuery CONTAINS 'd:Op' "
+        with wide._wire._driver.session() as session:
+            left = [row for row in session.run(running + "RETURN currentQuery") if "a:Op" in row[0]]
+        assert [row[0] for row in left if "SHOW" not in row[0]] == []
+
+
+def test_a_parameter_needs_a_value(store: GraphStore, sample_run) -> None:
+    """ladybug takes one without for true, and would give all ops."""
+    store.save_run(sample_run("first"))
+    with pytest.raises(QueryError, match=r"\$x has no value") as caught:
+        store.query("MATCH (o:Op) WHERE o.op = $x RETURN o.op", QueryParameters(), "first")
+    assert caught.value.position == 26
+    with pytest.raises(QueryError, match=r"\$run has no value.*ask one run or graph"):
+        store.query("MATCH (m:Metric {run: $run}) RETURN m", QueryParameters())
+
+
+@pytest.mark.parametrize(
+    "value", [1, 1.5, "it's", True, None, [1, 2], ["a", "b"], {"a": 1, "b": [1.5]}, [{"a": "x"}]]
+)
+def test_parameters_are_json_values(store: GraphStore, sample_run, value: object) -> None:
+    store.save_run(sample_run("first"))
+    answer = store.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
+    assert answer.rows == ((value,),)
+
+
+@pytest.mark.parametrize("value", [[1, "a"], 2**70, object()])
+def test_parameters_an_engine_cannot_take(store: GraphStore, sample_run, value: object) -> None:
+    store.save_run(sample_run("first"))
+    try:
+        answer = store.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
+    except QueryError:
+        return
+    assert answer.rows == ((value,),)
+
+
+def test_plans_say_how(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    cypher = "MATCH (o:Op) WHERE o.topo > $least RETURN o.op"
+    plan = store.explain(cypher, QueryParameters(), "first")
+    assert "o" in plan
+    assert len(plan.splitlines()) > 3
+    asked = store.query(f"EXPLAIN {cypher}", QueryParameters(), "first")
+    assert asked.columns == ("plan",)
+    assert "\n".join(str(row[0]) for row in asked.rows) == plan
+    named = store.explain("descendants", QueryParameters(), "first")
+    assert named.startswith("Answered on arrays")
+    with pytest.raises(QueryError) as caught:
+        store.explain("MATCH (o:Op RETURN o", QueryParameters(), "first")
+    assert caught.value.position == 12
+    with pytest.raises(QueryError):
+        store.explain("MATCH (o:Op) DELETE o", QueryParameters(), "first")
+
+
+def test_what_the_embedded_engine_does_not_know(tmp_path: Path, sample_run) -> None:
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+
+        def said(cypher: str) -> tuple[str, int | None]:
+            with pytest.raises(QueryError) as caught:
+                store.query(cypher, QueryParameters(), "first")
+            return str(caught.value), caught.value.position
+
+        text, position = said("MATCH (o:Op) RETURN o.op, o.subgrah")
+        assert "o has no property subgrah (did you mean subgraph" in text
+        assert position == 28
+        assert (
+            "no label or relationship Opp (did you mean Op?)" in said("MATCH (o:Opp) RETURN o")[0]
+        )
+        assert said("MATCH (o:Op) RETURN p.op") == (
+            "query position 20: Variable p is not in scope.",
+            20,
+        )
+
+
+def test_more_hops_than_the_embedded_engine_counts(tmp_path: Path, samples) -> None:
+    size = 65_540
+    names = [f"op{number}" for number in range(size)]
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_graph(samples.shaped_graph("deep", pairwise(names), names), "deep")
+        assert deepest_way(store.arrays("deep")) == size - 1
+        reach = "MATCH (:Op {op: 'none'})-[:FEEDS* SHORTEST 1..65535]->(o:Op) RETURN count(o.op)"
+        answer = store.query(reach, QueryParameters(), "deep")
+        assert "up to 65539 hops, the embedded engine follows 65534" in answer.notes[0]
+        short = "MATCH (:Op {op: 'op0'})-[:FEEDS*1..3]->(o:Op) RETURN count(o.op)"
+        assert store.query(short, QueryParameters(), "deep").notes == ()
+        with pytest.raises(QueryError, match="counts at most 65535 hops, not 65546") as caught:
+            store.query(reach.replace("65535", "65546"), QueryParameters(), "deep")
+        assert caught.value.position == reach.index("*")
+
+
+def test_notes_on_hops_are_for_deep_graphs_only() -> None:
+    star = "MATCH (a)-[:FEEDS*]->(b) RETURN b"
+    assert hop_notes(star, lambda: [("shallow", 65534)]) == ()
+    assert len(hop_notes(star, lambda: [("shallow", 9), ("deep", 65535)])) == 1
+
+
+EMBEDDED_ATTACKS = [
+    "LOAD FROM '{secret}' RETURN *",
+    "MATCH (o:Op) LOAD FROM '{secret}' RETURN *",
+    "EXPLAIN LOAD FROM '{secret}' RETURN *",
+    "MATCH (o:Op) load/**/from '{secret}' RETURN *",
+    "RETURN 1; LOAD FROM '{secret}' RETURN *",
+    "COPY (MATCH (o:Op) RETURN o.op) TO '{out}'",
+    "PROFILE COPY (MATCH (o:Op) RETURN o.op) TO '{out}'",
+    "EXPORT DATABASE '{out}'",
+    "ATTACH '{out}' AS other (dbtype lbug)",
+    "INSTALL httpfs",
+    "CALL threads=1",
+    "MATCH (o:Op) SET o.type = 'x'",
+]
+NEO4J_ATTACKS = [
+    "LOAD CSV FROM 'file://{secret}' AS l RETURN l",
+    "MATCH (o:Op) \\u004COAD CSV FROM 'file://{secret}' AS l RETURN l",
+    "CYPHER 5 LOAD CSV FROM 'file://{secret}' AS l RETURN l",
+    "RETURN '\\u0027 AS x LOAD CSV FROM \\u0027file://{secret}' AS l RETURN l",
+    "RETURN 1 AS x // it is\rLOAD CSV FROM 'file://{secret}' AS l RETURN l",
+    "CALL dbms.listConfig()",
+    "SHOW SETTINGS",
+    "SHOW TRANSACTIONS",
+    "CREATE USER x SET PASSWORD 'yyyyyyyy'",
+    "USE system MATCH (n) RETURN n",
+    "MATCH (o:Op) CALL (o) {{ SET o.type = 'x' }} IN TRANSACTIONS",
+    "INSERT (:Op {{id: 'x'}})",
+]
+
+
+def test_attacks_reach_nothing(store: GraphStore, sample_run, tmp_path: Path) -> None:
+    store.save_run(sample_run("first"))
+    secret, out = tmp_path / "secret.csv", tmp_path / "out"
+    secret.write_text("SECRET\n", encoding="utf-8")
+    attacks = NEO4J_ATTACKS if isinstance(store, Neo4jStore) else EMBEDDED_ATTACKS
+    for attack in attacks:
+        for target in ("first", None):
+            cypher = attack.format(secret=secret, out=out)
+            with pytest.raises(QueryError):
+                store.query(cypher, QueryParameters(), target)
+    assert not out.exists()
+    types = store.query("MATCH (o:Op) RETURN DISTINCT o.type", QueryParameters(), "first").rows
+    assert ("x",) not in types
+
+
+def test_the_embedded_engine_alone_would_obey(tmp_path: Path, sample_run) -> None:
+    """Opened read-only, it still reads and writes files: only the check stops it."""
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+    (file,) = (tmp_path / "store").rglob("*.lbug")
+    out = tmp_path / "out.csv"
+    database = ReadDatabase(file)
+    database.ask(f"COPY (MATCH (o:Op) RETURN o.op) TO '{out}'", {})
+    database.close()
+    assert out.exists()
