@@ -230,6 +230,8 @@ def _open(path: Path, *, read_only: bool) -> Any:
                 path,
                 read_only=read_only,
                 max_db_size=size,
+                # On a full disk one of its own kind ends the whole process.
+                auto_checkpoint=False,
                 buffer_pool_size=min(size // 2, _READ_BUFFER_POOL if read_only else _BUFFER_POOL),
             )
         except RuntimeError as error:

@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from errno import EACCES, ENOTDIR
+from errno import EACCES, ENOSPC, ENOTDIR
 from os import strerror
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from graphstore.schema import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
+_LEAST_FREE = 2**20
+"""Bytes a disk must have left: with next to none, the database ends the whole process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class StoreFolder:
                 self._create()
                 for path in abandoned_drafts(self.root):
                     remove_draft(path)
+                if shutil.disk_usage(self.root).free < _LEAST_FREE:
+                    raise OSError(ENOSPC, strerror(ENOSPC))
                 folder = stack.enter_context(draft_folder(self.root))
             yield folder
 
