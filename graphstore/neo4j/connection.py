@@ -111,7 +111,11 @@ class Connection:
         @neo4j.unit_of_work(metadata={_QUERY_NAME: name}, timeout=timeout)
         def work(transaction: neo4j.ManagedTransaction) -> QueryResult:
             with self._hopeless(cypher, timeout, stopped):
-                result = transaction.run(cypher, dict(params))
+                try:
+                    result = transaction.run(cypher, dict(params))
+                except (OverflowError, TypeError, ValueError) as error:
+                    # what the driver says of values it cannot send
+                    raise QueryError(f"a parameter cannot be used: {error}") from error
                 columns = tuple(result.keys())
                 rows: list[tuple[object, ...]] = []
                 for record in result:

@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ from graphstore.neo4j.server_process import (
 
 START_SECONDS = 180.0
 STOP_SECONDS = 90.0
+SETTLE_SECONDS = 60.0
+_POLL_SECONDS = 0.2
 DEFAULT_VERSION = "lts"
 DEFAULT_HEAP = "1g"
 
@@ -43,6 +46,7 @@ def _quiet(text: str) -> None:
     """Say nothing: for callers who show no progress."""
 
 
+_STARTED: list[subprocess.Popen[bytes]] = []
 _OURS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -107,7 +111,10 @@ def start(
         noted = _noted()
         wanted = _wanted(noted, version, port)
         if is_locked(_running_lock()):
-            return _found_running(noted, wanted, asked=version is not None, port=port)
+            _check_same(noted, wanted, asked=version is not None, port=port)
+            running = _settled()
+            if running is not None:
+                return running
         _check_not_older(wanted)
         _check_port(wanted.port)
         java = find_java(wanted.version)
@@ -119,6 +126,8 @@ def start(
         with held_lock(_running_lock()) as lock:
             process = launch(setup, lock)
         _wait(setup, password, process)
+    # it outlives us; Python would warn about a child nobody waits for
+    _STARTED.append(process)
     return status()
 
 
@@ -190,10 +199,7 @@ def _wanted(noted: _Noted | None, version: str | None, port: int | None) -> _Not
     return _Noted(number, port or default_port, _folder() / line)
 
 
-def _found_running(
-    noted: _Noted | None, wanted: _Noted, *, asked: bool, port: int | None
-) -> ServerStatus:
-    running = status()
+def _check_same(noted: _Noted | None, wanted: _Noted, *, asked: bool, port: int | None) -> None:
     if noted is not None and asked and wanted.version != noted.version:
         raise InputError(
             f"Neo4j {noted.version} is running", hint="`divergraph neo4j stop` ends it first"
@@ -202,14 +208,24 @@ def _found_running(
         raise InputError(
             f"Neo4j is running at {noted.url}", hint="`divergraph neo4j stop` ends it first"
         )
-    if not running.ready:
-        raise StoreError(
-            "Neo4j is running but does not answer",
-            where=str(running.log),
-            hint="wait a moment, or `divergraph neo4j stop`",
-            retryable=True,
-        )
-    return running
+
+
+def _settled() -> ServerStatus | None:
+    """The server once it answers; None if it ends instead, as one just killed does."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while is_locked(_running_lock()):
+        state = status()
+        if state.ready:
+            return state
+        if time.monotonic() > until:
+            raise StoreError(
+                "Neo4j is running but does not answer",
+                where=str(state.log),
+                hint="`divergraph neo4j stop`, then start it again",
+                retryable=True,
+            )
+        time.sleep(_POLL_SECONDS)
+    return None
 
 
 def _check_not_older(wanted: _Noted) -> None:

@@ -82,10 +82,11 @@ def wire_error(error: neo4j.exceptions.DriverError, asked: Asked) -> DivergraphE
             )
         if isinstance(cause, ssl.SSLError):
             return StoreError(
-                "the server does not speak TLS on this port",
+                "the server ends the TLS handshake: it may speak none on this port",
                 where=asked.url,
-                hint=f"{address.scheme.partition('+')[0]}:// connects without it, if the network "
-                "is yours",
+                hint=f"{address.scheme.partition('+')[0]}:// connects without TLS, in a network "
+                "you trust",
+                retryable=True,
             )
     said = " ".join(str(cause) for cause in chain)
     if isinstance(error, neo4j.exceptions.UnsupportedServerProduct) or "Bolt version" in said:
@@ -139,7 +140,7 @@ def _known_trouble(code: str, asked: Asked) -> DivergraphError | None:
         return StoreError(
             "Neo4j has locked this user for a while: too many wrong passwords",
             where=asked.url,
-            hint=f"wait 5 s, then give the right one",
+            hint="wait 5 s, then give the right one",
             retryable=True,
         )
     if ".Security.CredentialsExpired" in code:
