@@ -30,6 +30,7 @@ from importers.protos import dump_data_pb2 as pb
 
 _FIRST_READ = 4096
 _MAX_HEADER = 64 << 20
+_MAX_JSON = 8 << 20
 _MAX_DIM = 1 << 62
 _FIELDS = range(1, 10)
 _OUTPUT, _INPUT, _BUFFER, _SPACE = 3, 4, 5, 8
@@ -251,6 +252,8 @@ def _whole_tensor(data: mmap.mmap, part: wirewalk.Field, number: int) -> HeaderT
 
 
 def _json_header(start: bytes, size: int) -> DumpHeader:
+    if len(start) > _MAX_JSON:
+        raise _bad_json(f"it takes {len(start)} bytes, more than {_MAX_JSON}")
     try:
         content = json.loads(start[8:])
     except (ValueError, RecursionError) as error:

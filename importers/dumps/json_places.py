@@ -21,9 +21,16 @@ shortest ``.npy`` takes 108 bytes as base64."""
 
 MAX_DEPTH = 64
 _MAX_NAME = 1 << 16
-MAX_VALUES = 1 << 22
+MAX_VALUES = 1 << 20
 
-_TOKEN = re.compile(rb'[ \t\r\n]*(?:([{}\[\],:])|"((?:[^"\\\x00-\x1f]|\\.)*)"|([-+.\w]{1,64}))')
+# Possessive: a text of a gigabyte must not leave a way back for each of its bytes.
+_TOKEN = re.compile(
+    rb"[ \t\r\n]*+(?:"
+    rb"([{}\[\],:])"
+    rb'|"([^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+)"'
+    rb"|([-+.\w]{1,64})"
+    rb")"
+)
 _SPACE = re.compile(rb"[ \t\r\n]*")
 
 
@@ -75,7 +82,7 @@ def _tokens(data: Buffer) -> Iterator[_Token]:
         start, at = at, found.end()
         if found[1] is not None:
             yield _Token(found[1], None, start)
-        elif found[2] is not None:
+        elif found.start(2) >= 0:  # not the text itself, which would be a copy of it
             yield _Token(b"value", _text(data, found.start(2), found.end(2)), start)
         else:
             yield _Token(b"value", _plain(found[3], start), start)

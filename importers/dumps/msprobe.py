@@ -41,7 +41,7 @@ from importers.dumps.torch_file import read_torch
 DUMP = "dump.json"
 TENSORS = "dump_tensor_data"
 _NPY = ".npy"
-_MAX_BYTES = 512 << 20
+_MAX_BYTES = 256 << 20
 _MAX_DEPTH = 32
 _SECTIONS: dict[TensorIO, tuple[str, ...]] = {
     TensorIO.INPUT: ("input_args", "input_kwargs", "input"),

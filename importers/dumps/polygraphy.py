@@ -224,7 +224,7 @@ def _decoded(text: bytes, place: Place) -> bytes:
         ) from None
 
 
-def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, bytes]:
+def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, memoryview]:
     """The ``.npy`` header of an array in a JSON file, and its data.
 
     Raises:
@@ -233,4 +233,4 @@ def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, bytes]:
     place = Place(ref.offset, ref.nbytes)
     data = _decoded(os.pread(fd, ref.nbytes, ref.offset), place)
     header = parse_npy_header(data, len(data))
-    return header, data[header.data_offset :]
+    return header, memoryview(data)[header.data_offset :]

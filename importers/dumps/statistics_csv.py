@@ -30,7 +30,7 @@ from importers.dumps.openfile import open_dump
 
 TABLE = "statistic.csv"
 ENDING = ".csv"
-_MAX_BYTES = 256 << 20
+_MAX_BYTES = 64 << 20
 _MAX_PORT = 1 << 16
 _IO = {"input": TensorIO.INPUT, "output": TensorIO.OUTPUT}
 _DIRECTION = ("input/output", "io")
