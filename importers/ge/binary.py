@@ -137,6 +137,7 @@ _SCHEMA: Mapping[str, Mapping[int, _Field]] = {
     # Of functions and graphs in attributes only the name is of interest.
     "Named": {1: _text("name")},
 }
+_SHORT, _MAX_KNOWN = 200, 20_000
 _VARINT, _FIXED64, _BLOCK, _FIXED32 = 0, 1, 2, 5
 
 
@@ -147,6 +148,8 @@ class BinaryReader:
         self._buffer = buffer
         self._path = path
         self._left = MAX_FIELDS
+        self._spans = 0
+        self._known: dict[bytes, Read] = {}
 
     def top(self, kind: str, span: Span) -> Iterator[tuple[bytes, Value, int]]:
         """The fields of the message *kind* in *span* one by one, each with its byte offset.
@@ -216,14 +219,29 @@ class BinaryReader:
 
     def _block(self, field: _Field, at: int, size: int, found: Read, depth: int) -> None:
         if field.kind is _Kind.MESSAGE:
-            found.append((field.name, self._fields(field.message, at, at + size, depth + 1)))
+            found.append((field.name, self._message(field, at, size, depth + 1)))
         elif field.kind is _Kind.TEXT and size <= 8 * MAX_TEXT:
             read = self._buffer[at : at + size].decode("utf-8", "backslashreplace")
             found.append((field.name, read))
         elif field.kind in (_Kind.TEXT, _Kind.BINARY) or size > MAX_LIST_BYTES:
+            self._spans += 1
             found.append((field.name, Span(at, size)))
         else:
             found.extend((field.name, value) for value in self._packed(field, at, at + size))
+
+    def _message(self, field: _Field, at: int, size: int, depth: int) -> Read:
+        if field is not _ATTR or size > _SHORT:
+            return self._fields(field.message, at, at + size, depth)
+        # A graph repeats some thousand attributes a million times: read each one once. Those
+        # with a place in the file are nowhere else.
+        content = self._buffer[at : at + size]
+        known = self._known.get(content)
+        if known is None:
+            spans = self._spans
+            known = self._fields(field.message, at, at + size, depth)
+            if spans == self._spans and len(self._known) < _MAX_KNOWN:
+                self._known[content] = known
+        return known
 
     def _packed(self, field: _Field, at: int, end: int) -> Iterator[int | float]:
         """The elements of a repeated number, which proto3 writes without keys between."""
@@ -238,6 +256,8 @@ class BinaryReader:
             yield convert(value)
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
+        if at < end and self._buffer[at] < 0x80:
+            return self._buffer[at], at + 1
         value = 0
         for place in range(10):
             if at + place >= end:
