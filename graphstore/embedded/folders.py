@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from errno import EACCES, ENOSPC, ENOTDIR
+from errno import EACCES, ENOSPC, ENOTDIR, EROFS
 from os import strerror
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,9 @@ class StoreFolder:
             if not place.is_dir():
                 raise NotADirectoryError(ENOTDIR, strerror(ENOTDIR))
             if not os.access(place, os.W_OK | os.X_OK):
-                raise PermissionError(EACCES, strerror(EACCES))
+                locked = os.name == "posix" and os.statvfs(place).f_flag & os.ST_RDONLY
+                reason = EROFS if locked else EACCES
+                raise OSError(reason, strerror(reason))
 
     def entries(self, kind: str) -> list[Entry]:
         """All entries of a kind (``runs`` or ``graphs``) by name."""
