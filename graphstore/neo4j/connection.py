@@ -239,6 +239,22 @@ class Connection:
         with self._errors():
             return str(self._driver.get_server_info().agent)
 
+    def check_writable(self) -> None:
+        """Return if the server lets this database be written.
+
+        Raises:
+            StoreError: it is read-only, or the server cannot be used.
+        """
+        rows = self.read(
+            "SHOW DATABASES YIELD name, access, home WHERE home AND $name IS NULL OR name = $name "
+            "RETURN access",
+            {"name": self.database},
+        ).rows
+        if ("read-write",) not in rows:
+            raise StoreError(
+                "the database is read-only", where=self.url, hint="its administrator made it so"
+            )
+
     def close(self) -> None:
         """Close all connections."""
         self._driver.close()
