@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from divergraph.wording import counted
-from graphstore.errors import DivergraphError
+from graphstore.contract import GraphStore
+from graphstore.errors import DivergraphError, StoreError
 
 _OURS = ("divergraph", "graphstore", "importers", "tui")
 _EXTRAS = {
@@ -33,7 +34,7 @@ class Check:
 
 def checks(store_url: str) -> list[Check]:
     """Everything worth knowing before asking for help, the store last."""
-    return [*_python(), *_packages(), *_libraries(), *_extras(), _store(store_url)]
+    return [*_python(), *_packages(), *_libraries(), *_extras(), *_own_server(), *_store(store_url)]
 
 
 def _python() -> Iterator[Check]:
@@ -70,12 +71,46 @@ def _extras() -> Iterator[Check]:
         yield Check(module, fine, f"{how} (for {purpose})", optional=True)
 
 
-def _store(url: str) -> Check:
+def _own_server() -> Iterator[Check]:
+    """What `divergraph neo4j start` needs."""
+    from graphstore.neo4j.jars import LTS, NEWEST, fetched_jars
+    from graphstore.neo4j.java import find_java
+
+    try:
+        java = find_java(NEWEST)
+    except StoreError as error:
+        yield Check("java", False, f"{error} (for `divergraph neo4j start`)", optional=True)
+    else:
+        yield Check("java", True, f"{java.major} at {java.program}", optional=True)
+    here = [version for version in (LTS, NEWEST) if fetched_jars(version) is not None]
+    detail = ", ".join(here) or "none here yet: `divergraph neo4j start` fetches them"
+    yield Check("neo4j jars", bool(here), detail, optional=True)
+
+
+def _store(url: str) -> Iterator[Check]:
     from graphstore.open_store import open_store
 
     try:
         with open_store(url) as store:
             runs, graphs = len(store.runs()), len(store.graphs())
+            said = f"{url}: {counted(runs, 'run')}, {counted(graphs, 'graph')}"
+            yield Check("store", True, said)
+            yield from _store_parts(store)
     except DivergraphError as error:
-        return Check("store", False, f"{url}: {error}")
-    return Check("store", True, f"{url}: {counted(runs, 'run')}, {counted(graphs, 'graph')}")
+        said = str(error)
+        yield Check("store", False, said if said.startswith(url) else f"{url}: {said}")
+
+
+def _store_parts(store: GraphStore) -> Iterator[Check]:
+    info = store.info()
+    schema = "no schema yet" if info.schema is None else f"schema {info.schema}"
+    yield Check("store engine", True, f"{info.engine}, {schema}")
+    if info.pending:
+        left = f"{counted(len(info.pending), 'thing')} left by writers that died"
+        yield Check("store leftovers", False, f"{left}: divergraph store repair", optional=True)
+    try:
+        store.check_writable()
+    except DivergraphError as error:
+        yield Check("store writing", False, f"reading only: {error}", optional=True)
+    else:
+        yield Check("store writing", True, "reading and writing")

@@ -230,6 +230,12 @@ class Neo4jStore(CypherStore):
             schema_version(self._wire)
             self._checked = True
 
+    def check_writable(self) -> None:
+        """Return if the server is reached and its database may be written."""
+        self._check_writable()
+        self.graphs()
+        self._wire.check_writable()
+
     def _check_writable(self) -> None:
         if self._read_only:
             raise StoreError("the store is opened for reading only", where=self.url)
