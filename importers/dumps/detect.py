@@ -81,7 +81,7 @@ def list_dumps(root: Path) -> tuple[FoundDump, ...]:
         replace(
             dump,
             time=leaf.time,
-            rank=leaf.device,
+            rank=leaf.device if leaf.device.isdecimal() else "",
             model=leaf.model,
             model_id=leaf.model_id,
             step=leaf.step,
