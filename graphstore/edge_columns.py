@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,35 +20,40 @@ class EdgeColumns:
 
     Edge i of the first ``data`` carries data into an op, the rest enter or leave a body;
     ``own_names`` holds, by edge, the name of the tensor where it is not that of the output
-    it comes from. ``all_edges`` counts those with one end missing, too, but no calls.
+    it comes from.
     """
 
-    place: Mapping[str, int]
     sources: Int32
     targets: Int32
-    outputs: NDArray[np.int64]
-    inputs: NDArray[np.int64]
+    outputs: NDArray[np.integer[Any]]
+    inputs: NDArray[np.integer[Any]]
     data: int
     own_names: Mapping[int, str]
     control_sources: Int32
     control_targets: Int32
-    all_edges: int
 
 
-def edge_columns(graph: ModelGraph) -> EdgeColumns:
-    """The edges of *graph*: data in op order, then calls; control edges in op order.
+def places(graph: ModelGraph) -> dict[str, int]:
+    """The place of each op in the file.
 
     Raises:
         ValueError: two ops have one id.
     """
-    ops = graph.ops
-    place = {op.id: number for number, op in enumerate(ops)}
-    if len(place) != len(ops):
+    place = {op.id: number for number, op in enumerate(graph.ops)}
+    if len(place) != len(graph.ops):
         raise ValueError(f"graph {graph.name!r}: two ops have the same id")
+    return place
+
+
+def edge_columns(graph: ModelGraph, place: Mapping[str, int]) -> EdgeColumns:
+    """The edges of *graph*: data in op order, then calls; control edges in op order.
+
+    *place* is that of :func:`places`.
+    """
+    ops = graph.ops
     sources, targets, outputs, inputs = array("i"), array("i"), array("q"), array("q")
     control_sources, control_targets = array("i"), array("i")
     own_names: dict[int, str] = {}
-    dangling = 0
     for target, op in enumerate(ops):
         for position, ref in enumerate(op.inputs):
             if ref is None or ref.producer is None:
@@ -55,7 +61,6 @@ def edge_columns(graph: ModelGraph) -> EdgeColumns:
             producer = ref.producer
             source = place.get(producer.op)
             if source is None:
-                dangling += 1
                 continue
             port = producer.port
             made = ops[source].outputs
@@ -68,7 +73,6 @@ def edge_columns(graph: ModelGraph) -> EdgeColumns:
         for name in op.control_inputs:
             source = place.get(name)
             if source is None:
-                dangling += 1
                 continue
             control_sources.append(source)
             control_targets.append(target)
@@ -86,16 +90,14 @@ def edge_columns(graph: ModelGraph) -> EdgeColumns:
         outputs.append(port)
         inputs.append(edge.target_port)
     return EdgeColumns(
-        place,
         _numbers(sources),
         _numbers(targets),
-        np.asarray(outputs, dtype=np.int64),
-        np.asarray(inputs, dtype=np.int64),
+        _small(outputs),
+        _small(inputs),
         data,
         own_names,
         _numbers(control_sources),
         _numbers(control_targets),
-        data + len(control_sources) + dangling,
     )
 
 
@@ -104,6 +106,14 @@ def edge_kinds(columns: EdgeColumns) -> NDArray[np.object_]:
     kinds = np.full(len(columns.sources), EdgeKind.CALL.value, dtype=object)
     kinds[: columns.data] = EdgeKind.DATA.value
     return kinds
+
+
+def _small(values: array[int]) -> NDArray[np.integer[Any]]:
+    """The numbers in as few bytes as they need."""
+    numbers = np.asarray(values, dtype=np.int64)
+    ends = np.iinfo(np.int16)
+    fits = not len(numbers) or (numbers.min() >= ends.min and numbers.max() <= ends.max)
+    return numbers.astype(np.int16) if fits else numbers
 
 
 def _numbers(values: array[int]) -> Int32:

@@ -15,16 +15,18 @@ from graphstore.codec import plain_text
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
+    DType,
     Level,
     LineageRule,
     Metric,
     MetricSet,
+    OpState,
     Reason,
     TensorIO,
     TensorRef,
 )
 from graphstore.schema import METRIC_COLUMNS
-from graphstore.tables import Columns, Table
+from graphstore.tables import Columns, ColumnValues, Table
 
 METRIC_SET_COLUMNS = (
     *METRIC_COLUMNS,
@@ -38,6 +40,11 @@ METRIC_SET_COLUMNS = (
 """The columns of a Metric row that hold its metric set."""
 _SPREAD = ("device_mean", "device_std", "golden_mean", "golden_std")
 """The columns of the standard deviation, in its order."""
+_WORDS: dict[object, str | None] = {None: None} | {
+    word: word.value
+    for words in (TensorIO, OpState, Level, LineageRule, Reason, DType)
+    for word in words
+}
 
 
 def metric_table(
@@ -46,12 +53,12 @@ def metric_table(
     run: str,
     ids: NDArray[np.int64],
     nodes: NDArray[np.int64],
-    outputs: Mapping[str, tuple[int, int]],
+    tensors: NDArray[np.int64],
 ) -> Table:
     """One row a comparison; *ids* are its node ids, *nodes* those of its ops.
 
-    *golden* are the ops of the golden graph, *outputs* the id of the first output of each
-    device op and how many it has.
+    *golden* are the ops of the golden graph, *tensors* the ids of the compared outputs, -1
+    where there is none.
     """
     origins = {origin.op: origin for origin in reversed(data.origins)}
 
@@ -64,11 +71,11 @@ def metric_table(
             [run] * len(items),
             np.arange(first, until),
             nodes[first:until],
-            [_tensor(item, *outputs[item.op]) for item in items],
-            [item.io.value for item in items],
+            np.ma.masked_less(tensors[first:until], 0),
+            [_WORDS[item.io] for item in items],
             [item.port for item in items],
-            [data.states[item.op].value for item in items],
-            [None if item.level is None else item.level.value for item in items],
+            [_WORDS[data.states[item.op]] for item in items],
+            [_WORDS[item.level] for item in items],
             [item.metrics is not None for item in items],
             [item.over for item in items],
             [None if origin is None else origin.rank for origin in at],
@@ -78,12 +85,12 @@ def metric_table(
             [[metric.value for metric in item.failed] or None for item in items],
             [None if ref is None or ref.op in golden else plain_text(ref.op) for ref in refs],
             [None if ref is None else ref.port for ref in refs],
-            [None if item.rule is None else item.rule.value for item in items],
-            [None if item.reason is None else item.reason.value for item in items],
-            [plain_text(item.detail) or None for item in items],
+            [_WORDS[item.rule] for item in items],
+            [_WORDS[item.reason] for item in items],
+            [plain_text(item.detail) if item.detail else None for item in items],
             [codec.shape_text(item.shape) for item in items],
-            [None if item.device_dtype is None else item.device_dtype.value for item in items],
-            [None if item.golden_dtype is None else item.golden_dtype.value for item in items],
+            [_WORDS[item.device_dtype] for item in items],
+            [_WORDS[item.golden_dtype] for item in items],
             [plain_text(item.device_path) or None for item in items],
             [plain_text(item.golden_path) or None for item in items],
             [None if item.address is None else hex(item.address) for item in items],
@@ -141,39 +148,32 @@ def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
     )
 
 
-def _tensor(item: Comparison, first: int, count: int) -> int | None:
-    """The node id of the compared output."""
-    is_output = item.io is TensorIO.OUTPUT and 0 <= item.port < count
-    return first + item.port if is_output else None
-
-
 def _metric_columns(sets: Sequence[MetricSet | None]) -> Columns:
     """The columns METRIC_SET_COLUMNS; NaN is None and named in ``nan``."""
     known = [one for one in sets if one is not None]
     where = np.asarray([one is not None for one in sets], dtype=np.bool_)
-    columns: list[Sequence[Any]] = []
+    columns: list[ColumnValues] = []
     nan = np.zeros((len(METRIC_COLUMNS), len(sets)), dtype=np.bool_)
     for row, name in enumerate(METRIC_COLUMNS):
         if name in _SPREAD:
             part = _SPREAD.index(name)
-            numbers = [float(one.standard_deviation[part]) for one in known]
+            numbers = [one.standard_deviation[part] for one in known]
         else:
-            numbers = list(map(float, map(attrgetter(name), known)))
+            numbers = list(map(attrgetter(name), known))
         values = np.full(len(sets), np.nan)
         values[where] = numbers
-        nan[row] = where & np.isnan(values)
-        plain = values.astype(object)
-        plain[np.isnan(values)] = None
-        columns.append(plain.tolist())
+        absent = np.isnan(values)
+        nan[row] = where & absent
+        columns.append(np.ma.MaskedArray(values, absent))
     names: list[list[str] | None] = [None] * len(sets)
     for place in np.flatnonzero(nan.any(axis=0)).tolist():
         names[place] = [METRIC_COLUMNS[row] for row in np.flatnonzero(nan[:, place])]
     columns.append(names)
     columns.append([None if one is None else codec.notes_text(one.notes) for one in sets])
-    columns += [
-        [None if one is None else int(getattr(one, name)) for one in sets]
-        for name in ("elements", "device_nonfinite", "golden_nonfinite", "different")
-    ]
+    for name in ("elements", "device_nonfinite", "golden_nonfinite", "different"):
+        counts = np.zeros(len(sets), dtype=np.int64)
+        counts[where] = list(map(attrgetter(name), known))
+        columns.append(np.ma.MaskedArray(counts, ~where))
     return columns
 
 

@@ -21,7 +21,7 @@ from graphstore.algorithms import next_measured
 from graphstore.arrays import GraphArrays
 from graphstore.codec import plain_text as plain_text
 from graphstore.contract import GraphInfo, RunData
-from graphstore.edge_columns import EdgeColumns, edge_columns, edge_kinds
+from graphstore.edge_columns import EdgeColumns, edge_columns, edge_kinds, places
 from graphstore.measured import measured_ops
 from graphstore.metric_rows import METRIC_SET_COLUMNS as METRIC_SET_COLUMNS
 from graphstore.metric_rows import comparison_value as comparison_value
@@ -31,10 +31,11 @@ from graphstore.model import (
     LineageLink,
     ModelGraph,
     Op,
+    TensorIO,
 )
 from graphstore.op_blocks import BLOCK, attrs_texts, op_blocks
 from graphstore.tables import Columns, Row, Table
-from graphstore.topo import graph_arrays
+from graphstore.topo import arrays_in_order, topo_places
 
 _INT64_MAX = 2**63 - 1
 _NUMBER_BITS = 27
@@ -111,21 +112,23 @@ def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
     Raises:
         ValueError: two ops have one id, or there are more than 2^27 ops or tensors.
     """
-    edges = edge_columns(graph)
+    place = places(graph)
+    edges = edge_columns(graph, place)
     if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**_NUMBER_BITS:
         raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     header = codec.header_text(graph)
     digest = hashlib.sha256(header.encode())
     blocks: list[bytes] = []
-    for text, data in op_blocks(graph.ops, edges.place):
+    for text, data in op_blocks(graph.ops, place):
         digest.update(text.encode("ascii"))
         blocks.append(data)
     content = digest.hexdigest()
     key = plain_text(graph.id)
     if taken.get(key, content) != content:
         key = f"{key}+{content[:12]}"
-    arrays = graph_arrays(graph, edges)
-    order = np.fromiter((edges.place[op] for op in arrays.ids), np.int64, len(arrays.ids))
+    del place
+    order = topo_places(graph, edges)
+    arrays = arrays_in_order(graph, edges, order)
     return StoredGraph(graph, key, content, arrays, edges, order, header, tuple(blocks))
 
 
@@ -204,25 +207,29 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
     _check_complete(data)
     fuses, loose = _fuses_table(data, golden, device, run_key)
     metrics = first_id(run_key) + np.arange(len(data.comparisons), dtype=np.int64)
-    compared = [device.node(item.op) for item in data.comparisons]
+    number = device.arrays.number
+    numbers = np.fromiter((number[item.op] for item in data.comparisons), np.int64, len(metrics))
     known = golden.arrays.number
-    against = [
-        (seq, golden.first_id + known[item.golden.op])
-        for seq, item in enumerate(data.comparisons)
-        if item.golden is not None and item.golden.op in known
-    ]
-    pairs = np.asarray(against, dtype=np.int64).reshape(-1, 2)
+    against = np.fromiter(
+        (
+            -1 if (ref := item.golden) is None else known.get(ref.op, -1)
+            for item in data.comparisons
+        ),
+        np.int64,
+        len(metrics),
+    )
+    there = against >= 0
     runs = Table(
         len(metrics), lambda first, until: ([run_key] * (until - first), metrics[first:until])
     )
     records = Records()
     records.nodes["Run"] = [_run_row(data, golden, device, run_key, loose)]
     records.nodes["Metric"] = metric_table(
-        data, known, run_key, metrics, np.asarray(compared, dtype=np.int64), _outputs(device)
+        data, known, run_key, metrics, device.first_id + numbers, _output_ids(data, device)
     )
     records.rels["FUSES"] = fuses
-    records.rels["OF"] = _columns_table((metrics, np.asarray(compared, dtype=np.int64)))
-    records.rels["AGAINST"] = _columns_table((metrics[pairs[:, 0]], pairs[:, 1]))
+    records.rels["OF"] = _columns_table((metrics, device.first_id + numbers))
+    records.rels["AGAINST"] = _columns_table((metrics[there], golden.first_id + against[there]))
     records.rels["COMPARED"] = runs
     records.rels["NEXT_MEASURED"] = _next_measured_table(data, device, run_key)
     return records
@@ -310,15 +317,21 @@ def _feeds_table(stored: StoredGraph) -> Table:
     return Table(len(edges.sources), columns)
 
 
-def _outputs(stored: StoredGraph) -> dict[str, tuple[int, int]]:
-    """The node id of the first output of each op, and how many it has."""
-    found: dict[str, tuple[int, int]] = {}
-    node = stored.first_id
-    for place in stored.order.tolist():
-        op = stored.graph.ops[place]
-        found[op.id] = node, len(op.outputs)
-        node += len(op.outputs)
-    return found
+def _output_ids(data: RunData, device: StoredGraph) -> NDArray[np.int64]:
+    """The node id of the tensor of each comparison; -1 where it is no output of its op."""
+    ops, number = device.graph.ops, device.arrays.number
+    counts = [len(ops[place].outputs) for place in device.order.tolist()]
+    first = [device.first_id, *(np.cumsum(counts) + device.first_id).tolist()]
+    return np.fromiter(
+        (
+            first[number[item.op]] + item.port
+            if item.io is TensorIO.OUTPUT and 0 <= item.port < counts[number[item.op]]
+            else -1
+            for item in data.comparisons
+        ),
+        np.int64,
+        len(data.comparisons),
+    )
 
 
 def _columns_table(columns: Sequence[NDArray[Any]]) -> Table:

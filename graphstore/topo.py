@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges, csr
 from graphstore.components import components
-from graphstore.edge_columns import EdgeColumns, edge_columns
+from graphstore.edge_columns import EdgeColumns, edge_columns, places
 from graphstore.model import ModelGraph
 
 _Pairs = tuple[list[int], list[int]]
@@ -22,32 +24,47 @@ def topo_order(graph: ModelGraph) -> list[str]:
     Data, call and control edges count. Ops of a loop stay together, entered where the
     loop is; a control edge that would close a loop is ignored.
     """
-    return [graph.ops[place].id for place in _order(graph, edge_columns(graph))]
+    edges = edge_columns(graph, places(graph))
+    return [graph.ops[place].id for place in _order(graph, edges)]
 
 
 def graph_arrays(graph: ModelGraph, columns: EdgeColumns | None = None) -> GraphArrays:
     """The arrays of *graph*, numbered by :func:`topo_order`; *columns* are its edges."""
-    columns = columns or edge_columns(graph)
-    order = _order(graph, columns)
+    columns = columns or edge_columns(graph, places(graph))
+    return arrays_in_order(graph, columns, topo_places(graph, columns))
+
+
+def arrays_in_order(
+    graph: ModelGraph, columns: EdgeColumns, order: NDArray[np.int64]
+) -> GraphArrays:
+    """The arrays of *graph* whose edges and order are known."""
     number = np.empty(len(order), dtype=np.int32)
-    number[np.asarray(order, dtype=np.int64)] = np.arange(len(order), dtype=np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
     return arrays_from_edges(
-        [graph.ops[place].id for place in order],
+        [graph.ops[place].id for place in order.tolist()],
         (number[columns.sources], number[columns.targets]),
         (number[columns.control_sources], number[columns.control_targets]),
     )
 
 
+def topo_places(graph: ModelGraph, columns: EdgeColumns) -> NDArray[np.int64]:
+    """The places of the ops in the file, in the order of :func:`topo_order`."""
+    return np.asarray(_order(graph, columns), dtype=np.int64)
+
+
 def _order(graph: ModelGraph, columns: EdgeColumns) -> Sequence[int]:
-    """Places in the file in topological order."""
     size = len(graph.ops)
-    by_key = sorted(range(size), key=lambda place: (graph.ops[place].sequence, place))
+    sequence = [op.sequence for op in graph.ops]
+    by_key: Sequence[int] = range(size)
+    if any(map(operator.gt, sequence, sequence[1:])):
+        by_key = sorted(by_key, key=sequence.__getitem__)  # keeps the places of equals
     ranks = np.empty(size, dtype=np.int32)
     ranks[np.asarray(by_key, dtype=np.int64)] = np.arange(size, dtype=np.int32)
     sources = np.concatenate((columns.sources, columns.control_sources))
     targets = np.concatenate((columns.targets, columns.control_targets))
     if np.all(ranks[sources] < ranks[targets]):
         return by_key  # the lowest rank is always free to go
+    del sequence
     rank = ranks.tolist()
     start, successors = _csr(size, sources, targets)
     order = _kahn(rank, start, successors)
