@@ -18,6 +18,7 @@ from graphstore.model import (
 )
 from importers.kept import some
 from importers.names import UniqueIds
+from importers.nesting import Reading, with_inner_readers
 from importers.onnx_model.functions import Functions, function_key
 from importers.onnx_model.values import attr_value, constant, tensor_of
 
@@ -35,7 +36,7 @@ class _Scope:
     around: _Scope | None
     values: dict[str, _Value] = field(default_factory=dict)
     entries: dict[str, int] = field(default_factory=dict)
-    readers: dict[str, list[str]] = field(default_factory=dict)
+    readings: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
     def find(self, name: str) -> _Value | None:
         """Who makes *name*; None if nobody does."""
@@ -104,7 +105,6 @@ class GraphWalk:
     def __init__(self, model: ModelProto) -> None:
         self._functions = Functions(model)
         self.ops: list[Op] = []
-        self.subgraphs: list[Subgraph] = []
         self.constants: dict[str, Constant] = {}
         self.outputs: list[TensorRef] = []
         self._ids = UniqueIds()
@@ -120,7 +120,8 @@ class GraphWalk:
             if body.name:
                 bodies.append(body)
         # Only now all readers of a body's inputs are known: they may sit in bodies inside it.
-        self.subgraphs.extend(_subgraph(body) for body in bodies)
+        readings = {body.name: list(_from_owner(body)) for body in bodies}
+        self.subgraphs = with_inner_readers([_subgraph(body) for body in bodies], readings)
 
     def warnings(self) -> list[str]:
         """What was named, numbered or not found, as lines for the user."""
@@ -222,7 +223,10 @@ class GraphWalk:
             id=op,
             name=name,
             type=node.op_type,
-            inputs=tuple(self._input(body.scope, op, tensor) for tensor in node.input),
+            inputs=tuple(
+                self._input(body.scope, op, position, tensor)
+                for position, tensor in enumerate(node.input)
+            ),
             outputs=tuple(tensor_of(output, types.get(output)) for output in node.output),
             attrs=attrs,
             subgraph=body.name,
@@ -242,7 +246,7 @@ class GraphWalk:
         self._queue.append(body)
         return name
 
-    def _input(self, scope: _Scope, op: str, tensor: str) -> InputRef | None:
+    def _input(self, scope: _Scope, op: str, position: int, tensor: str) -> InputRef | None:
         if not tensor:
             return None
         value = scope.find(tensor)
@@ -250,17 +254,15 @@ class GraphWalk:
             return InputRef(tensor, value)
         if value is None:
             self._missing.append(f"{tensor} of {op}")
-        self._note_reader(scope, tensor, op)
+        self._note_reader(scope, tensor, op, position)
         return InputRef(tensor if value is None else value)
 
-    def _note_reader(self, scope: _Scope, tensor: str, op: str) -> None:
+    def _note_reader(self, scope: _Scope, tensor: str, op: str, position: int) -> None:
         around: _Scope | None = scope
         while around is not None and tensor not in around.values:
             around = around.around
         if around is not None and tensor in around.entries:
-            readers = around.readers.setdefault(tensor, [])
-            if op not in readers[-1:]:
-                readers.append(op)
+            around.readings.setdefault(tensor, []).append((op, position))
 
     def _graph_outputs(self, body: _Body) -> Iterator[TensorRef]:
         for output in body.outputs:
@@ -272,13 +274,16 @@ class GraphWalk:
 
 
 def _subgraph(body: _Body) -> Subgraph:
-    inputs = [
-        (position, reader)
-        for name, entry in body.scope.entries.items()
-        if (position := _owner_input(body, entry)) is not None
-        for reader in body.scope.readers.get(name, ())
-    ]
-    return Subgraph(body.name, body.owner, body.role, tuple(inputs), tuple(_fed_outputs(body)))
+    return Subgraph(body.name, body.owner, body.role, outputs=tuple(_fed_outputs(body)))
+
+
+def _from_owner(body: _Body) -> Iterator[Reading]:
+    """Who reads what enters a body, by the inputs of its owner."""
+    for name, entry in body.scope.entries.items():
+        arrives = _owner_input(body, entry)
+        if arrives is not None:
+            for op, position in body.scope.readings.get(name, ()):
+                yield Reading(arrives, op, position)
 
 
 def _owner_input(body: _Body, entry: int) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
 from importers.kept import MAX_PORT, some
 from importers.names import UniqueIds
+from importers.nesting import Reading, with_inner_readers
 from importers.protos import tf_graph_pb2 as pb
 from importers.tensorflow.frames import ENTER, frames
 from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
@@ -42,7 +43,7 @@ class _Body:
     args: dict[str, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     by_name: dict[str, pb.NodeDef] = field(default_factory=dict)
-    readers: list[tuple[int, str]] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
 
     @property
     def attrs(self) -> Attrs:
@@ -75,12 +76,15 @@ class GraphNodes:
         self._ops: list[Op] = []
         self._root = _Body(graph.node)
         self._queue = deque([self._root])
-        self.subgraphs: list[Subgraph] = []
+        bodies: list[Subgraph] = []
+        readings: dict[str, list[Reading]] = {}
         while self._queue:
             body = self._queue.popleft()
             self._read(body)
             if body.name:
-                self.subgraphs.append(self._subgraph(body))
+                bodies.append(self._subgraph(body))
+                readings[body.name] = _from_owner(body)
+        self.subgraphs = with_inner_readers(bodies, readings)
         self.ops = tuple(self._ops)
 
     def inputs(self) -> tuple[Tensor, ...]:
@@ -146,7 +150,7 @@ class GraphNodes:
             if ref.producer is not None:
                 self._note_port(ref.producer)
             elif (arg := _arg(body, entry)) is not None:
-                body.readers.append((arg, op))
+                body.readings.append(Reading(arg, op, len(inputs)))
             else:
                 self._missing.append(f"{entry} of {op}")
             inputs.append(ref)
@@ -234,19 +238,14 @@ class GraphNodes:
 
     def _subgraph(self, body: _Body) -> Subgraph:
         call, function = body.call, body.function
-        inputs: list[tuple[int, str]] = []
         outputs: list[tuple[int, TensorRef]] = []
-        if call is not None and call.first is not None:
-            shift = call.first - call.skip
-            inputs = [(at + shift, op) for at, op in body.readers if at >= call.skip]
         if call is not None and call.feeds and function is not None:
             for port, arg in enumerate(function.signature.output_arg):
                 made = self._resolved(body, function.ret.get(arg.name, "")).producer
                 if made is not None:
                     outputs.append((port, made))
         role = "" if call is None else call.role
-        kept = tuple(dict.fromkeys(inputs))
-        return Subgraph(body.name, body.owner, role, kept, tuple(outputs))
+        return Subgraph(body.name, body.owner, role, outputs=tuple(outputs))
 
     def _args(self, node: pb.NodeDef) -> tuple[OutputArg, ...] | None:
         args = self._declared.get(node.op)
@@ -264,6 +263,19 @@ class GraphNodes:
             )
             for port, number in enumerate(types)
         ]
+
+
+def _from_owner(body: _Body) -> list[Reading]:
+    """The readings of a body's arguments by the inputs of its owner they come from."""
+    call = body.call
+    if call is None or call.first is None:
+        return []
+    shift = call.first - call.skip
+    return [
+        Reading(reading.entry + shift, reading.op, reading.position)
+        for reading in body.readings
+        if reading.entry >= call.skip
+    ]
 
 
 def _arg(body: _Body, entry: str) -> int | None:

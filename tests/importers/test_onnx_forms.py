@@ -105,6 +105,10 @@ def test_functions_in_functions_hold_what_the_inliner_makes_of_them(read):
     assert leaves == sorted(
         node.op_type for node in inliner.inline_local_functions(model).graph.node
     )
+    top = node("Outer", "h", "y", "top", domain="mine")
+    graph = read(model_of([node("Abs", "x", "h", "before"), top], [outer, SCALED]))
+    calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
+    assert ("before", "top/function/inner/function/abs") in calls  # handed on by Outer
     assert graph.op_index()["top/function/inner/function/mul"].subgraph == (
         "top/function/inner/function"
     )
@@ -341,6 +345,30 @@ def test_sequences_optionals_and_sparse_values(read):
     assert ops["clip"].inputs[1] is None
     kept = {constant.tensor.name: constant.tensor for constant in graph.constants}
     assert (kept["w"].dtype, kept["w"].shape) == (DType.FLOAT32, (2, 3))
+
+
+def test_what_enters_a_loop_in_a_loop_reaches_the_inner_readers(read):
+    def body(name: str, nodes):
+        entries = [
+            value(f"{name}_i", (), TensorProto.INT64),
+            value(f"{name}_go", (), TensorProto.BOOL),
+            value(f"{name}_x"),
+        ]
+        ends = [value(f"{name}_on", (), TensorProto.BOOL), value(f"{name}_y")]
+        on = node("Identity", f"{name}_go", f"{name}_on", "on")
+        return helper.make_graph([on, *nodes], name, entries, ends)
+
+    inner = body("in", [node("Neg", "in_x", "in_y", "neg")])
+    outer = body("out", [node("Loop", "n out_go out_x", "out_y", "inner", body=inner)])
+    graph = helper.make_graph(
+        [node("Abs", "x", "h", "abs"), node("Loop", "n go h", "y", "outer", body=outer)],
+        "net",
+        [value("x"), value("n", (), TensorProto.INT64), value("go", (), TensorProto.BOOL)],
+        [value("y")],
+    )
+    found = read(helper.make_model(graph, opset_imports=OPSETS))
+    calls = {(e.source, e.target) for e in found.edges() if e.kind is EdgeKind.CALL}
+    assert ("abs", "outer/body/inner/body/neg") in calls
 
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 9, 11, 13, 17, 21, onnx.defs.onnx_opset_version()])

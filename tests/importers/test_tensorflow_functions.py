@@ -106,6 +106,8 @@ def test_a_body_takes_the_types_its_caller_gives(graph_of):
     assert ops[f"{inner}/sum"].attrs["T"] == "float16"
     assert ops["y"].outputs[0].dtype is DType.FLOAT32
     assert [body.name for body in graph.subgraphs] == ["y/f", inner]
+    calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
+    assert ("x", f"{inner}/top") in calls  # handed on by the function around it
 
 
 @pytest.mark.parametrize(

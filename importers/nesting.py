@@ -1,0 +1,45 @@
+"""Follow what enters a body to the readers in the bodies inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from graphstore.model import Subgraph
+
+
+class Reading(NamedTuple):
+    """Input *position* of *op*, in a body, takes what the body's owner has at input *entry*."""
+
+    entry: int
+    op: str
+    position: int
+
+
+def with_inner_readers(
+    bodies: Sequence[Subgraph], readings: Mapping[str, Sequence[Reading]]
+) -> list[Subgraph]:
+    """*bodies*, outer ones first, with their inputs: by *readings*, and by those further in.
+
+    An op that hands an argument of its body on to a body of its own reads it only in name;
+    the value is read by the ops in there.
+    """
+    owned: dict[str, list[str]] = {}
+    for body in bodies:
+        owned.setdefault(body.owner, []).append(body.name)
+    inputs: dict[str, dict[tuple[int, str], None]] = {}
+    for body in reversed(bodies):
+        found: dict[tuple[int, str], None] = {}
+        for reading in readings.get(body.name, ()):
+            found[reading.entry, reading.op] = None
+            for inner in owned.get(reading.op, ()):
+                for entry, op in inputs.get(inner, ()):
+                    if entry == reading.position:
+                        found[reading.entry, op] = None
+        inputs[body.name] = found
+    return [replace(body, inputs=_by_entry(inputs[body.name])) for body in bodies]
+
+
+def _by_entry(found: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+    return tuple(sorted(found, key=lambda pair: pair[0]))
