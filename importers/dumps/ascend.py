@@ -239,6 +239,16 @@ class _Scan:
         return ops.pop() if len(ops) == 1 else None
 
     def _take(self, op: Op, files: list[ScannedFile]) -> None:
+        """Keep the latest dump; of a task that failed only what no other dump holds, as
+        its outputs are whatever lay in their memory."""
+        failed = [file for file in files if file.name and file.name.op_type == EXCEPTION]
+        others = [file for file in files if file not in failed]
+        if others:
+            self._take_latest(op, others)
+        for file in sorted(failed, key=lambda file: file.timestamp, reverse=True):
+            self._take_whole(op, file)
+
+    def _take_latest(self, op: Op, files: list[ScannedFile]) -> None:
         files.sort(key=lambda file: (file.timestamp, file.path.name))
         latest = {file.name.part if file.name else "": file for file in files}
         kept = set(map(id, latest.values()))
@@ -261,6 +271,8 @@ class _Scan:
             self._problem(file.path, op.id, file.damage)
             return
         for port, tensor in described(file, op.inputs):
+            if (op.id, tensor.io, port) in self._tensors:
+                continue  # only where the file is that of a failed task
             try:
                 ref = tensor_ref(file, tensor, op.id, port)
             except DamagedError as damage:
