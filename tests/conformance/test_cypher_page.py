@@ -1,39 +1,137 @@
-"""Every query of docs/cypher.md runs and finds something on a run made for it."""
+"""Every query of docs/cypher.md, with its answer, on runs made for it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from graphstore.contract import GraphStore, QueryParameters
+from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.cypher_store import CypherStore
-from graphstore.model import Level
+from graphstore.model import (
+    Comparison,
+    Counts,
+    Framework,
+    GraphKind,
+    InputRef,
+    Level,
+    LineageLink,
+    LineageRule,
+    Method,
+    ModelGraph,
+    Op,
+    OpState,
+    Origin,
+    Reason,
+    Run,
+    Tensor,
+    TensorIO,
+    TensorRef,
+    Verdict,
+)
 from graphstore.schema import NODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cypher.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```cypher ?(\w*)\n(.*?)```", PAGE, re.DOTALL)
+
+DEVICE = {
+    # op: type, originals, what feeds it
+    "block1/in": ("Data", ("x",), None),
+    "block1/conv": ("Conv2D", ("conv", "conv/bias", "conv/relu"), "block1/in"),
+    "block1/pool": ("MaxPool", ("pool",), "block1/conv"),
+    "block2/fc": ("MatMul", ("fc", "fc/bias"), "block1/pool"),
+    "block2/cast": ("Cast", (), "block2/fc"),
+    "block2/softmax": ("Softmax", ("softmax",), "block2/cast"),
+}
+GOLDEN = {
+    "x": "Placeholder",
+    "conv": "Conv2D",
+    "conv/bias": "BiasAdd",
+    "conv/relu": "Relu",
+    "pool": "MaxPool",
+    "fc": "MatMul",
+    "fc/bias": "BiasAdd",
+    "softmax": "Softmax",
+}
+ANSWERS: Mapping[str, list[tuple[Any, ...]]] = {
+    "Where the error starts": [(1, "block2/fc", "MatMul", 3)],
+    "Where the error starts, found by the query itself": [(3, "block2/fc", "MatMul")],
+    "The worst outputs": [
+        ("block2/fc", 0, "fail", 0.25, 0.75),
+        ("block1/conv", 0, "pass", 0.0005, 0.9995),
+        ("block1/pool", 0, "pass", 0.0005, 0.9995),
+    ],
+    "Amplifiers": [(3, "block2/fc", "MatMul", 0.0005, 0.25)],
+    "Inputs that are not what their producer gave": [
+        (3, "block2/fc", 0, "block1/pool", 7.5, 0.1),
+    ],
+    "Values that are not finite": [(5, "block2/softmax", 0, 4, 24)],
+    "What a device op was made of": [
+        ("fc", "MatMul", "original_names", None, None),
+        ("fc/bias", "BiasAdd", "original_names", None, None),
+    ],
+    "What became of an original op": [("block2/fc", "MatMul", "original_names")],
+    "Fused ops over a limit": [(3, "block2/fc", "fail", 0.25, ["fc", "fc/bias"])],
+    "The largest fused ops": [("block1/conv", "Conv2D", 3), ("block2/fc", "MatMul", 2)],
+    "Errors by type": [
+        ("MatMul", 1, 1, 0.25),
+        ("Softmax", 1, 1, None),
+        ("Conv2D", 1, 0, 0.0005),
+        ("MaxPool", 1, 0, 0.0005),
+    ],
+    "Errors by name space": [("block2", 2, 2), ("block1", 2, 0)],
+    "Why tensors were not compared": [("inserted", 1), ("no_task", 1)],
+    "Ops without a partner": [(4, "block2/cast", "Cast", 0)],
+    "What feeds an op": [("block1/conv", 0, 0, "data")],
+    "What the compiler added": [("Cast", 1)],
+    "Fine in one run and over a limit in another": [
+        ("block2/fc", "after", "before"),
+        ("block2/softmax", "after", "before"),
+    ],
+    "Worse than before": [(3, "block2/fc", 0, 0.0005, 0.25)],
+    "Guilty in several runs": [("MatMul", ["BiasAdd", "MatMul"], 2, 2)],
+    "Long ways": [
+        (2, "block1/pool"),
+        (3, "block2/fc"),
+        (4, "block2/cast"),
+        (5, "block2/softmax"),
+    ],
+}
 
 
-def test_the_page_has_queries() -> None:
-    assert len(BLOCKS) >= 12
+def queries() -> Iterator[tuple[str, str, str]]:
+    """(title, dialect or nothing, text) of each query of the page."""
+    title = ""
+    for heading, dialect, cypher in re.findall(
+        r"^##+ ([^\n]+)$|^```cypher ?(\w*)\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE
+    ):
+        title = heading or title
+        if cypher:
+            yield title, dialect, cypher
 
 
-@pytest.mark.parametrize(("dialect", "cypher"), BLOCKS)
-def test_a_query_of_the_page_finds_something(
-    store: GraphStore, sample_run, dialect: str, cypher: str
+@pytest.mark.parametrize(("title", "dialect", "cypher"), list(queries()))
+def test_a_query_of_the_page_answers(
+    store: GraphStore, samples, title: str, dialect: str, cypher: str
 ) -> None:
     assert isinstance(store, CypherStore)
     if dialect not in ("", store.dialect):
         pytest.skip(f"for {dialect} only")
-    store.save_run(sample_run("first"))
-    target: str | None = "first"
-    if "$" not in cypher:
-        store.save_run(passing(sample_run("second")))
+    store.save_run(page_run(samples, "after"))
+    target: str | None = "after"
+    if not re.search(r"\$(run|device|golden|graph)\b", cypher):
+        store.save_run(page_run(samples, "before", fine=True))
+        store.save_run(page_run(samples, "other", model="net2"))
         target = None
-    assert store.query(cypher, QueryParameters(), target).rows
+    parameters = QueryParameters({"before": "before", "after": "after"})
+    answer = store.query(cypher, parameters, target)
+    assert list(answer.rows) == ANSWERS[title]
+
+
+def test_every_answer_has_its_query() -> None:
+    assert {title for title, _, _ in queries()} == set(ANSWERS)
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.label)
@@ -43,7 +141,68 @@ def test_the_page_names_every_property(node) -> None:
             assert f"`{column.name}`" in PAGE, f"{node.label}.{column.name}"
 
 
-def passing(data):
-    """The same run with every compared tensor within its limits."""
-    fine = (replace(item, level=Level.PASS) if item.compared else item for item in data.comparisons)
-    return replace(data, comparisons=tuple(fine))
+def page_run(samples, name: str, *, model: str = "net", fine: bool = False) -> RunData:
+    """A run whose error starts at a fused op, unless it is *fine*; its input was damaged."""
+    device, golden = page_graphs(model)
+    small = samples.metric_set(0.0005)
+    bad = small if fine else samples.metric_set(0.25)
+    damaged = samples.metric_set(0.25, standard_deviation=(7.5, 1.0, 0.2, 1.1))
+    broken = samples.metric_set(float("nan"), device_nonfinite=4)
+    fail = Level.PASS if fine else Level.FAIL
+    comparisons = (
+        Comparison("block1/in", TensorIO.OUTPUT, 0, reason=Reason.NO_TASK),
+        compared("block1/conv", "conv/relu", small, Level.PASS),
+        compared("block1/pool", "pool", small, Level.PASS),
+        compared("block2/fc", "pool", small if fine else damaged, fail, TensorIO.INPUT),
+        compared("block2/fc", "fc/bias", bad, fail),
+        Comparison("block2/cast", TensorIO.OUTPUT, 0, reason=Reason.INSERTED),
+        compared("block2/softmax", "softmax", small if fine else broken, fail),
+    )
+    states = dict.fromkeys(DEVICE, OpState.CLEAN)
+    links = [
+        LineageLink(op, original, LineageRule.ORIGINAL_NAMES)
+        for op, (_, originals, _) in DEVICE.items()
+        for original in originals
+    ]
+    origins = (
+        []
+        if fine
+        else [Origin(1, "block2/fc", "MatMul", 0, (TensorRef("fc/bias", 0),), bad, Level.FAIL)]
+    )
+    run = Run(
+        name,
+        golden.id,
+        device.id,
+        "2026-01-01T00:00:00Z",
+        Verdict.CLEAN if fine else Verdict.DIVERGED,
+        Method.THRESHOLDS,
+        Counts(6, 7, 5, 0 if fine else 3, 2),
+        {},
+    )
+    return RunData(run, golden, device, tuple(links), comparisons, states, tuple(origins))
+
+
+def compared(op: str, golden: str, metrics, level: Level, io=TensorIO.OUTPUT) -> Comparison:
+    ref = TensorRef(golden, 0)
+    return Comparison(op, io, 0, ref, LineageRule.SAME_NAME, metrics, level)
+
+
+def page_graphs(model: str) -> tuple[ModelGraph, ModelGraph]:
+    device = [
+        Op(
+            op,
+            op,
+            kind,
+            () if source is None else (InputRef(f"{source}:0", TensorRef(source, 0)),),
+            outputs=(Tensor(f"{op}:0"),),
+            original_names=originals,
+        )
+        for op, (kind, originals, source) in DEVICE.items()
+    ]
+    golden = [Op(op, op, kind, outputs=(Tensor(f"{op}:0"),)) for op, kind in GOLDEN.items()]
+    return (
+        ModelGraph(
+            f"{model}_device", GraphKind.DEVICE, Framework.ASCEND, "ge_proto", tuple(device)
+        ),
+        ModelGraph(model, GraphKind.ORIGINAL, Framework.TENSORFLOW, "meta", tuple(golden)),
+    )
