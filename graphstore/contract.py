@@ -239,37 +239,37 @@ class GraphStore(ABC):
     ) -> QueryResult:
         """The answer of the user's own Cypher, read-only; on one target or all."""
 
+    @abstractmethod
     def explain(self, cypher: str, parameters: QueryParameters, target: str | None = None) -> str:
         """How the store would answer a query of :meth:`query`: its plan, as text."""
-        raise NotImplementedError
 
     @abstractmethod
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
 
+    @abstractmethod
     def rename(self, name: str, new_name: str) -> None:
         """Give a run or imported graph another name, in one step.
 
         Raises:
             NameTakenError: *new_name* is in use.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def run_data(self, name: str) -> RunData:
         """Everything of a run, equal to what was saved."""
-        raise NotImplementedError
 
+    @abstractmethod
     def info(self) -> StoreInfo:
         """What the store is and holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Remove what writers that died left; a sentence for each thing done.
 
         What a writer that still lives is writing stays untouched. With *set_aside*, an
         embedded store also moves entries that cannot be read out of the way.
         """
-        raise NotImplementedError
 
     def check(self) -> tuple[str, ...]:
         """Read everything and say what is damaged; a text for each run or graph.
