@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from divergraph.lineage.golden_tensors import GoldenTensors
 from divergraph.lineage.origin_attributes import link_by_attributes
-from divergraph.lineage.tensor_names import RESHAPING, link_by_tensor_names
+from divergraph.lineage.tensor_names import RESHAPING, link_by_tensor_names, link_ops
 from divergraph.lineage.unmatched import Unmatched
 from graphstore.model import (
     Framework,
@@ -49,7 +49,7 @@ class Lineage:
         match = None if ref is None or ref.producer is None else self.outputs.get(ref.producer)
         if not isinstance(match, TensorMatch):
             return match
-        return TensorMatch(TensorRef(op.id, position), match.golden, match.rule)
+        return replace(match, device=TensorRef(op.id, position))
 
 
 def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
@@ -73,6 +73,22 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     return Lineage(tuple(links), outputs, index, ops)
 
 
+def relinked(
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    golden: GoldenTensors,
+    device: ModelGraph,
+) -> Lineage:
+    """The lineage of *outputs*: op links follow from them, inserted ops pass values on."""
+    found = dict(outputs)
+    links = link_ops(golden, device, found)
+    ops = device.op_index()
+    for op in device.ops:
+        match = _passed_on(op, ops, found, _VALUE_KEEPING | RESHAPING)
+        if match is not None:
+            found[match.device] = match
+    return Lineage(tuple(links), found, golden, ops)
+
+
 def _passed_on(
     op: Op,
     ops: Mapping[str, Op],
@@ -90,7 +106,7 @@ def _passed_on(
             return None
         match = outputs.get(ref.producer)
         if isinstance(match, TensorMatch):
-            return TensorMatch(target, match.golden, LineageRule.THROUGH_INSERTED)
+            return replace(match, device=target, rule=LineageRule.THROUGH_INSERTED)
         op = producer
     return None
 

@@ -8,7 +8,7 @@ device op behind them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from divergraph.lineage.golden_tensors import GoldenTensors
 from divergraph.lineage.unmatched import Unmatched
@@ -45,7 +45,7 @@ def link_by_tensor_names(
     for op in device.ops:
         for port, tensor in enumerate(op.outputs):
             ref = TensorRef(op.id, port)
-            same = golden.by_tensor_name.get(tensor.name) if tensor.name else None
+            same = _same_tensor(golden, tensor.name)
             if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
                 outputs[ref] = TensorMatch(ref, same, LineageRule.SAME_TENSOR)
             elif op.id in blocked and op.type not in _INSERTED_TYPES:
@@ -53,11 +53,27 @@ def link_by_tensor_names(
             else:
                 outputs[ref] = _renamed(golden, golden_ops, op, ref)
     _match_behind_reshapes(device, outputs)
+    return link_ops(golden, device, outputs), outputs
+
+
+def link_ops(
+    golden: GoldenTensors, device: ModelGraph, outputs: Mapping[TensorRef, TensorMatch | Unmatched]
+) -> list[LineageLink]:
+    """Links of every device op, given the golden tensors of the outputs."""
+    golden_ops = golden.graph.op_index()
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
     links: list[LineageLink] = []
     for op in device.ops:
         links.extend(_op_links(golden, golden_ops, op, outputs, surviving))
-    return links, outputs
+    return links
+
+
+def _same_tensor(golden: GoldenTensors, name: str) -> TensorRef | None:
+    """The golden tensor of this name; output 0 may go with or without ``:0``."""
+    names = golden.by_tensor_name
+    if not name:
+        return None
+    return names.get(name) or names.get(f"{name}:0") or names.get(name.removesuffix(":0"))
 
 
 def _blocked_ops(device: ModelGraph) -> set[str]:
@@ -112,7 +128,7 @@ def _op_links(
     golden: GoldenTensors,
     golden_ops: dict[str, Op],
     op: Op,
-    outputs: Outputs,
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
     surviving: set[TensorRef],
 ) -> Iterator[LineageLink]:
     linked: set[str] = set()

@@ -42,7 +42,7 @@ from graphstore.model.graph import (
     TensorRef,
     op_id,
 )
-from graphstore.model.lineage import LineageLink, LineageRule, TensorMatch
+from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
 
 __all__ = [
     "AttrValue",
@@ -68,6 +68,7 @@ __all__ = [
     "OpState",
     "Origin",
     "Reason",
+    "Reorder",
     "Run",
     "Shape",
     "Side",

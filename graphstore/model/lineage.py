@@ -27,6 +27,16 @@ class LineageRule(StrEnum):
     """The fused node's name is built from an original's name."""
     THROUGH_INSERTED = "through_inserted"
     """The value passes unchanged through an inserted Cast or TransData."""
+    PINNED = "pinned"
+    """The user's match file says so."""
+    SAME_VALUES = "same_values"
+    """The dumped values are those of one golden tensor and of no other."""
+    SAME_VALUES_REORDERED = "same_values_reordered"
+    """As SAME_VALUES, in another order of axes or in channel blocks."""
+    RE_EXECUTED = "re_executed"
+    """The original op, run on the device's own inputs, gives the device's output."""
+    SAME_STRUCTURE = "same_structure"
+    """The only op of this type on these inputs on both sides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +55,32 @@ class LineageLink:
 
 
 @dataclass(frozen=True, slots=True)
+class Reorder:
+    """How a device tensor's values come into the golden tensor's order.
+
+    First channel blocks of ``block`` (0: none) are undone: the memory of an N,C,... tensor
+    is N, C/block, ..., block, C filled up with zeros. Then the axes are permuted.
+    """
+
+    block: int = 0
+    axes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"channel blocks of {self.block}"] if self.block else []
+        if self.axes:
+            parts.append("axes " + ",".join(map(str, self.axes)))
+        return ", ".join(parts) or "the same order"
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMatch:
-    """Device tensor and the golden tensor it should equal, with the rule that says so."""
+    """Device tensor and the golden tensor it should equal, with the rule that says so.
+
+    ``confidence`` is between 0 and 1; names and attributes have 1.
+    """
 
     device: TensorRef
     golden: TensorRef
     rule: LineageRule
+    confidence: float = 1.0
+    reorder: Reorder | None = None

@@ -1,0 +1,100 @@
+"""Golden tensors near given ones: candidates for what a device op computes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from graphstore.model import ModelGraph, Op, TensorRef
+
+_DEPTH = 12
+"""Original ops one device op is taken to be made of, in a row."""
+_MOST_OPS = 60
+"""Original ops one device op is taken to be made of, at all."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The golden ops between known tensors and one more: ``needs`` are the known ones used.
+
+    ``graph_inputs`` are the names of graph inputs it uses besides.
+    """
+
+    output: TensorRef
+    ops: tuple[str, ...]
+    needs: tuple[TensorRef, ...]
+    graph_inputs: tuple[str, ...]
+
+
+@dataclass
+class GoldenReach:
+    """Who uses which golden tensor."""
+
+    graph: ModelGraph
+    ops: dict[str, Op] = field(init=False)
+    users: dict[TensorRef, list[str]] = field(init=False)
+    _inputs: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ops = self.graph.op_index()
+        self._inputs = frozenset(tensor.name for tensor in self.graph.inputs)
+        self.users = {}
+        for op in self.graph.ops:
+            for ref in op.inputs:
+                if ref is not None and ref.producer is not None:
+                    self.users.setdefault(ref.producer, []).append(op.id)
+
+    def behind(self, inputs: Collection[TensorRef], known: Collection[TensorRef]) -> Iterator[Part]:
+        """The parts that make tensors up to some ops behind *inputs*, from *known* ones."""
+        seen: set[str] = set()
+        level = list(dict.fromkeys(user for ref in inputs for user in self.users.get(ref, ())))
+        for _ in range(_DEPTH):
+            following: dict[str, None] = {}
+            for op_id in level:
+                if op_id in seen:
+                    continue
+                seen.add(op_id)
+                op = self.ops[op_id]
+                if op.subgraph:
+                    continue
+                for port in range(len(op.outputs)):
+                    ref = TensorRef(op_id, port)
+                    part = None if ref in inputs else self.part(ref, known)
+                    if part is not None and not set(inputs).isdisjoint(part.needs):
+                        yield part
+                    following.update(dict.fromkeys(self.users.get(ref, ())))
+            if len(seen) > _MOST_OPS * 4:
+                return
+            level = list(following)
+
+    def part(self, output: TensorRef, known: Collection[TensorRef]) -> Part | None:
+        """What makes *output* from *known* tensors and constants; None if it takes more."""
+        ops: dict[str, None] = {}
+        needs: dict[TensorRef, None] = {}
+        graph_inputs: dict[str, None] = {}
+        stack = [output.op]
+        while stack:
+            op_id = stack.pop()
+            if op_id in ops:
+                continue
+            ops[op_id] = None
+            if len(ops) > _MOST_OPS:
+                return None
+            op = self.ops[op_id]
+            if op.owns:
+                return None  # what its bodies take from around them is not listed here
+            for ref in op.inputs:
+                if ref is None:
+                    continue
+                if ref.producer is None:
+                    if ref.tensor in self._inputs:
+                        graph_inputs[ref.tensor] = None
+                elif ref.producer in known:
+                    needs[ref.producer] = None
+                else:
+                    stack.append(ref.producer.op)
+        return Part(output, tuple(ops), tuple(needs), tuple(graph_inputs)) if needs else None
+
+    def tensor_name(self, ref: TensorRef) -> str:
+        """The name of a tensor in its graph."""
+        return self.ops[ref.op].outputs[ref.port].name

@@ -1,0 +1,324 @@
+"""Match what names leave open, wave by wave from what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from divergraph.execution.contract import Executor, Piece
+from divergraph.lineage import Lineage, Unmatched
+from divergraph.lineage.linking import relinked
+from divergraph.matching.by_value import ValueLookup, family_of, squeezed
+from divergraph.matching.closeness import FAR, Array, best_reorder, distance, reordered
+from divergraph.matching.constants import constant_ops
+from divergraph.matching.golden_reach import GoldenReach, Part
+from divergraph.matching.judging import SURE_ENOUGH, Candidate, Judgement, judge
+from divergraph.matching.pins import NO_PINS, Pins
+from divergraph.matching.values import DumpedValues
+from divergraph.progress import NO_PROGRESS, Progress
+from graphstore.model import (
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    Reorder,
+    TensorMatch,
+    TensorRef,
+)
+from importers.dumps import DumpIndex
+
+_OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LAYOUT_UNSUPPORTED, Reason.LOW_CONFIDENCE})
+_MOVING = frozenset({"ReorderInput", "ReorderOutput", "Transpose"})
+"""Inserted ops that hand the same values on in another order."""
+_QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_STRUCTURE_ALONE = 0.8
+_AS_IT_LIES = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class MatchSources:
+    """What matching goes by besides the graphs: dumps, the user's pins, the golden model."""
+
+    golden_dump: DumpIndex
+    device_dump: DumpIndex
+    executor: Executor | None = None
+    pins: Pins = NO_PINS
+
+
+def match_more(
+    lineage: Lineage,
+    device: ModelGraph,
+    sources: MatchSources,
+    progress: Progress = NO_PROGRESS,
+) -> Lineage:
+    """*lineage* with counterparts for outputs it has none for, where the evidence is enough.
+
+    What is found but not sure enough stays unmatched, with the guess in its detail.
+    """
+    matcher = _Matcher(lineage, device, sources)
+    matcher.pin()
+    if matcher.open:
+        progress.stage("matching tensors by value", len(matcher.open))
+        matcher.by_values(progress)
+        matcher.by_waves(progress)
+    return relinked(matcher.outputs, lineage.golden, device)
+
+
+class _Matcher:
+    def __init__(self, lineage: Lineage, device: ModelGraph, sources: MatchSources) -> None:
+        self.outputs: dict[TensorRef, TensorMatch | Unmatched] = dict(lineage.outputs)
+        self._device_ops = lineage.device_ops
+        self._device = device
+        self._reach = GoldenReach(lineage.golden.graph)
+        self._golden_constants = constant_ops(lineage.golden.graph)
+        self._device_constants = constant_ops(device)
+        self._pins = sources.pins
+        self._executor = sources.executor
+        self._device_values = DumpedValues(sources.device_dump)
+        self._golden_values = DumpedValues(sources.golden_dump)
+        self.open: list[TensorRef] = []
+
+    def pin(self) -> None:
+        """Apply the user's word, then list what is open."""
+        for device, golden in self._pins.pinned.items():
+            self.outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
+        for ref, found in self.outputs.items():
+            if isinstance(found, TensorMatch) and not self._pins.allows(ref, found.golden):
+                self.outputs[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, "forbidden by a match file")
+        self.open = [
+            TensorRef(op.id, port)
+            for op in self._device.ops
+            for port in range(len(op.outputs))
+            if self._is_open(TensorRef(op.id, port))
+        ]
+
+    def by_values(self, progress: Progress) -> None:
+        """Match tensors whose values are those of one golden tensor and no other."""
+        lookup = ValueLookup(self._golden_values, self._reach)
+        for ref in self.open:
+            progress.step(note=ref.op)
+            value = self._device_values.of(ref)
+            if value is None:
+                continue
+            candidates = lookup.candidates(value, blocked=self._is_blocked(ref))
+            found = self._judged(ref, candidates)
+            if found is not None:
+                rule = LineageRule.SAME_VALUES
+                if found.best.reorder is not None:
+                    rule = LineageRule.SAME_VALUES_REORDERED
+                self._settle(ref, rule, found)
+
+    def by_waves(self, progress: Progress) -> None:
+        """Match ops behind matched ones by re-running originals, else by structure."""
+        progress.stage("matching tensors by re-execution")
+        tried: set[tuple[TensorRef, tuple[TensorRef, ...]]] = set()
+        while True:
+            ready = [
+                (ref, known)
+                for ref in self.open
+                if self._is_open(ref)
+                and (known := self._known_inputs(self._device_ops[ref.op])) is not None
+                and (ref, tuple(known)) not in tried
+            ]
+            if not ready:
+                return
+            tried.update((ref, tuple(known)) for ref, known in ready)
+            self._run_wave(ready)
+            progress.step(len(ready))
+
+    def _run_wave(self, ready: Sequence[tuple[TensorRef, Mapping[TensorRef, TensorMatch]]]) -> None:
+        images = self._images()
+        jobs: dict[str, tuple[TensorRef, Part]] = {}
+        for ref, known in ready:
+            size = self._device_values.size(ref)
+            for part in self._reach.behind(known.keys(), images.keys()):
+                if size is not None and self._may_be(ref, part, size):
+                    jobs[str(len(jobs))] = (ref, part)
+        found = self._re_executed(jobs, images)
+        for ref, known in ready:
+            judgement = self._judged(ref, found.get(ref, ()))
+            if judgement is not None and judgement.confidence >= SURE_ENOUGH:
+                self._settle(ref, LineageRule.RE_EXECUTED, judgement)
+            elif (same := self._same_structure(ref, known)) is not None:
+                self._settle(ref, LineageRule.SAME_STRUCTURE, Judgement(same, _STRUCTURE_ALONE))
+            elif judgement is not None:
+                self._settle(ref, LineageRule.RE_EXECUTED, judgement)
+
+    def _judged(self, ref: TensorRef, candidates: Sequence[Candidate]) -> Judgement | None:
+        """The verdict on candidates for a device tensor, those pins forbid left out."""
+        kind = self._device_ops[ref.op].type
+        return judge(
+            [
+                replace(each, kin=self._reach.ops[each.golden.op].type == kind)
+                for each in candidates
+                if self._pins.allows(ref, each.golden)
+            ]
+        )
+
+    def _may_be(self, ref: TensorRef, part: Part, size: int) -> bool:
+        golden_size = self._golden_values.size(part.output)
+        same = golden_size is None or golden_size == size
+        return same and self._pins.allows(ref, part.output)
+
+    def _images(self) -> dict[TensorRef, TensorMatch]:
+        """All matches by golden tensor, the surest of each that has values."""
+        images: dict[TensorRef, TensorMatch] = {}
+        for match in self.outputs.values():
+            if isinstance(match, TensorMatch) and self._device_values.has(match.device):
+                other = images.get(match.golden)
+                if other is None or match.confidence > other.confidence:
+                    images[match.golden] = match
+        return images
+
+    def _re_executed(
+        self,
+        jobs: Mapping[str, tuple[TensorRef, Part]],
+        images: Mapping[TensorRef, TensorMatch],
+    ) -> dict[TensorRef, list[Candidate]]:
+        """Candidates by device tensor: what their part makes of the device's inputs."""
+        if self._executor is None:
+            return {}
+        pieces = [
+            Piece(
+                key,
+                (*(self._reach.tensor_name(each) for each in part.needs), *part.graph_inputs),
+                (self._reach.tensor_name(part.output),),
+            )
+            for key, (_, part) in jobs.items()
+            if self._fed(part, images) is not None
+        ]
+        found: dict[TensorRef, list[Candidate]] = {}
+        made: dict[TensorRef, list[Array]] = {}
+        results = self._executor.run_pieces(
+            pieces, lambda piece: self._fed(jobs[piece.key][1], images) or {}
+        )
+        for result in results:
+            ref, part = jobs[result.key]
+            device = self._device_values.of(ref)
+            if device is None or not result.values:
+                continue
+            value = next(iter(result.values.values()))
+            apart, reorder = _apart(device, value)
+            if apart < FAR:
+                family = family_of(made.setdefault(ref, []), value)
+                found.setdefault(ref, []).append(Candidate(part.output, apart, reorder, family))
+        return found
+
+    def _fed(self, part: Part, images: Mapping[TensorRef, TensorMatch]) -> dict[str, Array] | None:
+        """The device's values of what a part needs, in golden order; None if one is missing."""
+        feeds: dict[str, Array] = {}
+        for golden in part.needs:
+            value = self._in_golden_order(images[golden])
+            if value is None:
+                return None
+            feeds[self._reach.tensor_name(golden)] = value
+        for name in part.graph_inputs:
+            given = self._golden_values.of_input(name)
+            if given is None:
+                return None
+            feeds[name] = given
+        return feeds
+
+    def _in_golden_order(self, match: TensorMatch) -> Array | None:
+        value = self._device_values.of(match.device)
+        reference = self._golden_values.of(match.golden)
+        if value is None or reference is None:
+            return value
+        if match.reorder is not None:
+            return reordered(value, match.reorder, reference.shape)
+        return value.reshape(reference.shape) if value.size == reference.size else None
+
+    def _same_structure(
+        self, ref: TensorRef, known: Mapping[TensorRef, TensorMatch]
+    ) -> Candidate | None:
+        """The only golden op of this type on exactly these inputs, if it is free."""
+        op = self._device_ops[ref.op]
+        taken = {each.golden for each in self.outputs.values() if isinstance(each, TensorMatch)}
+        size = self._device_values.size(ref)
+        fitting = [
+            TensorRef(user, ref.port)
+            for user in dict.fromkeys(
+                user for each in known for user in self._reach.users.get(each, ())
+            )
+            if self._reach.ops[user].type == op.type and self._uses_just(user, known.keys())
+        ]
+        free = [
+            each
+            for each in fitting
+            if each not in taken
+            and self._pins.allows(ref, each)
+            and ref.port < len(self._reach.ops[each.op].outputs)
+            and self._golden_values.size(each) in (None, size)
+        ]
+        return Candidate(free[0], 0.0) if len(free) == 1 else None
+
+    def _uses_just(self, golden_op: str, known: Collection[TensorRef]) -> bool:
+        inputs = self._reach.ops[golden_op].inputs
+        used = {ref.producer for ref in inputs if ref is not None and ref.producer is not None}
+        computed = {ref for ref in used if ref.op not in self._golden_constants}
+        return computed == set(known)
+
+    def _known_inputs(self, op: Op) -> dict[TensorRef, TensorMatch] | None:
+        """The golden tensors an op's computed inputs stand for; None while one is open."""
+        known: dict[TensorRef, TensorMatch] = {}
+        for ref in op.inputs:
+            if ref is None or ref.producer is None or ref.producer.op in self._device_constants:
+                continue  # the golden graph's own constants serve for those
+            match = self._image(ref.producer)
+            if match is None:
+                return None
+            known[match.golden] = match
+        return known or None
+
+    def _image(self, ref: TensorRef) -> TensorMatch | None:
+        """The match of a device tensor, or of what an inserted op passes on to it."""
+        seen: set[TensorRef] = set()
+        while ref not in seen:
+            seen.add(ref)
+            found = self.outputs.get(ref)
+            if isinstance(found, TensorMatch):
+                return found
+            inputs = self._device_ops[ref.op].inputs
+            inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
+            if not inserted or not inputs or inputs[0] is None or inputs[0].producer is None:
+                return None
+            ref = inputs[0].producer
+        return None
+
+    def _is_open(self, ref: TensorRef) -> bool:
+        found = self.outputs.get(ref)
+        if not isinstance(found, Unmatched) or ref in self._pins.is_alone:
+            return False
+        if found.reason is Reason.INSERTED:
+            kind = self._device_ops[ref.op].type
+            unsettled = kind in _MOVING or (kind not in _QUANTISING and self._image(ref) is None)
+        else:
+            unsettled = found.reason in _OPEN
+        return unsettled and self._device_values.has(ref)
+
+    def _is_blocked(self, ref: TensorRef) -> bool:
+        found = self.outputs[ref]
+        blocked = isinstance(found, Unmatched) and found.reason is Reason.LAYOUT_UNSUPPORTED
+        return blocked or self._device_ops[ref.op].type == "ReorderInput"
+
+    def _settle(self, ref: TensorRef, rule: LineageRule, found: Judgement) -> None:
+        best = found.best
+        if found.confidence >= SURE_ENOUGH:
+            self.outputs[ref] = TensorMatch(
+                ref, best.golden, rule, round(found.confidence, 3), best.reorder
+            )
+            return
+        name = self._reach.tensor_name(best.golden) or str(best.golden)
+        said = f"perhaps {name} ({rule.value}, confidence {found.confidence:.2f})"
+        self.outputs[ref] = Unmatched(Reason.LOW_CONFIDENCE, f"{said}; pin it to compare")
+
+
+def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
+    """How far *device* is from *golden*, and in which order if not as it lies."""
+    apart = distance(device, golden) if device.size == golden.size else FAR
+    if apart <= _AS_IT_LIES and squeezed(device) == squeezed(golden):
+        return apart, None
+    best = best_reorder(device, golden)
+    if best is None or best[1] >= apart:
+        return (apart, None) if squeezed(device) == squeezed(golden) else (FAR, None)
+    return best[1], best[0]
