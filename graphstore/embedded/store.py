@@ -17,6 +17,7 @@ from graphstore import codec
 from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore, Place
+from graphstore.embedded.aggregates import check_aggregates
 from graphstore.embedded.database import ReadDatabase, write_database
 from graphstore.embedded.entry_facts import (
     as_written,
@@ -272,6 +273,7 @@ class EmbeddedStore(CypherStore):
         self, cypher: str, parameters: QueryParameters, target: str | None
     ) -> dict[str, object]:
         check_hops(cypher)
+        check_aggregates(cypher)
         return super()._checked_query(cypher, parameters, target)
 
     def _entry(self, name: str) -> Entry | None:

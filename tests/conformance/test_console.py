@@ -178,6 +178,39 @@ def test_notes_on_hops_are_for_deep_graphs_only() -> None:
     assert len(hop_notes(star, lambda: [("shallow", 9), ("deep", 65535)])) == 1
 
 
+@pytest.mark.parametrize(
+    "cypher",
+    [
+        "MATCH (o:Op) RETURN o.type, count(*), count(DISTINCT o.subgraph)",
+        "MATCH (o:Op) WITH o.type AS t, collect(DISTINCT o.op) AS ops, max(o.topo) AS m RETURN m",
+    ],
+)
+def test_what_the_embedded_engine_counts_wrongly_is_refused(
+    tmp_path: Path, sample_run, cypher: str
+) -> None:
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+        with pytest.raises(QueryError, match="wrong beside an aggregate with DISTINCT"):
+            store.query(cypher, QueryParameters(), "first")
+
+
+@pytest.mark.parametrize(
+    "cypher",
+    [
+        "MATCH (o:Op) RETURN count(*), count(DISTINCT o.type)",
+        "MATCH (o:Op) RETURN o.type, count(*), max(o.topo)",
+        "MATCH (o:Op) RETURN o.type, count(DISTINCT o.subgraph), collect(DISTINCT o.op)",
+        "MATCH (o:Op) WITH o.type AS type, count(*) AS n RETURN type, count(DISTINCT n)",
+    ],
+)
+def test_other_aggregates_are_the_same_on_every_store(
+    store: GraphStore, sample_run, cypher: str
+) -> None:
+    store.save_run(sample_run("first"))
+    answer = store.query(f"{cypher} AS last", QueryParameters(), "first")
+    assert all(0 not in row and None not in row for row in answer.rows if "max" not in cypher)
+
+
 EMBEDDED_ATTACKS = [
     "LOAD FROM '{secret}' RETURN *",
     "MATCH (o:Op) LOAD FROM '{secret}' RETURN *",

@@ -151,6 +151,18 @@ class TestKnownDefects:
         found = connection.execute(inner + "RETURN b.a ORDER BY b.a").get_all()
         assert found == [[1], [2], [3], [4]], "inner nodes only would give [5] too"
 
+    def test_distinct_spoils_the_aggregates_beside_it(self, tmp_path: Path) -> None:
+        """So such queries are refused."""
+        connection = chain(tmp_path / "g.lbug", 4)
+        grouped = "MATCH (o:Op) RETURN o.m, count(DISTINCT o.a), count(*)"
+        assert connection.execute(grouped).get_all() == [[True, 4, 0]], "4 would be right"
+
+    def test_a_parameter_without_a_value_is_true(self, tmp_path: Path) -> None:
+        """So every parameter must have one."""
+        connection = chain(tmp_path / "g.lbug", 4)
+        found = connection.execute("MATCH (o:Op) WHERE o.a = $x RETURN count(*)").get_all()
+        assert found == [[4]], "an error would be right"
+
     def test_nan_before_a_gap_spoils_the_column(self, tmp_path: Path) -> None:
         """So DOUBLE columns never hold NaN."""
         values = [math.nan, None] + [0.5] * 98

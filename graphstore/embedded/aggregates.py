@@ -1,0 +1,70 @@
+"""A defect of the engine: what it counts wrongly is refused, not answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphstore.cypher_text import Token, tokens
+from graphstore.errors import QueryError
+
+_AGGREGATES = frozenset(("COUNT", "COLLECT", "SUM", "AVG", "MIN", "MAX"))
+_ENDS = frozenset(
+    ("MATCH", "OPTIONAL", "WHERE", "WITH", "RETURN", "ORDER", "SKIP", "LIMIT", "UNION", "UNWIND")
+)
+_OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
+
+
+def check_aggregates(cypher: str) -> None:
+    """Return if no WITH or RETURN groups rows and has aggregates with and without DISTINCT.
+
+    The engine then gives 0 or null for those without.
+
+    Raises:
+        QueryError: one does.
+    """
+    found = tokens(cypher)
+    for place, token in enumerate(found):
+        is_name = place > 0 and found[place - 1].text in (".", ":", "$")
+        if token.word in ("WITH", "RETURN") and not is_name:
+            _check_items(list(_items(found, place + 1)))
+
+
+def _check_items(items: list[list[Token]]) -> None:
+    plain: Token | None = None
+    distinct = groups = False
+    for item in items:
+        calls = [at for at in range(len(item) - 1) if _is_aggregate(item, at)]
+        groups = groups or not calls
+        for at in calls:
+            if [token.word for token in item[at + 2 : at + 3]] == ["DISTINCT"]:
+                distinct = True
+            else:
+                plain = item[at]
+    if groups and distinct and plain is not None:
+        raise QueryError(
+            f"the embedded engine gets {plain.text}() wrong beside an aggregate with DISTINCT",
+            position=plain.start,
+            hint="take the rows WITH DISTINCT first, or ask twice",
+        )
+
+
+def _is_aggregate(item: list[Token], at: int) -> bool:
+    before = item[at - 1].text if at else ""
+    return item[at].word in _AGGREGATES and item[at + 1].text == "(" and before != "."
+
+
+def _items(found: list[Token], place: int) -> Iterator[list[Token]]:
+    """What stands between the commas of a WITH or RETURN."""
+    item: list[Token] = []
+    depth = 0
+    for token in found[place:]:
+        if token.kind == "mark":
+            depth += (token.text in _OPEN) - (token.text in _CLOSE)
+        if depth < 0 or (depth == 0 and (token.word in _ENDS or token.text == ";")):
+            break
+        if depth == 0 and token.text == ",":
+            yield item
+            item = []
+        else:
+            item.append(token)
+    yield item
