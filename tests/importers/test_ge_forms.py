@@ -10,6 +10,7 @@ from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph, Op
 from importers import read_graph
 
@@ -154,3 +155,55 @@ def test_text_says_what_protobuf_says(folder, ge_model, graphs):
                 assert op.attrs[key] == pytest.approx(getattr(node.attr[key], kind), rel=1e-7)
             elif kind == "s":
                 assert op.attrs[key] == node.attr[key].s.decode()
+
+
+def officially(ge_model: Any, text: str) -> Any:
+    """What protobuf reads, None where it refuses."""
+    try:
+        return text_format.Parse(text, ge_model())
+    except (text_format.ParseError, UnicodeDecodeError):
+        return None
+
+
+def ours(path: Any, text: str) -> ModelGraph | ImportFormatError:
+    path.write_text(text, encoding="utf-8")
+    try:
+        return read_graph(path)
+    except ImportFormatError as error:
+        return error
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs=GRAPHS, data=st.data())
+def test_a_cut_text_is_refused_where_protobuf_refuses_it(folder, ge_model, graphs, data):
+    text = text_format.MessageToString(made(ge_model, graphs), as_utf8=True)
+    cut = text[: data.draw(st.integers(1, len(text)))]
+    model = officially(ge_model, cut)
+    found = ours(folder / "graph.txt", cut)
+    if model is None:
+        assert isinstance(found, ImportFormatError)
+        assert found.line is not None or "not a graph" in str(found)
+    else:
+        assert isinstance(found, ModelGraph)
+        assert len(found.ops) == sum(len(part.op) for part in model.graph)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs=GRAPHS, data=st.data())
+def test_what_protobuf_reads_of_a_changed_text_we_read_too(folder, ge_model, graphs, data):
+    text = text_format.MessageToString(made(ge_model, graphs), as_utf8=True)
+    at = data.draw(st.integers(0, len(text) - 1))
+    sign = data.draw(st.sampled_from(["", *" \n;,:#{}<>[]'\"\\x0-.a9"]))
+    changed = text[:at] + sign + text[at + data.draw(st.integers(0, 1)) :]
+    model = officially(ge_model, changed)
+    if model is None or not model.graph or not model.graph[0].op:
+        return
+    if any(not node.name for part in model.graph for node in part.op):
+        return  # protobuf does not ask for a name
+    found = ours(folder / "graph.txt", changed)
+    assert isinstance(found, ModelGraph), found
+    nodes = [node for part in model.graph for node in part.op]
+    assert [(op.name, op.type) for op in found.ops] == [(node.name, node.type) for node in nodes]
+    for op, node in zip(found.ops, nodes, strict=True):
+        said = {key for key, attr in node.attr.items() if attr.WhichOneof("value")}
+        assert set(op.attrs) == said
