@@ -3,7 +3,8 @@
 Maximum, minimum, mean and norm of both sides give lower bounds of the errors, whatever
 the values are: for x of the device and y of the golden side, n elements each,
 
-* ``max|x-y|`` is at least the difference of the maxima, of the minima and of the means;
+* ``max|x-y|`` is at least the difference of the maxima, of the minima and of the means,
+  and the root mean square error;
 * ``mean|x-y|`` is at least the difference of the means;
 * ``mean (x-y)^2`` is at least the squared difference of the means plus the squared
   difference of the standard deviations, as ``|x-y|`` is at least ``||x|-|y||``;
@@ -170,7 +171,8 @@ def _bounds(x: _Side, y: _Side, count: int | None) -> _Bounds | None:
         # Some element differs by the peak, so the squares sum to at least its square.
         roots += [_known(peak) / math.sqrt(count), _known(abs(x.norm - y.norm)) / math.sqrt(count)]
     root = max(roots)
-    return _Bounds(peak, means, root, _relative(root, y, count))
+    # No error is above the largest, so neither is their root mean square.
+    return _Bounds(_most(peak, root), means, root, _relative(root, y, count))
 
 
 def _relative(root: float, y: _Side, count: int | None) -> float:
