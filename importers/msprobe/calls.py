@@ -62,6 +62,12 @@ class CallName:
         return cls(full, kind, full, "", is_block=False)
 
     @property
+    def backward(self) -> str:
+        """The way back of a way there."""
+        head, _, tail = self.full.rpartition("forward")
+        return f"{head}backward{tail}"
+
+    @property
     def before(self) -> tuple[str, ...]:
         """The calls this one belongs to that come before it: the way there of a way back."""
         if not self.way:

@@ -22,7 +22,14 @@ _MAX_FOLDERS = 10_000
 _DEPTH = 3  # step0/rank0/dump.json below what the user gives
 _CALL = rb'"[^"\\\n]{1,2000}\.(?:forward|backward)(?:\.\d+)?"'
 _IS_DUMP = re.compile(rb'\s*\{[^{}\[\]]*"(?:task|level)"\s*:')
-_IS_CONSTRUCT = re.compile(rb"\s*\{\s*%s\s*:\s*(?:null|\")" % _CALL)
+# The call around each call, with the number of the micro step in runs of Megatron.
+_PARENT = rb'(?:null|"[^"\\\n]*")'
+_IS_CONSTRUCT = re.compile(
+    rb"\s*\{\s*%(call)s\s*:\s*(?:%(parent)s|\[\s*%(parent)s\s*,\s*\d+\s*\])\s*[,}]"
+    % {b"call": _CALL, b"parent": _PARENT}
+)
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rb"%(h)s%(l)s|(%(h)s|%(l)s)|\\." % {b"h": _HIGH, b"l": _LOW})
 _IS_STACK = re.compile(rb"\s*\{\s*(?:%s\s*:\s*\[|\"\d+\"\s*:\s*\[\s*\[\s*%s)" % (_CALL, _CALL))
 
 
@@ -111,7 +118,7 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
         digest = sha256(buffer)
         data = buffer[:]
     try:
-        content = json.loads(data)
+        content = json.loads(_whole_characters(data))
     except json.JSONDecodeError as error:
         raise ImportFormatError(
             path, f"no JSON: {error.msg}", line=error.lineno, column=error.colno, hint=_HINT
@@ -121,3 +128,10 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
     if not isinstance(content, dict):
         raise ImportFormatError(path, "no JSON object", hint=_HINT)
     return content, digest
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """*data* without the halves of characters JSON can say: nothing could print or store them."""
+    if b"\\ud" not in data and b"\\uD" not in data:
+        return data
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], data)

@@ -27,9 +27,10 @@ from graphstore.model import (
     op_id,
 )
 from importers.kept import kept_text, some
-from importers.msprobe.calls import Call, CallTensor, Key, call_of
+from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
 from importers.msprobe.files import RunFiles
 
+_MICRO_STEPS = "megatron_micro_step_number"
 _FRAMEWORKS = {"mindspore": Framework.MINDSPORE, "pytorch": Framework.PYTORCH}
 
 
@@ -39,7 +40,9 @@ def run_graph(files: RunFiles) -> ModelGraph:
     Raises:
         ImportFormatError: an entry is not built as such entries are, or there is none.
     """
-    entries = files.calls if files.calls is not None else {name: {} for name in files.construct}
+    entries = files.calls
+    if entries is None:
+        entries = {name: {} for name in files.construct if name != _MICRO_STEPS}
     if not entries:
         raise ImportFormatError(files.path, "the run holds no call", hint="was anything dumped?")
     try:
@@ -79,6 +82,11 @@ class _Joined:
             tensor.key: tensor.name for call in calls for tensor in call.parameters if tensor.key
         }
         self._given: set[Key] = set()
+        self._micro_steps = {
+            name: said[1]
+            for name, said in files.construct.items()
+            if isinstance(said, list) and len(said) == 2 and type(said[1]) is int
+        }
         self._made: dict[Key, TensorRef] = {}
         self._made_flat: dict[Key, TensorRef] = {}
         self._ids: dict[str, str] = {}
@@ -165,6 +173,8 @@ class _Joined:
             attrs["stack"] = self._stacks[name]
         if name in self._nesting.said:
             attrs["inside"] = self._nesting.said[name]
+        if name in self._micro_steps:
+            attrs["micro_step"] = self._micro_steps[name]
         back = f".{call.name.way}" if call.name.before else ""
         return Op(
             id=op,
@@ -257,7 +267,22 @@ class _Nesting:
 
 
 def _parent(construct: Mapping[str, Any], name: str) -> str:
+    """The call *name* ran in; of a way back the one of its way there, if it was recorded.
+
+    What the file says of ways back is off where a module works in place: its hook never fires.
+    """
+    known = CallName.of(name)
+    if known.way == "backward":
+        around = CallName.of(_said(construct, known.before[0]))
+        if around.way == "forward" and around.backward in construct:
+            return around.backward
+    return _said(construct, name)
+
+
+def _said(construct: Mapping[str, Any], name: str) -> str:
     parent = construct.get(name)
+    if isinstance(parent, list):  # with the number of the micro step
+        parent = parent[0] if parent else None
     return parent if isinstance(parent, str) else ""
 
 

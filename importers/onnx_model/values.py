@@ -44,6 +44,9 @@ DTYPES = {
 """By number of ``onnx.TensorProto.DataType``; a newer number is an unknown type."""
 
 
+_MAX_DIGITS = 19  # of a number of 63 bits
+
+
 def tensor_of(name: str, kind: TypeProto | None) -> Tensor:
     """A tensor with what its type says; sequences and maps have no element type here."""
     if kind is None:
@@ -79,16 +82,22 @@ def constant(tensor: TensorProto, name: str) -> Constant:
     return Constant(
         Tensor(name, dtype, shape),
         location=facts.get("location", ""),
-        offset=int(offset) if offset.isdecimal() else 0,
-        nbytes=int(length) if length.isdecimal() else nbytes,
+        offset=_size(offset) or 0,
+        nbytes=nbytes if _size(length) is None else _size(length),
     )
+
+
+def _size(text: str) -> int | None:
+    """A count of bytes; None for what is none, or larger than any file."""
+    return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else None
 
 
 def _nbytes(dtype: DType | None, shape: tuple[int, ...]) -> int | None:
     bits = dtype.bits if dtype else None
     if bits is None or any(dim < 0 for dim in shape):
         return None
-    return (math.prod(shape) * bits + 7) // 8
+    nbytes = (math.prod(shape) * bits + 7) // 8
+    return nbytes if nbytes < 1 << 63 else None
 
 
 def attr_value(attr: AttributeProto) -> AttrValue | None:

@@ -251,6 +251,45 @@ def test_nesting_that_turns_in_a_circle_is_cut(run_of):
     assert len(topo_order(graph)) == 2
 
 
+def test_runs_of_megatron_say_the_micro_step(run_of):
+    construct = {
+        "Torch.a.0.forward": [OUTER, 3],
+        OUTER: [None, 3],
+        "megatron_micro_step_number": 4,
+    }
+    ops = run_of({"Torch.a.0.forward": {}, OUTER: {}}, construct).ops
+    assert [(op.subgraph, op.attrs["micro_step"]) for op in ops] == [(OUTER, 3), ("", 3)]
+
+
+def test_a_construct_file_of_megatron_alone(tmp_path):
+    construct = {"Torch.a.0.forward": [OUTER, 3], OUTER: [None, 3], "megatron_micro_step_number": 4}
+    path = tmp_path / "construct.json"
+    path.write_text(json.dumps(construct, indent=1))
+    assert [op.subgraph for op in read_graph(path).ops] == [OUTER, ""]
+
+
+def test_a_way_back_ran_in_the_way_back_of_what_held_the_way_there(run_of):
+    """The file says otherwise where a module works in place: its hook does not fire."""
+    there, back = "Module.net.Block.forward.0", "Module.net.Block.backward.0"
+    construct = {
+        "Torch.a.0.forward": there,
+        there: None,
+        "Torch.a.0.backward": "Module.other.ReLU.backward.2",
+        back: None,
+    }
+    calls = {"Torch.a.0.forward": {}, there: {}, "Torch.a.0.backward": {}, back: {}}
+    assert [op.subgraph for op in run_of(calls, construct).ops] == [there, "", back, ""]
+
+
+def test_half_characters_are_no_text(tmp_path):
+    path = tmp_path / "dump.json"
+    name = r"Torch.\ud83d\ude00\ud800\\ud800.0.forward"
+    path.write_text('{"task": "statistics", "data": {"' + name + '": {}}}')
+    (op,) = read_graph(path).ops
+    assert op.name == "Torch.\U0001f600\ufffd\\ud800.0.forward"
+    assert op.name.encode()
+
+
 @pytest.mark.parametrize(
     "stack",
     [

@@ -239,6 +239,16 @@ def test_missing_and_short_files_with_values_are_told(tmp_path, read):
     assert graph.constants[0].location == os.path.join("sub", "whole.bin")  # noqa: PTH118
 
 
+def test_sizes_no_file_has_are_unknown(read):
+    model = outside("gone.bin")
+    tensor = model.graph.initializer[0]
+    tensor.dims[:] = [2**62, 2**62]
+    tensor.external_data[1].value = "9" * 5000
+    tensor.external_data.add(key="offset", value="9" * 5000)
+    (constant,) = read(model).constants
+    assert (constant.nbytes, constant.offset) == (None, 0)
+
+
 def test_long_values_are_left_in_the_file(read):
     """Dropped on the way in, wherever they are; shapes follow from the short ones all the same."""
     weight = numpy_helper.from_array(np.ones((300, 300), np.float32), "w")
