@@ -74,7 +74,7 @@ def check_parameters(cypher: str, values: Mapping[str, object]) -> None:
 
 
 def plain_parameter(name: str, kind: str, value: object) -> object:
-    """*value* for a parameter of a named query: text, a whole number, or a list of texts.
+    """*value* for a parameter of a named query: text, a number, or a list of texts.
 
     Raises:
         QueryError: it is of another kind.
@@ -82,6 +82,10 @@ def plain_parameter(name: str, kind: str, value: object) -> object:
     if kind == "number":
         if isinstance(value, bool) or not isinstance(value, int):
             raise QueryError(f"${name} is a whole number, not {value!r}")
+        return value
+    if kind == "factor":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise QueryError(f"${name} is a number, not {value!r}")
         return value
     if kind.endswith("ops"):
         listed = list(value) if isinstance(value, list | tuple) else [value]

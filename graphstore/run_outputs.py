@@ -23,14 +23,15 @@ class RunOutputs:
 
     ``values`` are (level, cosine similarity, relative Euclidean distance, names of metrics
     that are NaN), ``over`` is true past a limit. ``broken`` is true where the device has
-    more values that are not finite than the golden side; ``error`` is the distance, or
-    what stands for it.
+    more values that are not finite than the golden side; ``distance`` is NaN where there is
+    none, ``error`` is the distance or what stands for it.
     """
 
     topo: Int32
     port: Int32
     over: Bool
     broken: Bool
+    distance: NDArray[np.float64]
     error: NDArray[np.float64]
     values: tuple[tuple[Any, ...], ...]
 
@@ -39,6 +40,8 @@ class RunOutputs:
         """The columns of the rows of the query ``run_outputs``, in its order."""
         columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 10
         topo, port, level, cosine, distance, nan, device, golden, elements, different = columns
+        # None becomes NaN; a distance is never NaN itself
+        known = np.asarray(distance, dtype=np.float64)
         device_nonfinite = np.asarray(device, dtype=np.int64)
         golden_nonfinite = np.asarray(golden, dtype=np.int64)
         return cls(
@@ -46,7 +49,8 @@ class RunOutputs:
             np.asarray(port, dtype=np.int32),
             np.asarray([one == _FAIL for one in level], dtype=np.bool_),
             device_nonfinite > golden_nonfinite,
-            _error(distance, device_nonfinite + golden_nonfinite, elements, different),
+            known,
+            _error(known, device_nonfinite + golden_nonfinite, elements, different),
             tuple(zip(level, cosine, distance, nan, strict=True)),
         )
 
@@ -64,13 +68,11 @@ class RunOutputs:
 
 
 def _error(
-    distance: Sequence[float | None],
+    known: NDArray[np.float64],
     nonfinite: NDArray[np.int64],
     elements: Sequence[int],
     different: Sequence[int],
 ) -> NDArray[np.float64]:
-    # None becomes NaN; a distance is never NaN itself
-    known = np.asarray(distance, dtype=np.float64)
     size = np.maximum(np.asarray(elements, dtype=np.float64), 1.0)
     share = np.asarray(different, dtype=np.float64) / size
     error: NDArray[np.float64] = np.where(

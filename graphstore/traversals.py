@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from graphstore.algorithms import ancestors, between, descendants, first_diverging
+from graphstore.algorithms import (
+    ancestors,
+    between,
+    descendants,
+    first_diverging,
+    next_measured,
+)
 from graphstore.arrays import GraphArrays, Int32
 from graphstore.contract import QueryResult
 from graphstore.op_search import OpIndex
@@ -21,6 +27,8 @@ from graphstore.query_limits import cut
 from graphstore.run_outputs import RunOutputs
 
 _OP_COLUMNS = ("topo", "op", "type")
+_SMALL = 0.001
+"""Errors up to this are nobody's amplification."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ def _worst_tensors(asked: Asked) -> QueryResult:
         kind = index.kinds[number]
         port = int(outputs.port[place])
         rows.append((index.ids[number], port, kind, level, cosine, distance, nan, number))
-    columns = ("op", "output", "type", "level", "cosine_similarity")
+    columns: tuple[str, ...] = ("op", "output", "type", "level", "cosine_similarity")
     columns += ("relative_euclidean_distance", "nan", "topo")
     return QueryResult(columns, tuple(rows), truncated=cut < min(wanted, len(outputs.topo)))
 
@@ -104,9 +112,47 @@ def _ops_by_type(asked: Asked) -> QueryResult:
     return cut(QueryResult(("type", "ops"), tuple(counts)), asked.limit)
 
 
+def _errors_by_type(asked: Asked) -> QueryResult:
+    outputs, kinds = asked.outputs(), asked.index().kinds
+    found: dict[str, tuple[int, int, float | None]] = {}
+    numbers, over = outputs.topo.tolist(), outputs.over.tolist()
+    for number, is_over, value in zip(numbers, over, outputs.values, strict=True):
+        tensors, bad, worst = found.get(kinds[number], (0, 0, None))
+        distance = value[2]
+        if worst is None or (distance is not None and distance > worst):
+            worst = distance
+        found[kinds[number]] = (tensors + 1, bad + is_over, worst)
+    rows = sorted(
+        ((kind, *counts) for kind, counts in found.items()), key=lambda row: (-row[2], row[0])
+    )
+    return cut(QueryResult(("type", "tensors", "over", "worst"), tuple(rows)), asked.limit)
+
+
+def _amplifiers(asked: Asked) -> QueryResult:
+    arrays, outputs, index = asked.arrays(), asked.outputs(), asked.index()
+    size = len(arrays.ids)
+    own = np.full(size, np.nan)
+    np.fmax.at(own, outputs.topo, outputs.distance)
+    measured, _ = outputs.masks(size)
+    sources, targets = next_measured(arrays, measured)
+    forward = sources < targets
+    before = np.full(size, np.nan)
+    np.fmax.at(before, targets[forward], own[sources[forward]])
+    places = np.flatnonzero((own > _SMALL) & (own > asked.params["times"] * before))
+    places = places[np.lexsort((places, -own[places]))]
+    rows = [
+        (place, index.ids[place], index.kinds[place], float(before[place]), float(own[place]))
+        for place in places[: asked.limit].tolist()
+    ]
+    columns = (*_OP_COLUMNS, "before", "error")
+    return QueryResult(columns, tuple(rows), truncated=len(rows) < len(places))
+
+
 ON_ARRAYS: Mapping[str, Callable[[Asked], QueryResult]] = {
+    "amplifiers": _amplifiers,
     "ancestors": _ancestors,
     "descendants": _descendants,
+    "errors_by_type": _errors_by_type,
     "first_diverging": _first_diverging,
     "op_search": _op_search,
     "ops_between": _ops_between,

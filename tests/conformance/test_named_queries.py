@@ -246,6 +246,22 @@ def test_a_replaced_run_is_asked_anew(store: GraphStore, shaped_run) -> None:
         assert len(ops_of(store, "worst_tensors", "same", limit=9)) == measured
 
 
+def test_amplifiers_and_types(store: GraphStore, shaped_run) -> None:
+    """Errors are 2 where over and 0 where fine; unmeasured ops are looked through."""
+    edges = [("a", "gap"), ("gap", "b"), ("b", "c"), ("d", "c")]
+    errors = {"a": False, "gap": None, "b": True, "c": True, "d": False}
+    store.save_run(shaped_run("gain", edges, errors))
+    answer = store.named("amplifiers", "gain", {"times": 10})
+    assert [row[1:] for row in answer.rows] == [("b", "Add", 0.0, 2.0)]
+    assert by_cypher(store, "amplifiers", "gain", times=10) == answer
+    assert by_cypher(store, "amplifiers", "gain", times=0.5).rows == (
+        store.named("amplifiers", "gain", {"times": 0.5}).rows
+    )
+    types = store.named("errors_by_type", "gain", {})
+    assert types.rows == (("Add", 4, 2, 2.0),)
+    assert ops_of(store, "unlinked_ops", "gain") == ops_of(store, "graph_ops", "gain")
+
+
 def test_row_limits_cut_and_say_so(store: GraphStore, sample_run) -> None:
     store.save_run(sample_run("first"))
     for query in list_queries():
@@ -293,7 +309,14 @@ def test_the_text_says_what_the_store_answers(store: GraphStore, sample_run, que
 
 def sample_parameters(kinds: Mapping[str, str]) -> dict[str, object]:
     """Parameters for which every query finds something in the sample run."""
-    by_kind = {"text": "o", "number": 5, "op": "conv", "device op": "conv", "original op": "conv"}
+    by_kind = {
+        "text": "o",
+        "number": 5,
+        "factor": 1.5,
+        "op": "conv",
+        "device op": "conv",
+        "original op": "conv",
+    }
     by_name = {"end_op": "pool", "first": 0}
     return {
         name: by_name.get(name, ["conv"] if kind == "device ops" else by_kind.get(kind))
