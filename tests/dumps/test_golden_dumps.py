@@ -260,3 +260,21 @@ def test_the_value_fed_to_a_placeholder_is_its_output(tmp_path, graph_of):
     np.save(tmp_path / "_arg_net_input_0_0.0.1664180551000000.npy", np.zeros(3, np.float32))
     index = scan_golden_dumps(tmp_path, graph)
     assert index.tensors["net/input", TensorIO.OUTPUT, 0].timestamp == 1664180551000000
+
+
+@pytest.mark.parametrize("ending", ["DefaultFormat", "DefaultFormat.float16", "NCHW.bfloat16"])
+def test_dumps_of_mindspore_are_read(tmp_path, graph_of, op, ending):
+    save(tmp_path, f"Conv2D.Conv2D-op12.0.0.{STAMP}.output.0.{ending}.npy")
+    index = scan_dumps(tmp_path, graph_of(op("Conv2D-op12")))
+    ref = index.tensors["Conv2D-op12", OUT, 0]
+    assert ref.timestamp == STAMP
+    assert ref.layout == (None if ending.startswith("Default") else "NCHW")
+
+
+def test_a_golden_file_with_the_header_of_a_dump(tmp_path, graph_of, write_dump, dumped):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    write_dump(tmp_path / f"conv_1.0.{STAMP}.pb", [dumped(values)])
+    (tmp_path / "model.pb").write_bytes(b"a graph beside the dumps")
+    index = scan_dumps(tmp_path, graph_of(("conv/1", "Convolution")))
+    assert np.array_equal(read_array(index.tensors["conv/1", OUT, 0]), values)
+    assert not index.problems
