@@ -36,7 +36,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_MANIFEST = 2**26
 _MAX_LINE = 2**28
 _MAX_RATIO = 250
-"""Unpacked bytes for each byte of the file; real graphs need up to about 40."""
+"""Unpacked bytes for each byte of the file; real runs need up to about 80."""
 _SLACK = 2**24
 _ZIP_TROUBLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
