@@ -49,6 +49,9 @@ _number = click.IntRange(min=0)
 @click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
+@click.option(
+    "--match", type=_path, metavar="FILE", help="Pinned and forbidden matches as a TOML file."
+)
 @click.option("--csv", "csv_path", type=_path, metavar="FILE", help="Write the report as CSV.")
 @common
 def compare_command(
@@ -64,6 +67,7 @@ def compare_command(
     name: str | None,
     replace_it: bool,
     thresholds: Path | None,
+    match: Path | None,
     csv_path: Path | None,
     store: str | None,
     as_json: bool,
@@ -82,7 +86,9 @@ def compare_command(
         check_place(csv_path, REPORT)
     device = _device_graph(device, device_graph)
     choice = DumpChoice(time, rank, model_id, step)
-    request = CompareRequest(golden, golden_dump, device, device_dump, thresholds, choice=choice)
+    request = CompareRequest(
+        golden, golden_dump, device, device_dump, thresholds, choice=choice, match=match
+    )
     with opened(store) as opened_store, progress_bar() as progress:
         data, kept = compare_into(
             opened_store, request, name=name, replace_it=replace_it, progress=progress

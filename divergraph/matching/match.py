@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from divergraph.execution.contract import Executor, Piece
@@ -17,6 +17,8 @@ from divergraph.matching.pins import NO_PINS, Pins
 from divergraph.matching.values import DumpedValues
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.model import (
+    Framework,
+    LineageLink,
     LineageRule,
     ModelGraph,
     Op,
@@ -35,13 +37,20 @@ _STRUCTURE_ALONE = 0.8
 _AS_IT_LIES = 0.02
 
 
+def _no_executor() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class MatchSources:
-    """What matching goes by besides the graphs: dumps, the user's pins, the golden model."""
+    """What matching goes by besides the graphs: dumps, the user's pins, the golden model.
+
+    ``open_executor`` is called if ops have to be re-run; None from it means they cannot.
+    """
 
     golden_dump: DumpIndex
     device_dump: DumpIndex
-    executor: Executor | None = None
+    open_executor: Callable[[], Executor | None] = _no_executor
     pins: Pins = NO_PINS
 
 
@@ -55,13 +64,38 @@ def match_more(
 
     What is found but not sure enough stays unmatched, with the guess in its detail.
     """
+    if device.framework is Framework.ASCEND:
+        return _pinned_only(lineage, sources.pins)  # its attributes have told the rest
     matcher = _Matcher(lineage, device, sources)
     matcher.pin()
+    if not matcher.open and sources.pins is NO_PINS:
+        return lineage
     if matcher.open:
         progress.stage("matching tensors by value", len(matcher.open))
         matcher.by_values(progress)
         matcher.by_waves(progress)
     return relinked(matcher.outputs, lineage.golden, device)
+
+
+def _pinned_only(lineage: Lineage, pins: Pins) -> Lineage:
+    if pins is NO_PINS:
+        return lineage
+    outputs = dict(lineage.outputs)
+    _apply(pins, outputs)
+    links = [
+        LineageLink(device.op, golden.op, LineageRule.PINNED, device.port, golden.port)
+        for device, golden in pins.pinned.items()
+    ]
+    return replace(lineage, outputs=outputs, links=(*lineage.links, *links))
+
+
+def _apply(pins: Pins, outputs: dict[TensorRef, TensorMatch | Unmatched]) -> None:
+    """The user's word on *outputs*."""
+    for device, golden in pins.pinned.items():
+        outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
+    for ref, found in outputs.items():
+        if isinstance(found, TensorMatch) and not pins.allows(ref, found.golden):
+            outputs[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, "forbidden by a match file")
 
 
 class _Matcher:
@@ -73,18 +107,15 @@ class _Matcher:
         self._golden_constants = constant_ops(lineage.golden.graph)
         self._device_constants = constant_ops(device)
         self._pins = sources.pins
-        self._executor = sources.executor
+        self._open_executor = sources.open_executor
         self._device_values = DumpedValues(sources.device_dump)
         self._golden_values = DumpedValues(sources.golden_dump)
+        self._executor: Executor | None = None
         self.open: list[TensorRef] = []
 
     def pin(self) -> None:
         """Apply the user's word, then list what is open."""
-        for device, golden in self._pins.pinned.items():
-            self.outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
-        for ref, found in self.outputs.items():
-            if isinstance(found, TensorMatch) and not self._pins.allows(ref, found.golden):
-                self.outputs[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, "forbidden by a match file")
+        _apply(self._pins, self.outputs)
         self.open = [
             TensorRef(op.id, port)
             for op in self._device.ops
@@ -111,6 +142,8 @@ class _Matcher:
     def by_waves(self, progress: Progress) -> None:
         """Match ops behind matched ones by re-running originals, else by structure."""
         progress.stage("matching tensors by re-execution")
+        if any(map(self._is_open, self.open)):
+            self._executor = self._open_executor()
         tried: set[tuple[TensorRef, tuple[TensorRef, ...]]] = set()
         while True:
             ready = [
@@ -136,7 +169,8 @@ class _Matcher:
                     jobs[str(len(jobs))] = (ref, part)
         found = self._re_executed(jobs, images)
         for ref, known in ready:
-            judgement = self._judged(ref, found.get(ref, ()))
+            candidates = [*found.get(ref, ()), *self._handed_on(ref, known.values())]
+            judgement = self._judged(ref, candidates)
             if judgement is not None and judgement.confidence >= SURE_ENOUGH:
                 self._settle(ref, LineageRule.RE_EXECUTED, judgement)
             elif (same := self._same_structure(ref, known)) is not None:
@@ -159,6 +193,16 @@ class _Matcher:
         golden_size = self._golden_values.size(part.output)
         same = golden_size is None or golden_size == size
         return same and self._pins.allows(ref, part.output)
+
+    def _handed_on(self, ref: TensorRef, known: Collection[TensorMatch]) -> Iterator[Candidate]:
+        """The op's own inputs: it may do nothing, or next to nothing."""
+        device = self._device_values.of(ref)
+        for number, match in enumerate(known):
+            value = self._device_values.of(match.device)
+            if device is not None and value is not None and value.shape == device.shape:
+                apart = distance(device, value)
+                if apart < FAR:
+                    yield Candidate(match.golden, apart, match.reorder, family=-1 - number)
 
     def _images(self) -> dict[TensorRef, TensorMatch]:
         """All matches by golden tensor, the surest of each that has values."""

@@ -15,12 +15,12 @@ from divergraph.analysis.verdicts import (
     verdict,
 )
 from divergraph.comparison.thresholds import Thresholds, load_thresholds
-from divergraph.lineage import link_graphs
 from divergraph.pipeline.dump_remarks import (
     dump_remarks,
     statistics_remark,
     with_overflows,
 )
+from divergraph.pipeline.matching import linked_graphs
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.pipeline.tensor_comparison import compare_pair
@@ -39,7 +39,8 @@ from importers.dumps import ANY_DUMP, DumpChoice
 class CompareRequest:
     """What to compare. Graphs are files (``device`` also a folder of ge_proto files),
     dumps are folders, or Polygraphy's JSON files; ``thresholds`` is a TOML file, None for
-    the defaults; ``choice`` says which of several runs, ranks and steps to take."""
+    the defaults; ``choice`` says which of several runs, ranks and steps to take; ``match`` is
+    a TOML file with the user's word on which tensors belong together."""
 
     golden: Path
     golden_dump: Path
@@ -48,6 +49,7 @@ class CompareRequest:
     thresholds: Path | None = None
     name: str = "run"
     choice: DumpChoice = ANY_DUMP
+    match: Path | None = None
 
 
 def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunData:
@@ -94,7 +96,15 @@ class _Comparing:
 
     def run(self, progress: Progress) -> RunData:
         progress.stage("linking ops")
-        lineage = link_graphs(self.golden.graph, self.device.graph)
+        linked = linked_graphs(
+            self.golden,
+            self.device,
+            self.golden_dump,
+            self.device_dump,
+            self.request.match,
+            progress,
+        )
+        lineage = linked.lineage
         arrays = graph_arrays(self.device.graph)
         order = device_order(self.device.graph, list(arrays.ids))
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
@@ -119,7 +129,7 @@ class _Comparing:
             counts=counts,
             thresholds=self.thresholds.as_mapping(),
             inputs=self._inputs(),
-            warnings=tuple(self._warnings(outputs, origin_ids, comparisons)),
+            warnings=(*linked.notes, *self._warnings(outputs, origin_ids, comparisons)),
             version=_version(),
         )
         return RunData(
@@ -139,6 +149,7 @@ class _Comparing:
             "device": str(self.device.path),
             "device_dump": str(self.device_dump.path),
             "thresholds": str(self.request.thresholds or ""),
+            "match": str(self.request.match or ""),
         }
 
     def _warnings(

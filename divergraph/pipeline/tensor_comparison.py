@@ -14,6 +14,7 @@ from divergraph.comparison.statistics import (
     statistics_of,
 )
 from divergraph.comparison.thresholds import Thresholds
+from divergraph.matching.closeness import reordered
 from divergraph.pipeline.pairing import Pair
 from graphstore.errors import ImportFormatError
 from graphstore.model import Comparison, DType, DumpTensorRef, Reason, TensorStatistics
@@ -62,6 +63,12 @@ def _measure(
     golden: np.ndarray,
     thresholds: Thresholds,
 ) -> Comparison:
+    if pair.match.reorder is not None:
+        moved = reordered(device, pair.match.reorder, golden.shape)
+        if moved is None:
+            detail = f"{pair.match.reorder} does not lead to shape {tuple(golden.shape)}"
+            return replace(base, reason=Reason.SHAPE_MISMATCH, detail=detail)
+        device = moved
     try:
         aligned = align_to_golden(
             device,
