@@ -72,7 +72,7 @@ def tensor_of(name: str, kind: TypeProto | None) -> Tensor:
 def constant(tensor: TensorProto, name: str) -> Constant:
     """Where the values of an initializer lie: ``location`` is empty for the model itself."""
     dtype = DTYPES.get(tensor.data_type)
-    shape = tuple(tensor.dims)
+    shape = tuple(dim if dim >= 0 else None for dim in tensor.dims)
     nbytes = _nbytes(dtype, shape)
     if tensor.data_location != tensor.EXTERNAL:
         return Constant(Tensor(name, dtype, shape), nbytes=nbytes)
@@ -92,11 +92,12 @@ def _size(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else None
 
 
-def _nbytes(dtype: DType | None, shape: tuple[int, ...]) -> int | None:
+def _nbytes(dtype: DType | None, shape: Shape) -> int | None:
     bits = dtype.bits if dtype else None
-    if bits is None or any(dim < 0 for dim in shape):
+    known = [dim for dim in shape if dim is not None]
+    if bits is None or len(known) < len(shape):
         return None
-    nbytes = (math.prod(shape) * bits + 7) // 8
+    nbytes = (math.prod(known) * bits + 7) // 8
     return nbytes if nbytes < 1 << 63 else None
 
 
