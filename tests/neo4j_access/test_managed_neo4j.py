@@ -107,6 +107,7 @@ def test_a_lock_ends_with_its_holder(tmp_path):
     assert not is_locked(path)
 
 
+@pytest.mark.timeout(900)  # a busy machine is no failure
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-access")
 class TestLife:

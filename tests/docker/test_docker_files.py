@@ -1,0 +1,129 @@
+"""The files of docker/, without a Docker engine: linters, and the same settings on a real server.
+
+docs/teams.md says what was not run.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+import trustme
+import yaml
+
+from graphstore.neo4j.jars import LTS
+from graphstore.neo4j.local_server import local_server
+from graphstore.open_store import open_store
+
+FOLDER = Path(__file__).parents[2] / "docker"
+BIN = Path(sys.executable).parent
+COMPOSE = sorted(FOLDER.glob("compose*.yaml"))
+YAML_RULES = (
+    "{extends: default, rules: {document-start: disable, "
+    "line-length: {max: 100, allow-non-breakable-words: true}}}"
+)
+
+
+def run(*command: object) -> None:
+    done = subprocess.run(
+        [shutil.which(str(command[0]), path=str(BIN)) or "", *map(str, command[1:])],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def service(name: str, path: Path = FOLDER / "compose.yaml") -> dict:
+    return yaml.safe_load(path.read_text())["services"][name]
+
+
+def test_the_dockerfile_has_no_faults():
+    run("hadolint", FOLDER / "Dockerfile")
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
+def test_compose_files_have_no_faults(path):
+    run("yamllint", "--strict", "-d", YAML_RULES, path)
+    run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", path)
+
+
+def test_versions_are_exact():
+    assert service("neo4j")["image"] == f"neo4j:{LTS}-community"
+    bases = re.findall(r"^FROM (\S+)", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    assert bases
+    assert all(re.fullmatch(r"python:\d+\.\d+\.\d+-slim-\w+", base) for base in bases)
+    assert len(set(bases)) == 1
+
+
+def test_nothing_runs_as_root():
+    assert service("neo4j")["user"] == "7474:7474"
+    users = re.findall(r"^USER (\d+)", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    assert users
+    assert "0" not in users
+    for name in ("neo4j", "divergraph"):
+        assert service(name)["cap_drop"] == ["ALL"]
+
+
+def test_there_is_no_password_but_the_users():
+    """Compose refuses to start where ``:?`` finds nothing; no command line has one."""
+    for name in ("neo4j", "divergraph"):
+        entries = [str(value) for value in service(name)["environment"].values()]
+        given = [value for value in entries if "PASSWORD" in value]
+        assert len(given) == 1
+        assert re.fullmatch(r"(neo4j/)?\$\{NEO4J_PASSWORD:\?[^}]+\}", given[0])
+    assert "PASSWORD" not in str(service("neo4j")["healthcheck"])
+    assert "PASSWORD" not in (FOLDER / "Dockerfile").read_text()
+
+
+def test_the_server_is_open_to_this_machine_only():
+    assert service("neo4j")["ports"] == ["${NEO4J_BIND:-127.0.0.1}:7687:7687"]
+
+
+def test_the_image_copies_every_package():
+    copied = re.findall(r"^COPY (\w+) \w+$", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
+    assert copied == ["divergraph", "graphstore", "importers", "tui"]
+    ignored = (FOLDER / "Dockerfile.dockerignore").read_text().split()
+    assert {f"!{name}" for name in copied} <= set(ignored)
+
+
+def settings(path: Path, folder: Path) -> dict[str, str]:
+    """The server's settings in a compose file, as Neo4j's image makes them of the variables."""
+    found = {}
+    for name, value in service("neo4j", path)["environment"].items():
+        if name != "NEO4J_AUTH":
+            key = name.removeprefix("NEO4J_").replace("__", "\0").replace("_", ".")
+            plain = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)
+            found[key.replace("\0", "_")] = plain.replace("/certificates", str(folder))
+    return found
+
+
+@pytest.mark.timeout(900)  # a busy machine is no failure
+@pytest.mark.neo4j
+@pytest.mark.xdist_group("neo4j-access")
+def test_a_real_server_takes_the_settings(tmp_path, monkeypatch):
+    """It would refuse unknown ones; the web port of the health check answers."""
+    issued = trustme.CA().issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "private.key")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "public.crt")
+    given = {}
+    for path in COMPOSE:
+        given |= settings(path, tmp_path)
+    assert given["server.bolt.tls_level"] == "REQUIRED"
+    assert given["server.memory.heap.max_size"] == "1g"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        web = f"127.0.0.1:{probe.getsockname()[1]}"
+    given |= {"server.http.enabled": "true", "server.http.listen_address": web}
+    with local_server(tmp_path / "home", version=LTS, settings=given) as server:
+        assert urlopen(f"http://{web}").status == 200  # what the health check asks
+        monkeypatch.setenv("NEO4J_PASSWORD", server.password)
+        with open_store(server.url) as store:
+            assert server.url.startswith("bolt+ssc://")
+            assert store.runs() == []
