@@ -17,6 +17,7 @@ from graphstore import codec
 from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore, Place
+from graphstore.cypher_text import parameters, tokens
 from graphstore.embedded.aggregates import check_aggregates
 from graphstore.embedded.database import ReadDatabase, write_database
 from graphstore.embedded.entry_facts import (
@@ -30,6 +31,7 @@ from graphstore.embedded.entry_facts import (
 )
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
+from graphstore.embedded.merging import merged_records, run_with_graphs
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -50,8 +52,6 @@ from graphstore.records import (
     graph_info,
     graph_records,
     import_records,
-    plain_text,
-    run_records,
     stored_graph,
 )
 from graphstore.traversals import deepest_way
@@ -115,7 +115,7 @@ class EmbeddedStore(CypherStore):
         self._check_name(name)
         self._check_free("runs", name, replace)
         with paused_collector():
-            records, golden, device = _run_with_graphs(data, {})
+            records, golden, device = run_with_graphs(data, {})
         manifest = {
             "kind": "run",
             "run": json.loads(codec.run_text(data.run)),
@@ -156,8 +156,9 @@ class EmbeddedStore(CypherStore):
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
+        unknown = dict.fromkeys(parameters(tokens(cypher)))
         answer = self._database_of(target).ask(
-            cypher, values, timeout=limits.timeout, before="EXPLAIN LOGICAL "
+            cypher, {**unknown, **values}, timeout=limits.timeout, before="EXPLAIN LOGICAL "
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
@@ -396,41 +397,7 @@ class EmbeddedStore(CypherStore):
 
     def _merged(self, entries: list[Entry]) -> ReadDatabase:
         """A database of several entries."""
-        return self._database(self._scratch.merged(lambda: self._merged_records(entries)))
-
-    def _merged_records(self, entries: list[Entry]) -> Records:
-        taken: dict[str, str] = {}
-        merged = Records()
-        for entry in entries:
-            if entry.kind == "runs":
-                merged.add(_run_with_graphs(self.run_data(entry.name), taken)[0])
-            else:
-                stored = stored_graph(self.graph(entry.name), taken)
-                merged.add(_fresh_graph(stored, taken))
-                merged.add(import_records(stored, entry.name, entry_info(entry).created))
-        models = merged.nodes["Model"]
-        merged.nodes["Model"] = list(dict.fromkeys(models))
-        return merged
-
-
-def _run_with_graphs(
-    data: RunData, taken: dict[str, str]
-) -> tuple[Records, StoredGraph, StoredGraph]:
-    """The rows of a run and of those of its graphs that *taken* has not; added there."""
-    golden = stored_graph(data.golden, taken)
-    records = _fresh_graph(golden, taken)
-    device = stored_graph(data.device, taken)
-    records.add(_fresh_graph(device, taken))
-    records.nodes["Model"] = list(dict.fromkeys(records.nodes.get("Model", [])))
-    records.add(run_records(data, golden, device, plain_text(data.run.name)))
-    return records, golden, device
-
-
-def _fresh_graph(stored: StoredGraph, taken: dict[str, str]) -> Records:
-    if stored.key in taken:
-        return Records()
-    taken[stored.key] = stored.content
-    return graph_records(stored)
+        return self._database(self._scratch.merged(lambda: merged_records(self, entries)))
 
 
 def _keys(stored: StoredGraph) -> dict[str, object]:
