@@ -33,7 +33,8 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape | None]) -> list[Shape | No
     first = bottoms[0] if bottoms else None
     if first is None or not layer.tops:
         return unknown
-    if layer.type in _SAME:
+    # Whatever writes over what it reads keeps its shape.
+    if layer.type in _SAME or layer.tops == layer.bottoms[:1]:
         return [first for _ in layer.tops]
     if layer.type == "Concat":
         return [_concat(layer, bottoms)]

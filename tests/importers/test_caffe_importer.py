@@ -162,7 +162,10 @@ def test_a_blob_named_unlike_its_layers_is_what_the_last_one_left(net_of):
 
 
 def test_an_input_written_in_place(net_of):
-    graph = net_of('input: "x" layer { name: "r" type: "ReLU" bottom: "x" top: "x" }')
+    graph = net_of(
+        'input: "x" input_shape { dim: 3 } layer { name: "r" type: "OwnReLU" bottom: "x" top: "x" }'
+    )
+    assert graph.ops[0].outputs[0].shape == (3,)
     assert graph.ops[0].inputs == (InputRef("x@input"),)
     assert graph.ops[0].outputs[0].name == "x"
     assert [tensor.name for tensor in graph.inputs] == ["x"]
