@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from divergraph.pipeline import CompareRequest, compare
     from graphstore.open_store import open_store
     from importers import read_graph
+    from importers.dumps import DumpChoice, list_dumps
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CompareRequest",
+    "DumpChoice",
     "__version__",
     "compare",
+    "list_dumps",
     "open_store",
     "read_graph",
     "to_networkx",
@@ -31,7 +34,9 @@ __all__ = [
 
 _WHERE = {
     "CompareRequest": "divergraph.pipeline",
+    "DumpChoice": "importers.dumps",
     "compare": "divergraph.pipeline",
+    "list_dumps": "importers.dumps",
     "open_store": "graphstore.open_store",
     "read_graph": "importers",
     "to_networkx": "divergraph.export.networkx_graph",
