@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from graphstore.algorithms import first_diverging
 from graphstore.model import ModelGraph
+from graphstore.topo import graph_arrays
 from importers import read_graph
 
 CHAIN = """
@@ -107,3 +110,19 @@ def test_a_value_goes_from_body_to_body_and_out_of_nested_ones(tmp_path):
 )
 def test_values_cross_the_bodies_of_real_graphs(shared_data, file, op, from_other_bodies):
     assert from_other_bodies <= ancestors(read_graph(shared_data / file), op)
+
+
+def test_an_error_made_in_one_body_is_inherited_in_the_next(tmp_path):
+    path = tmp_path / "ge_proto_00001_Build.txt"
+    path.write_text(CHAIN, encoding="utf-8")
+    graph = read_graph(path)
+    arrays = graph_arrays(graph)
+    dumped = ["a/abs", "c/neg", "e/exp"]  # calls, Data and NetOutput run no task of their own
+    measured, over = (np.zeros(len(arrays.ids), bool) for _ in range(2))
+    measured[[arrays.number[op] for op in dumped]] = True
+    over[:] = measured
+    origins = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
+    assert origins == ["a/abs"]
+    over[arrays.number["a/abs"]] = False
+    origins = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
+    assert origins == ["c/neg", "e/exp"]
