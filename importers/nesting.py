@@ -1,4 +1,4 @@
-"""Follow what enters a body to the readers in the bodies inside it."""
+"""What bodies inside of bodies mean: who reads what enters them, and what inlining names them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphstore.model import Subgraph
+from graphstore.model import Framework, ModelGraph, Subgraph
 
 
 class Reading(NamedTuple):
@@ -43,3 +43,21 @@ def with_inner_readers(
 
 def _by_entry(found: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
     return tuple(sorted(found, key=lambda pair: pair[0]))
+
+
+def inlined_names(graph: ModelGraph) -> dict[str, str]:
+    """What TensorFlow calls the ops of called functions once it has inlined them, by op id.
+
+    An op is then named ``<call>/<op>``, and a graph made from the inlined one (a frozen graph,
+    a compiled model) says these names. Source: InlineFunctionBody of TensorFlow's
+    common_runtime/inline_function_utils.cc. Ops that are in no called function are left out.
+    """
+    if graph.framework is not Framework.TENSORFLOW:
+        return {}
+    called = {body.name: body.owner for body in graph.subgraphs if body.role == "f"}
+    names: dict[str, str] = {}
+    for op in graph.ops:  # owners come before what is in their bodies
+        owner = called.get(op.subgraph)
+        if owner is not None:
+            names[op.id] = f"{names.get(owner, owner)}/{op.name}"
+    return names

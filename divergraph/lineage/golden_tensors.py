@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphstore.model import GraphKind, ModelGraph, Op, TensorRef
 from importers.dumps.golden_names import coarse
+from importers.nesting import inlined_names
 
 
 def _unique(pairs: Iterable[tuple[str, Op]]) -> dict[str, Op]:
@@ -34,6 +35,9 @@ class GoldenTensors:
         """Index *graph*; root ops win over ops of the same name in a sub-graph."""
         root_first = sorted(graph.ops, key=lambda op: op.subgraph != "")
         by_name: dict[str, Op] = {}
+        inlined = inlined_names(graph)
+        for op in root_first:
+            by_name.setdefault(inlined.get(op.id, op.name), op)
         for op in root_first:
             by_name.setdefault(op.name, op)
         tensors: dict[str, TensorRef] = {}
@@ -48,7 +52,7 @@ class GoldenTensors:
                     if tensor.origin is not None and tensor.origin.op:
                         name, origin_port = tensor.origin.op, tensor.origin.port
                     origins.setdefault((name, origin_port), ref)
-        mapped = _unique((coarse(op.name), op) for op in graph.ops)
+        mapped = _unique((coarse(inlined.get(op.id, op.name)), op) for op in graph.ops)
         return cls(graph, by_name, mapped, tensors, origins)
 
     def op(self, name: str) -> Op | None:

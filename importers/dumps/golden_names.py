@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphstore.model import ModelGraph, Op, Tensor
+from importers.nesting import inlined_names
 
 _AS_WRITTEN = str.maketrans({"/": "_", ":": "."})
 _COARSE = str.maketrans(dict.fromkeys("/.:\\ ", "_"))
@@ -70,8 +71,10 @@ class _Table:
         self.write = write
         self.ops: dict[str, list[Op]] = {}
         self.tensors: dict[str, list[tuple[Op, int]]] = {}
+        inlined = inlined_names(graph)
         for op in graph.ops:
-            self.ops.setdefault(write(op.name), []).append(op)
+            for name in {op.name, inlined.get(op.id, op.name)}:
+                self.ops.setdefault(write(name), []).append(op)
             for port, tensor in enumerate(op.outputs):
                 if tensor.name:
                     self.tensors.setdefault(write(tensor.name), []).append((op, port))

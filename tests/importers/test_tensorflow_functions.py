@@ -9,6 +9,7 @@ from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, EdgeKind, TensorRef
 from graphstore.topo import topo_order
 from importers import read_graph
+from importers.dumps.golden_names import GoldenNames
 from importers.protos import tf_graph_pb2 as pb
 
 LIBRARY = """
@@ -108,6 +109,27 @@ def test_a_body_takes_the_types_its_caller_gives(graph_of):
     assert [body.name for body in graph.subgraphs] == ["y/f", inner]
     calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
     assert ("x", f"{inner}/top") in calls  # handed on by the function around it
+
+
+def test_ops_of_functions_are_found_by_the_names_inlining_gives_them(graph_of):
+    from divergraph.lineage.golden_tensors import GoldenTensors
+
+    text = (
+        X
+        + """
+      node { name: "sum" op: "Abs" input: "x" }
+      node { name: "one" op: "outer" input: "sum" } node { name: "two" op: "outer" input: "one" }
+    """
+    )
+    graph = graph_of(text + LIBRARY)
+    ops = graph.op_index()
+    golden = GoldenTensors.of(graph)
+    assert golden.op("two/call/sum") is ops["two/f/call/f/sum"]
+    assert golden.op("one/cast") is ops["one/f/cast"]
+    assert golden.op("sum") is ops["sum"]
+    stamp = "0.1600000000000000"
+    for name, op in (("two_call_sum", "two/f/call/f/sum"), ("one_cast", "one/f/cast")):
+        assert [hit.op.id for hit in GoldenNames(graph).find(f"{name}.{stamp}")] == [op]
 
 
 @pytest.mark.parametrize(
