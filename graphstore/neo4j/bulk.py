@@ -235,6 +235,6 @@ def _slices(table: Rows, long: Sequence[int] = ()) -> Iterator[Rows]:
 
 
 def _is_too_big(error: StoreError) -> bool:
-    """Whether the server has no memory for a transaction of that size."""
+    """Whether the server had no memory or time for a transaction of that size."""
     code = getattr(error.__cause__, "code", None) or ""
-    return "OutOfMemory" in code
+    return any(part in code for part in ("OutOfMemory", "TimedOut", "Terminated"))

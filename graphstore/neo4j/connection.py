@@ -32,6 +32,8 @@ _WRITE_RETRY_SECONDS = 60.0
 """A long import, and what it reads in between, outlives a restart of the server."""
 _BATCH = 5000
 _EXPLAIN = "EXPLAIN "
+CHANGE_SECONDS = 60.0
+"""The server ends a change that takes longer: who made it may sleep, and others wait for it."""
 _UNSURE = 3
 """Times a change is done again that may be done already."""
 _QUERY_NAME = "divergraph_query"
@@ -183,10 +185,11 @@ class Connection:
         server confirmed it: then *work* has to see whether it is done already.
 
         Raises:
-            StoreError: the server cannot be used, or refuses it.
+            StoreError: the server cannot be used, refuses it, or takes a minute over it.
         """
         import neo4j
 
+        @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
         def transact(transaction: neo4j.ManagedTransaction) -> _T:
             def run(cypher: str, **params: object) -> list[dict[str, Any]]:
                 with self._hopeless():

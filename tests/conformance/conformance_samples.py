@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -255,6 +256,43 @@ def shaped_run(
         {},
     )
     return RunData(run, golden, device, (), tuple(comparisons), states, ())
+
+
+def chain_run(name: str, graph: str, ops: int) -> RunData:
+    """A run over two chains of *ops* ops, linked one to one; half of them are measured."""
+    names = [f"op{number}" for number in range(ops)]
+    edges = list(pairwise(names))
+    device = shaped_graph(f"{graph} device", edges, names)
+    golden = shaped_graph(graph, edges, names)
+    comparisons = tuple(
+        Comparison(
+            op,
+            TensorIO.OUTPUT,
+            0,
+            TensorRef(op, 0),
+            LineageRule.SAME_NAME,
+            metric_set(),
+            Level.PASS,
+        )
+        if number % 2
+        else _not_compared(op, Reason.NO_DEVICE_DUMP)
+        for number, op in enumerate(names)
+    )
+    states = {
+        op: OpState.CLEAN if number % 2 else OpState.NOT_COMPARED for number, op in enumerate(names)
+    }
+    links = tuple(LineageLink(op, op, LineageRule.SAME_NAME, 0, 0) for op in names)
+    run = Run(
+        name,
+        golden.id,
+        device.id,
+        "2026-01-01T00:00:00Z",
+        Verdict.CLEAN,
+        Method.THRESHOLDS,
+        Counts(ops, ops, 0, 0, 0),
+        {},
+    )
+    return RunData(run, golden, device, links, comparisons, states, ())
 
 
 def shaped_graph(

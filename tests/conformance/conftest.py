@@ -118,3 +118,9 @@ def shaped_run() -> Callable[..., RunData]:
 def sample_makers() -> ModuleType:
     """The module conformance_samples."""
     return samples
+
+
+@pytest.fixture
+def chain_run() -> Callable[..., RunData]:
+    """Makes runs over two linked chains."""
+    return samples.chain_run
