@@ -23,7 +23,7 @@ Read: TypeAlias = list[tuple[bytes, Value]]
 MAX_DEPTH = 64
 """Deeper nesting is an error: descriptors hold attributes that hold descriptors, twice at most."""
 
-MAX_FIELDS = 4_000_000
+MAX_FIELDS = 1_000_000
 """Fields of one op; more are damage, as each costs many times its bytes in memory."""
 
 MAX_LIST_BYTES = 1 << 16

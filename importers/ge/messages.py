@@ -14,7 +14,7 @@ from typing import NamedTuple
 from graphstore.model import AttrValue, DType, Shape, Tensor, TensorOrigin
 from importers.ge.types import dtype_named, layout_named
 from importers.ge.values import Fields, Span, Value, message, number, text, truth, whole, word
-from importers.kept import MAX_TEXT, kept_list, kept_text, tensor_text
+from importers.kept import MAX_PORT, MAX_TEXT, kept_list, kept_text, tensor_text
 from importers.prototext import Entry, entry_fields
 
 
@@ -67,6 +67,8 @@ def read_node(fields: Fields) -> Node:
             node.subgraphs.append(text(value))
     if not node.name:
         raise ValueError("an op without a name")
+    if max(len(inputs), len(outputs)) > MAX_PORT:
+        raise ValueError(f"an op with {len(inputs)} inputs and {len(outputs)} outputs")
     if node.type == "NetOutput":  # the only descriptors of inputs that are asked for later
         node.feeds = [_fed(message(desc)) for desc in inputs]
     node.outputs = [_output(f"{node.name}:{k}", k, message(d)) for k, d in enumerate(outputs)]

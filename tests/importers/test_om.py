@@ -416,6 +416,20 @@ def test_endless_nesting_is_refused(om):
         read_graph(om([(0, b"\x3a" + varint(len(graph)) + graph)]))
 
 
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (b"\x92\x02\x00" * 70_000, "an op with 0 inputs and 70000 outputs"),
+        (b"\x2a\x00" * 1_000_001, "more than 1000000 fields in one block"),
+    ],
+)
+def test_counts_no_op_has_are_refused(om, more, what):
+    op = b"\x0a\x01a" + more
+    graph = b"\x32" + varint(len(op)) + op
+    with pytest.raises(ImportFormatError, match=what):
+        read_graph(om([(0, b"\x3a" + varint(len(graph)) + graph)]))
+
+
 def varint(number):
     digits = []
     while number > 127:
