@@ -1,0 +1,84 @@
+"""Neo4j databases in older and newer forms, made as older programs made them."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphstore.errors import StoreError
+from graphstore.neo4j import Neo4jStore
+from graphstore.neo4j.local_server import LocalServer
+from graphstore.schema import SCHEMA_VERSION, neo4j_ddl
+
+pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
+
+FORM_1 = "CREATE (:Store {id: 'divergraph', schema: 1})"
+MARKS = (
+    "OPTIONAL MATCH (s:SchemaVersion {id: 'divergraph'}) OPTIONAL MATCH (o:Store) "
+    "RETURN s.version, count(o)"
+)
+
+
+def opened(server: LocalServer, *, read_only: bool = False) -> Neo4jStore:
+    return Neo4jStore(server.url, server.user, server.password, read_only=read_only)
+
+
+def test_a_new_database_gets_all_indexes(neo4j_store: Neo4jStore, sample_run) -> None:
+    neo4j_store._wire.define("DROP INDEX divergraph_op_names IF EXISTS")
+    neo4j_store.save_run(sample_run("first"))
+    there = {name for (name,) in neo4j_store._wire.read("SHOW INDEXES YIELD name", {}).rows}
+    assert there >= set(neo4j_ddl())
+    assert neo4j_store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
+
+
+def test_names_are_found_by_full_text(neo4j_store: Neo4jStore, sample_run) -> None:
+    neo4j_store.save_run(sample_run("first"))
+    neo4j_store._wire.write_alone(
+        "CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh", {}
+    )
+    found = neo4j_store._wire.read(
+        "CALL db.index.fulltext.queryNodes('divergraph_op_names', 'relu') YIELD node "
+        "RETURN node.op",
+        {},
+    )
+    assert ("block/relu",) in found.rows
+
+
+def test_the_mark_of_form_1_is_replaced(
+    neo4j_server: LocalServer, neo4j_store: Neo4jStore, sample_run
+) -> None:
+    neo4j_store._wire.write([(FORM_1, {})])
+    with opened(neo4j_server, read_only=True) as store:
+        assert store.runs() == []
+    with opened(neo4j_server) as store:
+        store.save_run(sample_run("first"))
+        assert store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
+        assert store.info().schema == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_rows_of_form_1_are_refused_and_kept(
+    neo4j_server: LocalServer, neo4j_store: Neo4jStore, sample_run, read_only: bool
+) -> None:
+    old = "CREATE (:Run {id: 'old', name: 'old'}), (:Graph {id: 'g'}), (:Op {id: 'g/x'})"
+    neo4j_store._wire.write([(FORM_1, {}), (old, {})])
+    with opened(neo4j_server, read_only=read_only) as store:
+        for asked in (store.runs, store.info, lambda: store.graph("old")):
+            with pytest.raises(StoreError, match="schema version 1, whose rows") as caught:
+                asked()
+            assert "divergraph that wrote it" in caught.value.hint
+    if not read_only:
+        with opened(neo4j_server) as store, pytest.raises(StoreError, match="schema version 1"):
+            store.save_run(sample_run("first"))
+    assert neo4j_store._wire.read("MATCH (n:Run|Graph|Op) RETURN count(*)", {}).rows == ((3,),)
+
+
+def test_a_newer_form_is_refused(
+    neo4j_server: LocalServer, neo4j_store: Neo4jStore, sample_run
+) -> None:
+    newer = "CREATE (:SchemaVersion {id: 'divergraph', version: 99})"
+    neo4j_store._wire.write([(newer, {})])
+    with opened(neo4j_server) as store:
+        for write in (lambda: store.save_run(sample_run("first")), store.repair, store.info):
+            with pytest.raises(StoreError, match="schema version 99") as caught:
+                write()
+            assert "newer divergraph" in caught.value.hint
