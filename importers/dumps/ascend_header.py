@@ -78,7 +78,7 @@ def _header(fd: int, size: int, start: bytes) -> DumpHeader:
                 return _version_1(fd, size)
             raise
         found = _version_2(message, len(start))
-    if not found.tensors:
+    if not found.tensors and not found.blocks:
         raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=8)
     return found
 
@@ -218,7 +218,7 @@ def _version_1(fd: int, size: int) -> DumpHeader:
             for field, kind in ((_BUFFER, "buffer"), (_SPACE, "workspace"))
             for number, part in enumerate(parts[field])
         ]
-    if not tensors:
+    if not tensors and not blocks:
         raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=0)
     return _described(DumpFormat.ASCEND_V1, _parsed(bytes(rest), 0), tensors, blocks)
 

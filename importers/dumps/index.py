@@ -136,6 +136,12 @@ def is_inside(path: str, home: str) -> bool:
     return os.path.realpath(path).startswith(home.rstrip(os.sep) + os.sep)
 
 
+def shown(name: str) -> str:
+    """A name out of a file as messages print it: in one line, and not endless."""
+    short = name if len(name) <= 120 else f"{name[:117]}..."
+    return short if short.isprintable() else repr(short)
+
+
 def _is_file(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_file()

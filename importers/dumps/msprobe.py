@@ -31,6 +31,7 @@ from importers.dumps.index import (
     DumpProblem,
     TensorKey,
     is_inside,
+    shown,
 )
 from importers.dumps.npy import read_npy_header
 from importers.dumps.numbers import named_dtype
@@ -152,7 +153,7 @@ class _Scan:
     def result(self, files: int) -> DumpIndex:
         notes: tuple[str, ...] = ()
         if self._missing:
-            listed = ", ".join(self._missing[:3])
+            listed = ", ".join(map(shown, self._missing[:3]))
             notes = (f"{len(self._missing)} calls belong to no op ({listed})",)
         return DumpIndex(
             tensors=self._tensors,
@@ -235,7 +236,7 @@ def _file_ref(path: Path, ref: DumpTensorRef) -> DumpTensorRef:
                 statistics=None,
             )
         if path.suffix != _NPY:
-            what = f"a file of type {path.suffix[:20] or 'unknown'}; .pt and .npy are read"
+            what = f"a file of type {shown(path.suffix) or 'unknown'}; .pt and .npy are read"
             raise DamagedError(Reason.UNREADABLE_DUMP, what)
         header = read_npy_header(fd, size)
     return replace(

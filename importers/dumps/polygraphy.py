@@ -24,7 +24,7 @@ from graphstore.model import (
     Reason,
     TensorIO,
 )
-from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey
+from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey, shown
 from importers.dumps.json_places import Place, Value, read_places
 from importers.dumps.npy import NpyHeader, parse_npy_header
 from importers.dumps.openfile import open_dump
@@ -116,7 +116,7 @@ def scan_polygraphy(path: Path, graph: ModelGraph, step: int | None = None) -> D
             scan.add(fd, name, place)
     notes: tuple[str, ...] = ()
     if len(iterations) > 1:
-        runner = f" of {chosen.runner}" if chosen.runner else ""
+        runner = f" of {shown(chosen.runner)}" if chosen.runner else ""
         notes = (f"{path.name}: iteration {chosen.number}{runner}, one of {len(iterations)}",)
     return scan.result(notes)
 
@@ -157,7 +157,7 @@ class _Scan:
         try:
             ref = _ref(fd, self._path, key, place, dtype)
         except DamagedError as damage:
-            detail = f"tensor {name}: {damage.detail}"
+            detail = f"tensor {shown(name)}: {damage.detail}"
             op, io, port = key
             self._problems.append(
                 DumpProblem(self._path, op or None, io, port, damage.reason, detail)
@@ -170,7 +170,7 @@ class _Scan:
 
     def result(self, notes: tuple[str, ...]) -> DumpIndex:
         if self._missing:
-            listed = ", ".join(sorted(self._missing)[:3])
+            listed = ", ".join(map(shown, sorted(self._missing)[:3]))
             notes += (
                 f"{self._path.name}: {len(self._missing)} tensors belong to no op ({listed})",
             )

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from graphstore.model import DType, Reason
 from importers.dumps.decode import stored_bytes
-from importers.dumps.index import DamagedError
+from importers.dumps.index import DamagedError, shown
 
 ENDING = ".pt"
 _MAX_PICKLE = 1 << 20
@@ -121,7 +121,7 @@ def _from_archive(archive: zipfile.ZipFile, fd: int, size: int) -> TorchTensor:
         raise DamagedError(Reason.DTYPE_UNSUPPORTED, "numbers in big-endian order")
     stored = by_name.get(f"{root}data/{tensor.storage.key}")
     if stored is None:
-        raise _bad(f"no member data/{tensor.storage.key[:40]}")
+        raise _bad(f"no member data/{shown(tensor.storage.key)}")
     return _placed(tensor, _place(stored, fd, size), stored.file_size)
 
 
@@ -163,7 +163,9 @@ def _row_strides(shape: Sequence[int]) -> list[int]:
 def _place(info: zipfile.ZipInfo, fd: int, size: int) -> int:
     """Where a stored member's bytes begin; checks that they lie within the file."""
     if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-        raise _bad(f"member {info.filename[:60]} is compressed or encrypted")
+        raise _bad(f"member {shown(info.filename)} is compressed or encrypted")
+    if not 0 <= info.header_offset <= size:
+        raise _bad(f"a member at byte {info.header_offset} of {size}")
     head = os.pread(fd, _LOCAL_HEADER.size, info.header_offset)
     if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
         raise _bad(f"no member at byte {info.header_offset}")
@@ -172,7 +174,7 @@ def _place(info: zipfile.ZipInfo, fd: int, size: int) -> int:
     if start + info.file_size > size:
         raise DamagedError(
             Reason.UNREADABLE_DUMP,
-            f"the file is cut inside {info.filename[:60]}",
+            f"the file is cut inside {shown(info.filename)}",
             offset=min(start, size),
         )
     return int(start)
@@ -180,7 +182,7 @@ def _place(info: zipfile.ZipInfo, fd: int, size: int) -> int:
 
 def _member(info: zipfile.ZipInfo, fd: int, size: int, limit: int) -> bytes:
     if info.file_size > limit:
-        raise _bad(f"{info.filename[:60]} takes {info.file_size} bytes")
+        raise _bad(f"{shown(info.filename)} takes {info.file_size} bytes")
     return os.pread(fd, info.file_size, _place(info, fd, size))
 
 
@@ -279,7 +281,7 @@ def _storage(item: _Item) -> _Item:
         case ("storage", _Global(name=kind), str(key), *_):
             dtype = _STORAGES.get(kind.rpartition(" ")[2].rpartition(".")[2])
             if dtype is None:
-                raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of {kind[:60]}")
+                raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of {shown(kind)}")
             return _Storage(dtype, key)
     raise ValueError("no storage")
 

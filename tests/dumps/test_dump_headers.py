@@ -180,6 +180,16 @@ def test_buffers_and_workspaces_follow_the_tensors(tmp_path):
     assert file.unusable == ("workspace 0: the file is cut before its end",)
 
 
+def test_a_dump_of_a_workspace_alone_is_no_damage(tmp_path, graph_of):
+    head = block_field(8, number_field(1, 0) + number_field(3, 5))
+    path = tmp_path / NAME
+    path.write_bytes(struct.pack("<Q", len(head)) + head + b"space")
+    assert [block.kind for block in read_device_file(path).blocks] == ["workspace"]
+    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    assert not index.problems
+    assert not index.tensors
+
+
 def test_a_cut_nano_file_is_told_with_its_sizes(tmp_path):
     path = tmp_path / NAME
     raw = nano([np.ones(4, np.float32)])
