@@ -6,13 +6,14 @@ return op numbers in ascending (topo) order. Cycles are allowed everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from graphstore.arrays import Bool, GraphArrays, Int32
 from graphstore.components import condense
+from graphstore.measured_pairs import MeasuredPairs
 
 
 def descendants(arrays: GraphArrays, starts: Iterable[int]) -> Int32:
@@ -113,30 +114,23 @@ def next_measured(arrays: GraphArrays, measured: Bool) -> tuple[Int32, Int32]:
     """(sources, targets): from each measured op to those reached through unmeasured ones.
 
     Sorted by source, target, without doubles; a loop may lead back to its own source.
-    Runs of unmeasured ops with one way on cost one step; the ops measured after an
-    unmeasured op are found once, however many measured ones feed it.
+    There can be as many as the square of the ops; :func:`few_next_measured` has a limit.
     """
-    start, successors = arrays.successor_start.tolist(), arrays.successor_ops.tolist()
-    flags: list[bool] = measured.tolist()
-    way_on = _skip_single_ways(start, successors, flags)
-    after: dict[int, frozenset[int]] = {}
-    sources: list[int] = []
-    targets: list[int] = []
-    for number in np.flatnonzero(measured).tolist():
-        reached: set[int] = set()
-        for entry in successors[start[number] : start[number + 1]]:
-            place = way_on[entry]
-            if place < 0:
-                continue
-            if flags[place]:
-                reached.add(place)
-                continue
-            if place not in after:
-                after[place] = _measured_after(place, start, successors, flags, way_on)
-            reached |= after[place]
-        sources.extend([number] * len(reached))
-        targets.extend(sorted(reached))
-    return np.asarray(sources, dtype=np.int32), np.asarray(targets, dtype=np.int32)
+    pairs = MeasuredPairs(arrays, measured, None).pairs()
+    if pairs is None:
+        raise AssertionError("without a limit there is always an answer")
+    return pairs
+
+
+def few_next_measured(
+    arrays: GraphArrays, measured: Bool, limit: int
+) -> tuple[Int32, Int32] | None:
+    """The pairs of :func:`next_measured`, all or none.
+
+    None if there are more than *limit*, or if finding them takes far more steps than
+    *limit* and the edges together.
+    """
+    return MeasuredPairs(arrays, measured, limit).pairs()
 
 
 def first_diverging(arrays: GraphArrays, measured: Bool, over: Bool) -> Int32:
@@ -174,60 +168,6 @@ def _untainted(size: int, sources: Int32, targets: Int32, bad: Bool) -> Int32:
             tainted[target] = 1
     clean = np.frombuffer(bytes(tainted), dtype=np.uint8) == 0
     return np.flatnonzero(bad & clean).astype(np.int32)
-
-
-def _measured_after(
-    place: int,
-    start: Sequence[int],
-    successors: Sequence[int],
-    measured: Sequence[bool],
-    way_on: Sequence[int],
-) -> frozenset[int]:
-    found: set[int] = set()
-    seen = {place}
-    stack = [place]
-    while stack:
-        number = stack.pop()
-        for successor in successors[start[number] : start[number + 1]]:
-            target = way_on[successor]
-            if target < 0 or target in seen:
-                continue
-            seen.add(target)
-            if measured[target]:
-                found.add(target)
-            else:
-                stack.append(target)
-    return frozenset(found)
-
-
-def _skip_single_ways(
-    start: Sequence[int], successors: Sequence[int], measured: Sequence[bool]
-) -> list[int]:
-    """For each op, where walking from it gets interesting; -1 where it ends in nothing.
-
-    That is the op itself if it is measured or has several ways on, else the same of its
-    only successor.
-    """
-    size = len(measured)
-    unknown = -2
-    place = [unknown] * size
-    for first in range(size):
-        trail: list[int] = []
-        number = first
-        while place[number] == unknown:
-            place[number] = -1  # a ring of single ways leads nowhere
-            trail.append(number)
-            degree = start[number + 1] - start[number]
-            if measured[number] or degree > 1:
-                place[number] = number
-                break
-            if degree == 0:
-                break
-            number = successors[start[number]]
-        end = place[number]
-        for passed in trail:
-            place[passed] = end
-    return place
 
 
 def _edge_sources(arrays: GraphArrays) -> Int32:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore import codec
-from graphstore.algorithms import next_measured
+from graphstore.algorithms import few_next_measured
 from graphstore.arrays import GraphArrays
 from graphstore.codec import plain_text as plain_text
 from graphstore.contract import GraphInfo, RunData
@@ -38,6 +38,8 @@ from graphstore.tables import Columns, Row, Table
 from graphstore.topo import arrays_in_order, topo_places
 
 _INT64_MAX = 2**63 - 1
+_PAIRS, _PAIRS_AN_EDGE = 1_000_000, 2
+"""How many NEXT_MEASURED a run may have: so many, or so many an edge if that is more."""
 _NUMBER_BITS = 27
 """Bits of an id that number what has it within its graph or run; the rest say which."""
 
@@ -206,6 +208,7 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
     """
     _check_complete(data)
     fuses, loose = _fuses_table(data, golden, device, run_key)
+    followers = _next_measured_table(data, device, run_key)
     metrics = first_id(run_key) + np.arange(len(data.comparisons), dtype=np.int64)
     number = device.arrays.number
     numbers = np.fromiter((number[item.op] for item in data.comparisons), np.int64, len(metrics))
@@ -223,7 +226,7 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
         len(metrics), lambda first, until: ([run_key] * (until - first), metrics[first:until])
     )
     records = Records()
-    records.nodes["Run"] = [_run_row(data, golden, device, run_key, loose)]
+    records.nodes["Run"] = [_run_row(data, golden, device, run_key, loose, followers)]
     records.nodes["Metric"] = metric_table(
         data, known, run_key, metrics, device.first_id + numbers, _output_ids(data, device)
     )
@@ -231,7 +234,7 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
     records.rels["OF"] = _columns_table((metrics, device.first_id + numbers))
     records.rels["AGAINST"] = _columns_table((metrics[there], golden.first_id + against[there]))
     records.rels["COMPARED"] = runs
-    records.rels["NEXT_MEASURED"] = _next_measured_table(data, device, run_key)
+    records.rels["NEXT_MEASURED"] = Table.of(()) if followers is None else followers
     return records
 
 
@@ -389,6 +392,7 @@ def _run_row(
     device: StoredGraph,
     run_key: str,
     loose: Iterable[tuple[int, LineageLink]],
+    followers: Table | None,
 ) -> Row:
     run, counts = data.run, data.run.counts
     return (
@@ -408,12 +412,18 @@ def _run_row(
         codec.run_text(run),
         codec.origins_text(data.origins),
         codec.links_text(loose),
+        followers is not None,
     )
 
 
-def _next_measured_table(data: RunData, device: StoredGraph, run: str) -> Table:
+def _next_measured_table(data: RunData, device: StoredGraph, run: str) -> Table | None:
+    """None if there were more pairs than a store can be asked to keep."""
     measured = measured_ops(device.arrays, data.comparisons)
-    sources, targets = next_measured(device.arrays, measured)
+    limit = max(_PAIRS, _PAIRS_AN_EDGE * len(device.arrays.successor_ops))
+    pairs = few_next_measured(device.arrays, measured, limit)
+    if pairs is None:
+        return None
+    sources, targets = pairs
     node = device.first_id
 
     def columns(first: int, until: int) -> Columns:

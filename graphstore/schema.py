@@ -124,6 +124,7 @@ NODES: tuple[NodeTable, ...] = (
             run_json="STRING",
             origins_json="STRING",
             loose_links_json="STRING",
+            next_measured="BOOL",
         ),
     ),
     NodeTable("Import", _columns(id="STRING", name="STRING", graph="STRING", created="STRING")),

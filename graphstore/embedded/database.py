@@ -26,7 +26,7 @@ from graphstore.tables import Row
 _MAX_DB_SIZE = 2**36
 """Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
 _SMALLEST_DB_SIZE = 2**30
-_BUFFER_POOL = 2**30
+_BUFFER_POOL = 2**28
 _READ_BUFFER_POOL = 2**28
 _BATCH = 50_000
 """Rows made into Arrow at once."""
@@ -42,22 +42,30 @@ def write_database(path: Path, records: Records) -> None:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
     with _engine_errors(path), _opened(path, read_only=False) as database:
-        connection = _connect(database)
-        try:
-            # The index takes 150 bytes a row. Without it a row is found by a scan of its
-            # column (15 ms for a million numbers), and relationships are made faster.
-            connection.execute("CALL enable_default_hash_index=false")
+        with _connected(database) as connection:
             for statement in embedded_ddl():
                 connection.execute(statement)
-            for node in NODES:
-                _copy(connection, node.label, node.columns, records.nodes.get(node.label, ()))
-            for rel in RELS:
-                ends = (_key_column("from", rel.source), _key_column("to", rel.target))
-                rows = records.rels.get(rel.type, ())
-                _copy(connection, rel.type, ends + rel.columns, rows)
-            connection.execute("CHECKPOINT")
-        finally:
-            connection.close()
+        for node in NODES:
+            _copy(database, node.label, node.columns, records.nodes.get(node.label, ()))
+        for rel in RELS:
+            ends = (_key_column("from", rel.source), _key_column("to", rel.target))
+            _copy(database, rel.type, ends + rel.columns, records.rels.get(rel.type, ()))
+
+
+@contextmanager
+def _connected(database: Any) -> Iterator[Any]:
+    """A connection that makes tables without an index.
+
+    The index takes 150 bytes a row. Without it a row is found by a scan of its column (15 ms
+    for a million numbers), and relationships are made faster.
+    """
+    connection = _connect(database)
+    try:
+        connection.execute("CALL enable_default_hash_index=false")
+        yield connection
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
 
 
 def change_database(path: Path, changes: Sequence[tuple[str, Mapping[str, object]]]) -> None:
@@ -193,7 +201,7 @@ def _key_column(name: str, label: str) -> Column:
     return Column(name, node.columns[0].type)
 
 
-def _copy(connection: Any, table: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def _copy(database: Any, table: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
     import pyarrow as pa
 
     types = {
@@ -217,7 +225,11 @@ def _copy(connection: Any, table: str, columns: Sequence[Column], rows: Sequence
         # in one step: a table without an index takes rows once only
         table_of_all = pa.Table.from_batches(batches)
         del batches
-        connection.execute(f"COPY {table} FROM $rows", {"rows": table_of_all})
+        # a connection keeps what it was given until it is closed
+        with _connected(database) as connection:
+            connection.execute(f"COPY {table} FROM $rows", {"rows": table_of_all})
+        del table_of_all
+        pa.default_memory_pool().release_unused()
 
 
 def _open(path: Path, *, read_only: bool) -> Any:

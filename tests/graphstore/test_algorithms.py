@@ -14,6 +14,7 @@ from graphstore.algorithms import (
     ancestors,
     between,
     descendants,
+    few_next_measured,
     first_diverging,
     induced_edges,
     nearest_measured_ancestors,
@@ -223,3 +224,60 @@ def test_an_empty_graph() -> None:
     nothing = np.zeros(0, bool)
     assert first_diverging(arrays, nothing, nothing).size == 0
     assert next_measured(arrays, nothing)[0].size == 0
+
+
+def pairs_within(size: int, edges: list[tuple[int, int]], measured: set[int], limit: int):
+    mask = np.zeros(size, dtype=np.bool_)
+    mask[sorted(measured)] = True
+    found = few_next_measured(arrays_of(size, edges), mask, limit)
+    return None if found is None else list(zip(*(side.tolist() for side in found), strict=True))
+
+
+@given(graphs(loops=True), st.integers(0, 20))
+def test_measured_pairs_are_all_there_or_none(case: Case, limit: int) -> None:
+    size, edges, measured, _ = case
+    wanted = sorted(measured_pairs(case))
+    found = pairs_within(size, edges, {n for n, known in enumerate(measured) if known}, limit)
+    assert found == (wanted if len(wanted) <= limit else None)
+
+
+def test_a_shared_constant_before_many_unmeasured_ops() -> None:
+    # 0 feeds 1..n, each of which feeds a measured op of its own
+    many = 20_000
+    edges = [(0, 1 + i) for i in range(many)] + [(1 + i, 1 + many + i) for i in range(many)]
+    ends = set(range(1 + many, 1 + 2 * many))
+    assert pairs_within(1 + 2 * many, edges, {0} | ends, many) == [(0, end) for end in sorted(ends)]
+    assert pairs_within(1 + 2 * many, edges, ends, 0) == []
+
+
+def test_many_ways_into_one_unmeasured_region_are_found_in_few_steps() -> None:
+    # 2000 diamonds in a row, a measured op before each, one measured op at the end
+    edges: list[tuple[int, int]] = []
+    starts = set()
+    for place in range(2000):
+        first = 4 * place
+        starts.add(first)
+        edges += [(first, first + 1), (first + 1, first + 2), (first + 1, first + 3)]
+        edges += [(first + 2, first + 5), (first + 3, first + 5)]
+    end = 4 * 2000 + 1
+    found = pairs_within(end + 1, edges, starts | {end}, 2000)
+    assert found == [(start, end) for start in sorted(starts)]
+
+
+def test_a_hub_without_metrics_between_many_has_too_many_pairs() -> None:
+    many = 2000
+    edges = [(i, many) for i in range(many)] + [(many, many + 1 + i) for i in range(many)]
+    measured = set(range(2 * many + 1)) - {many}
+    assert pairs_within(2 * many + 1, edges, measured, 1_000_000) is None
+
+
+def test_full_blocks_of_unmeasured_ops() -> None:
+    # 1 -> 40 x 40 x 40 ... fully joined -> 1
+    wide, deep = 40, 50
+    edges = [(0, 1 + i) for i in range(wide)]
+    for layer in range(deep - 1):
+        base = 1 + layer * wide
+        edges += [(base + i, base + wide + j) for i in range(wide) for j in range(wide)]
+    end = 1 + wide * deep
+    edges += [(end - 1 - i, end) for i in range(wide)]
+    assert pairs_within(end + 1, edges, {0, end}, 1) == [(0, end)]
