@@ -6,6 +6,7 @@ A store adds how a target is found, how a query is sent, and how rows are writte
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import threading
 from abc import abstractmethod
@@ -48,6 +49,7 @@ from graphstore.query_limits import (
     limited,
     plain_parameter,
     planned_text,
+    planned_values,
     windows,
 )
 from graphstore.read_only import check_read_only
@@ -59,10 +61,10 @@ _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
 _MANY_OPS = 50
 """From so many on, ops are found in the list of all of them."""
-_KEPT = ("not_compared_by_reason", "sides")
-"""Queries that count over a whole run: their few rows are kept, a run does not change."""
+_KEPT = ("not_compared_by_reason", "sides", "unlinked_ops")
+"""Queries that look at a whole run for a few rows: these are kept, a run does not change."""
 _LIST_SLICE = 50_000
-"""The same for rows that come in one list."""
+"""The same for rows that come in one list, or sorted by the embedded engine."""
 
 _TRIES = 3
 """How often a run that is replaced while it is read whole is read again."""
@@ -315,6 +317,7 @@ class CypherStore(GraphStore):
         said = "Answered on arrays in memory; the database would do this:\n\n"
         values = self._checked_query(text, parameters, target)
         limits = QueryLimits(None, parameters.timeout, parameters.cancellation)
+        values = {**planned_values(cypher, self.dialect), **values}
         plan = self._plan(text, values, limits, target)
         return said + plan if cypher in ON_ARRAYS else plan
 
@@ -494,17 +497,16 @@ class CypherStore(GraphStore):
         return self._indexes.get(content, lambda: self._read_index(place, key))
 
     def _read_index(self, place: Place, key: str) -> OpIndex:
-        if self.dialect is Dialect.EMBEDDED:
-            rows: Iterable[Any] = self._ask_internal(place, "graph_order", {"graph": key}).rows
-            return OpIndex.of(rows)
-        first, ordered = 0, list[Any]()
-        while True:
+        ordered = list[Any]()
+        for first in itertools.count(0, _LIST_SLICE):
             slice_of = {"graph": key, "first": first, "until": first + _LIST_SLICE}
-            part: Any = self._ask_internal(place, "graph_order", slice_of).rows[0][0]
-            ordered.extend(row[1:] for row in sorted(part))
+            part: Any = self._ask_internal(place, "graph_order", slice_of).rows
+            if self.dialect is Dialect.NEO4J:
+                part = [row[1:] for row in sorted(part[0][0])]
+            ordered.extend(part)
             if len(part) < _LIST_SLICE:
-                return OpIndex.of(ordered)
-            first += _LIST_SLICE
+                break
+        return OpIndex.of(ordered)
 
     def _run_outputs(self, place: Place) -> RunOutputs:
         """The compared outputs of a run; kept if the run has a stamp."""
@@ -515,7 +517,11 @@ class CypherStore(GraphStore):
 
     def _read_outputs(self, place: Place) -> RunOutputs:
         if self.dialect is Dialect.EMBEDDED:
-            return RunOutputs.of(self._ask_internal(place, "run_outputs", {}).rows)
+            found = list[Any]()
+            for begin in range(0, len(self._index(place, Side.DEVICE).ids), _LIST_SLICE):
+                slice_of = {"first": begin, "until": begin + _LIST_SLICE}
+                found.extend(self._ask_internal(place, "run_outputs", slice_of).rows)
+            return RunOutputs.of(found)
         first, rows = 0, list[Any]()
         while True:
             slice_of = {"first": first, "until": first + _LIST_SLICE}

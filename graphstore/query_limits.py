@@ -10,8 +10,10 @@ from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.cypher_text import explained, parameters, tokens
 from graphstore.errors import QueryError
-from graphstore.queries import Dialect, NamedQuery, is_name, load
+from graphstore.queries import WINDOW, Dialect, NamedQuery, is_name, load
 
+_WIDE = 2**40
+"""A number that ladybug takes for an INT64, as ids are."""
 _TARGET = ("run", "graph", "device", "golden")
 
 
@@ -53,6 +55,17 @@ def windows(limit: int | None, ops: int) -> Iterator[int]:
 def planned_text(cypher: str, dialect: Dialect) -> str:
     """The text to plan for *cypher*, which may be a query's name or start with EXPLAIN."""
     return load(cypher, dialect).text if is_name(cypher) else explained(cypher) or cypher
+
+
+def planned_values(cypher: str, dialect: Dialect) -> dict[str, object]:
+    """Values with which a named query can be planned: engines need to know their types."""
+    if not is_name(cypher):
+        return {}
+    query = load(cypher, dialect)
+    values: dict[str, object] = {WINDOW: 1} if f"${WINDOW}" in query.text else {}
+    for name, kind in query.parameters.items():
+        values[name] = [_WIDE] if kind.endswith("ops") else "" if kind == "text" else _WIDE
+    return values
 
 
 def check_parameters(cypher: str, values: Mapping[str, object]) -> None:

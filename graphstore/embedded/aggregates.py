@@ -1,8 +1,8 @@
-"""A defect of the engine: what it counts wrongly is refused, not answered."""
+"""Defects of the engine: what it counts wrongly or dies of is refused, not tried."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from graphstore.cypher_text import Token, tokens
 from graphstore.errors import QueryError
@@ -68,3 +68,17 @@ def _items(found: list[Token], place: int) -> Iterator[list[Token]]:
         else:
             item.append(token)
     yield item
+
+
+def check_lists(cypher: str, values: Mapping[str, object]) -> None:
+    """Return if no parameter of *cypher* that stands after IN is null.
+
+    The engine would crash, and the process with it.
+
+    Raises:
+        QueryError: one is.
+    """
+    found = [token for token in tokens(cypher) if token.text not in ("(", ")")]
+    for before, sign, name in zip(found, found[1:], found[2:], strict=False):
+        if before.word == "IN" and sign.text == "$" and values.get(name.name, ()) is None:
+            raise QueryError(f"${name.name} after IN is a list, not null", position=sign.start)

@@ -17,8 +17,7 @@ from graphstore import codec
 from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore, Place
-from graphstore.cypher_text import parameters, tokens
-from graphstore.embedded.aggregates import check_aggregates
+from graphstore.embedded.aggregates import check_aggregates, check_lists
 from graphstore.embedded.database import ReadDatabase, write_database
 from graphstore.embedded.entry_facts import (
     as_written,
@@ -156,9 +155,8 @@ class EmbeddedStore(CypherStore):
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
-        unknown = dict.fromkeys(parameters(tokens(cypher)))
         answer = self._database_of(target).ask(
-            cypher, {**unknown, **values}, timeout=limits.timeout, before="EXPLAIN LOGICAL "
+            cypher, values, timeout=limits.timeout, before="EXPLAIN LOGICAL "
         )
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
@@ -275,7 +273,9 @@ class EmbeddedStore(CypherStore):
     ) -> dict[str, object]:
         check_hops(cypher)
         check_aggregates(cypher)
-        return super()._checked_query(cypher, parameters, target)
+        values = super()._checked_query(cypher, parameters, target)
+        check_lists(cypher, values)
+        return values
 
     def _entry(self, name: str) -> Entry | None:
         if not self._folder.check():

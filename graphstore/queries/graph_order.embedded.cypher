@@ -1,4 +1,6 @@
-// Internal: the ids, names and types of all ops of a graph in topo order.
-MATCH (o:Op {graph: $graph})
+// Internal: the ids, names and types of the ops of a graph in topo order, a slice of them.
+// Parameter first: number
+// Parameter until: number
+MATCH (o:Op {graph: $graph}) WHERE o.topo >= $first AND o.topo < $until
 RETURN o.op AS op, coalesce(o.own_name, o.op) AS name, o.type AS type
 ORDER BY o.topo

@@ -211,6 +211,16 @@ def test_other_aggregates_are_the_same_on_every_store(
     assert all(0 not in row and None not in row for row in answer.rows if "max" not in cypher)
 
 
+def test_no_list_after_in_is_refused_where_the_engine_would_crash(
+    tmp_path: Path, sample_run
+) -> None:
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+        for cypher in ("MATCH (o:Op) WHERE o.op IN $x RETURN o.op", "RETURN 1 IN ($x)"):
+            with pytest.raises(QueryError, match=r"\$x after IN is a list, not null"):
+                store.query(cypher, QueryParameters({"x": None}), "first")
+
+
 EMBEDDED_ATTACKS = [
     "LOAD FROM '{secret}' RETURN *",
     "MATCH (o:Op) LOAD FROM '{secret}' RETURN *",
