@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphstore.errors import ImportFormatError
+from importers.filled import fill
 from importers.prototext import (
     EventKind,
     TextReader,
@@ -23,7 +24,6 @@ from importers.prototext import (
     string,
     string_bytes,
 )
-from importers.filled import fill
 
 _HERE = Path("graph.txt")
 _INT_MAX = {"int32": 2**31 - 1, "uint32": 2**32 - 1, "int64": 2**63 - 1}
