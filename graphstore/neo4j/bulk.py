@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from graphstore.errors import StoreError
+from graphstore.neo4j.writers import server_code
 from graphstore.records import Records
 from graphstore.schema import NODES, RELS
 
@@ -236,5 +237,5 @@ def _slices(table: Rows, long: Sequence[int] = ()) -> Iterator[Rows]:
 
 def _is_too_big(error: StoreError) -> bool:
     """Whether the server had no memory or time for a transaction of that size."""
-    code = getattr(error.__cause__, "code", None) or ""
+    code = server_code(error)
     return any(part in code for part in ("OutOfMemory", "TimedOut", "Terminated"))

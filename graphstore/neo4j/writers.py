@@ -99,10 +99,20 @@ class Writer:
                 take_turn(run, self.token)
             rows = run(_SIGN, lane=self._lane_id(lane), number=number)
             if not rows:
-                raise lost_claim(self._wire.url)
+                raise lost_claim(self.url)
             return None if rows[0]["done"] >= number else work(run)
 
-        return self._wire.change(signed, again=True)
+        try:
+            return self._wire.change(signed, again=True)
+        except StoreError as error:
+            # The server ends the transaction of a client that sleeps.
+            if server_code(error) and not self._is_known():
+                raise lost_claim(self.url) from error
+            raise
+
+    def _is_known(self) -> bool:
+        asked = "MATCH (w:Writer {writer: $token}) RETURN w.id LIMIT 1"
+        return bool(self._wire.read(asked, {"token": self.token}).rows)
 
     def _lane_id(self, lane: int) -> str:
         return f"{self.token}#{lane}"
@@ -146,6 +156,11 @@ def take_away(run: Statement, dead: Sequence[str], token: str) -> set[str]:
     gone = {name for name in dead if name not in known or known[name].is_dead}
     run("MATCH (w:Writer) WHERE w.writer IN $gone DELETE w", gone=sorted(gone))
     return gone
+
+
+def server_code(error: StoreError) -> str:
+    """The server's code for what went wrong; "" if it did not answer or it was not it."""
+    return getattr(error.__cause__, "code", None) or ""
 
 
 def lost_claim(url: str) -> StoreError:
