@@ -359,9 +359,12 @@ def _metric_sets(errors: list[float], rng: np.random.Generator) -> list[MetricSe
     elements = (rng.integers(1, 1000, len(error)) * 1024).tolist()
     none: dict[Metric, str] = {}
     return [
-        MetricSet(*values, 0, 0, 0, none)
-        for values in zip(
-            cosine, largest, accumulated, relative, divergence, spread, *rest, elements, strict=True
+        MetricSet(*head, *tail, count, 0, 0, 0, none)  # type: ignore[call-arg]
+        for head, tail, count in zip(
+            zip(cosine, largest, accumulated, relative, divergence, spread, strict=True),
+            zip(*rest, strict=True),
+            elements,
+            strict=True,
         )
     ]
 

@@ -1,0 +1,288 @@
+"""What a store takes for a run on graphs of 10 thousand to a million ops.
+
+``python -m benchmarks.scale.store_scale [OPS ...]`` measures, for made model graphs
+(:mod:`benchmarks.scale.model_graphs`), the embedded store, the same questions on networkx
+and rustworkx graphs in memory, and, with ``--neo4j``, a local Neo4j. Every way runs in a
+process of its own; prints a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scale.model_graphs import made_run
+from graphstore.contract import GraphStore
+from graphstore.model import Side
+from graphstore.queries import list_queries
+
+RUN = "large"
+SEARCHED = "layer_7/output/LayerNorm"
+Facts = dict[str, float]
+
+
+def main() -> None:
+    """Measure what the command line names, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", type=int, default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--neo4j", type=int, default=0, metavar="OPS", help="up to so many ops")
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        way, size, place = options.one
+        print(json.dumps(WAYS[way](int(size), place)))
+        return
+    ways = ["embedded", "networkx"]
+    ways += ["rustworkx"] if find_spec("rustworkx") else []
+    for size in options.sizes:
+        found: dict[str, Facts] = {}
+        with tempfile.TemporaryDirectory() as place:
+            for way in [*ways, *(["neo4j"] if size <= options.neo4j else [])]:
+                found[way] = _child(way, size, place)
+                if way in ("embedded", "neo4j"):
+                    found[way] |= _child(f"{way}-read", size, place)
+        print(table(size, found), flush=True)
+
+
+def table(size: int, found: dict[str, Facts]) -> str:
+    """The facts of all ways as a Markdown table, queries with their ratio to networkx."""
+    base = found.get("networkx", {})
+    lines = [
+        "",
+        f"**{size:,} original ops**",
+        "",
+        "| | " + " | ".join(found) + " |",
+        "| --- |" + " --- |" * len(found),
+    ]
+    for name in dict.fromkeys(name for facts in found.values() for name in facts):
+        cells = [_cell(facts.get(name), base.get(name)) for facts in found.values()]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(value: float | None, base: float | None) -> str:
+    if value is None:
+        return ""
+    text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{text} ({value / base:.2g}x)" if base and value is not base else text
+
+
+def _child(way: str, size: int, place: str) -> Facts:
+    command = [sys.executable, "-m", "benchmarks.scale.store_scale", "--one", way, str(size), place]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    facts: Facts = json.loads(done.stdout.splitlines()[-1])
+    return facts
+
+
+def _embedded(size: int, place: str) -> Facts:
+    from graphstore.embedded import EmbeddedStore
+
+    root = Path(place) / "store"
+    data = made_run(size, name=RUN)
+    facts: Facts = {"graph in memory, MiB": _peak()}
+    with EmbeddedStore(root) as store, _timed(facts, "import"):
+        store.save_run(data)
+    facts["import peak, MiB"] = _peak()
+    facts["disk, MiB"] = sum(p.stat().st_size for p in root.rglob("*") if p.is_file()) / 2**20
+    return facts
+
+
+def _embedded_read(size: int, place: str) -> Facts:  # noqa: ARG001 - one signature for all
+    from graphstore.embedded import EmbeddedStore
+
+    facts: Facts = {}
+    with _timed(facts, "open"):
+        store = EmbeddedStore(Path(place) / "store", read_only=True)
+        store.run(RUN)
+    with store:
+        return facts | _asked(store)
+
+
+def _neo4j(size: int, place: str) -> Facts:  # noqa: ARG001
+    data = made_run(size, name=RUN)
+    facts: Facts = {"graph in memory, MiB": _peak()}
+    with _neo4j_store() as store, _timed(facts, "import"):
+        store.save_run(data, replace=True)
+    facts["import peak, MiB"] = _peak()
+    return facts
+
+
+def _neo4j_read(size: int, place: str) -> Facts:  # noqa: ARG001
+    facts: Facts = {}
+    with _neo4j_store() as store:
+        with _timed(facts, "open"):
+            store.run(RUN)
+        return facts | _asked(store)
+
+
+@contextmanager
+def _neo4j_store() -> Iterator[GraphStore]:
+    """The store $NEO4J_BENCHMARK_URL names, a server started by ``divergraph neo4j start``."""
+    import os
+
+    from graphstore.neo4j import Neo4jStore
+
+    store = Neo4jStore.from_url(os.environ["NEO4J_BENCHMARK_URL"])
+    with store:
+        yield store
+
+
+def _asked(store: GraphStore) -> Facts:
+    """Each way of reading, cold where it says so, then each named query as front ends ask it."""
+    facts: Facts = {}
+    with _timed(facts, "arrays, both sides"):
+        arrays = store.arrays(RUN)
+        golden = store.arrays(RUN, Side.GOLDEN)
+    middle = arrays.ids[len(arrays.ids) // 2]
+    values: dict[str, object] = {
+        "op": middle,
+        "ops": [middle],
+        "start_op": arrays.ids[len(arrays.ids) // 4],
+        "end_op": arrays.ids[3 * len(arrays.ids) // 4],
+        "text": SEARCHED,
+        "limit": 20,
+        "times": 2.0,
+        "first": 0,
+        "until": 1000,
+    }
+    for query in list_queries():
+        params = {name: values[name] for name in query.parameters}
+        if "op" in params and query.parameters["op"].startswith("original"):
+            params["op"] = golden.ids[len(golden.ids) // 2]
+        ask = partial(store.named, query.name, RUN, params, limit=1000)
+        ask()
+        _best(facts, f"named {query.name}", ask)
+    _best(facts, "one op whole", lambda: store.ops(RUN, [middle]))
+    with _timed(facts, "states"):
+        store.states(RUN)
+    with _timed(facts, "listed ops"):
+        for _ in store.listed_ops(RUN):
+            pass
+    facts["queries peak, MiB"] = _peak()
+    with _timed(facts, "comparisons"):
+        store.comparisons(RUN)
+    with _timed(facts, "both graphs"):
+        store.graph(RUN)
+        store.graph(RUN, Side.GOLDEN)
+    facts["all read, peak MiB"] = _peak()
+    return facts
+
+
+def _networkx(size: int, place: str) -> Facts:  # noqa: ARG001
+    import networkx as nx
+
+    data = made_run(size, name=RUN)
+    before = _peak()
+    facts: Facts = {}
+    with _timed(facts, "import"):
+        sides: list[Any] = [nx.DiGraph(_edges(graph)) for graph in (data.device, data.golden)]
+        device = sides[0]
+        for op in data.device.ops:
+            device.add_node(op.id, type=op.type)
+        for item in data.comparisons:
+            device.nodes[item.op]["result"] = item
+    facts["import peak, MiB"] = _peak() - before
+    ids = [op.id for op in data.device.ops]
+    middle, start, end = (ids[len(ids) * part // 4] for part in (2, 1, 3))
+    _best(facts, "named ancestors", lambda: nx.ancestors(device, middle))
+    _best(facts, "named descendants", lambda: nx.descendants(device, middle))
+    _best(
+        facts,
+        "named ops_between",
+        lambda: nx.descendants(device, start) & nx.ancestors(device, end),
+    )
+    _best(facts, "named op_search", lambda: [op for op in ids if SEARCHED.lower() in op.lower()])
+    _best(facts, "named first_diverging", lambda: _first_diverging(device))
+    return facts
+
+
+def _rustworkx(size: int, place: str) -> Facts:  # noqa: ARG001
+    import rustworkx as rx
+
+    data = made_run(size, name=RUN)
+    before = _peak()
+    facts: Facts = {}
+    with _timed(facts, "import"):
+        numbers = {op.id: number for number, op in enumerate(data.device.ops)}
+        device = rx.PyDiGraph()
+        device.add_nodes_from(list(numbers))
+        edges = [(numbers[a], numbers[b]) for a, b in _edges(data.device)]
+        device.add_edges_from_no_data(edges)
+    facts["import peak, MiB"] = _peak() - before
+    middle, start, end = (len(numbers) * part // 4 for part in (2, 1, 3))
+    _best(facts, "named ancestors", lambda: rx.ancestors(device, middle))
+    _best(facts, "named descendants", lambda: rx.descendants(device, middle))
+    _best(
+        facts,
+        "named ops_between",
+        lambda: rx.descendants(device, start) & rx.ancestors(device, end),
+    )
+    return facts
+
+
+def _first_diverging(device: Any) -> list[str]:
+    import networkx as nx
+
+    tainted: dict[str, bool] = {}
+    found = []
+    for op in nx.topological_sort(device):
+        bad_before = any(tainted[source] for source in device.predecessors(op))
+        result = device.nodes[op]["result"]
+        if result.over and not bad_before:
+            found.append(op)
+        tainted[op] = result.over if result.compared else bad_before
+    return found
+
+
+def _edges(graph: Any) -> Iterator[tuple[str, str]]:
+    for op in graph.ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer is not None:
+                yield ref.producer.op, op.id
+
+
+@contextmanager
+def _timed(facts: Facts, name: str) -> Iterator[None]:
+    wall, used = time.perf_counter(), time.process_time()
+    yield
+    facts[f"{name}, s"] = round(time.perf_counter() - wall, 4)
+    facts[f"{name}, CPU s"] = round(time.process_time() - used, 4)
+
+
+def _best(facts: Facts, name: str, question: Callable[[], object]) -> None:
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        question()
+        times.append(time.perf_counter() - begin)
+    facts[f"{name}, ms"] = round(1000 * min(times), 3)
+
+
+def _peak() -> float:
+    """Peak resident memory of this process in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+WAYS: dict[str, Callable[[int, str], Facts]] = {
+    "embedded": _embedded,
+    "embedded-read": _embedded_read,
+    "neo4j": _neo4j,
+    "neo4j-read": _neo4j_read,
+    "networkx": _networkx,
+    "rustworkx": _rustworkx,
+}
+
+
+if __name__ == "__main__":
+    main()
