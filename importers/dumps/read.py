@@ -30,33 +30,39 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     the mapping ends with the array.
 
     Raises:
-        ImportFormatError: the file vanished, or is not what it was when scanned.
+        ImportFormatError: the file vanished, or is not what it was when scanned; or the
+            tensor is larger than the memory.
     """
+    if ref.statistics is not None:
+        raise ImportFormatError(ref.path, "the dump holds statistics of this tensor, no values")
     if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
         what = "elements without a known type" if ref.dtype is None else f"elements of {ref.dtype}"
         raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
-    if ref.statistics is not None:
-        raise ImportFormatError(ref.path, "the dump holds statistics of this tensor, no values")
-    if ref.parts:
-        return _joined(ref)
     try:
-        with open_dump(ref.path) as (fd, size):
-            if ref.format is DumpFormat.BASE64_NPY:
-                return _from_text(fd, ref)
-            fortran, swapped = _check(fd, size, ref)
-            if ref.format is DumpFormat.TFDBG:
-                values = event_values(fd, size, ref)
-                if values is not None:
-                    values.flags.writeable = False
-                    return values
-            raw = _raw(fd, ref)
+        values = _joined(ref) if ref.parts else _values(ref)
     except DamagedError as damage:
         raise ImportFormatError(ref.path, damage.detail) from damage
-    try:
-        return _shaped(raw, ref, fortran=fortran, swapped=swapped)
     except ValueError as error:  # more dimensions, or larger ones, than numpy can have
         what = f"shape {list(ref.shape)} cannot be read: {error}"
         raise ImportFormatError(ref.path, what, offset=ref.offset) from error
+    except MemoryError as error:
+        what = f"shape {list(ref.shape)} of {ref.dtype} does not fit into the memory"
+        raise ImportFormatError(ref.path, what, offset=ref.offset) from error
+    values.flags.writeable = False
+    return values
+
+
+def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
+    with open_dump(ref.path) as (fd, size):
+        if ref.format is DumpFormat.BASE64_NPY:
+            return _from_text(fd, ref)
+        fortran, swapped = _check(fd, size, ref)
+        if ref.format is DumpFormat.TFDBG:
+            values = event_values(fd, size, ref)
+            if values is not None:
+                return values
+        raw = _raw(fd, ref)
+    return _shaped(raw, ref, fortran=fortran, swapped=swapped)
 
 
 def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
@@ -86,7 +92,6 @@ def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
         )
         whole[place] = values
     assert whole is not None
-    whole.flags.writeable = False
     return whole
 
 
@@ -143,6 +148,4 @@ def _shaped(raw: Bytes, ref: DumpTensorRef, *, fortran: bool, swapped: bool) -> 
     if swapped and dtype.numpy is not None:
         raw = raw.view(dtype.numpy.newbyteorder()).astype(dtype.numpy).view(np.uint8)
     values = decode(raw, dtype, prod(shape))
-    array = values.reshape(shape, order="F" if fortran else "C")
-    array.flags.writeable = False
-    return array
+    return values.reshape(shape, order="F" if fortran else "C")

@@ -175,3 +175,13 @@ def test_a_changed_file_is_told(tmp_path, graph):
     write(path, results({"t/conv:0": lazy(np.ones(50))}))
     with pytest.raises(DivergraphError):
         read_array(ref)
+
+
+def test_more_dimensions_than_numpy_has_are_one_sentence(tmp_path, graph):
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("1," * 80)
+    raw = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(4)
+    array = {"array": base64.b64encode(raw).decode()}
+    path = write(tmp_path / "all.json", results({"t/conv:0": array}))
+    ref = scan_dumps(path, graph).tensors["conv", OUT, 0]
+    with pytest.raises(ImportFormatError, match="cannot be read"):
+        read_array(ref)
