@@ -16,7 +16,9 @@ from divergraph.wording import counted
 @click.option("--name", metavar="N", help="Name in the store; default: the graph's own.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a graph of that name.")
 @click.option(
-    "--weights", type=click.Path(path_type=Path), help="The .caffemodel of a Caffe .prototxt."
+    "--weights",
+    type=click.Path(path_type=Path, readable=False),
+    help="The .caffemodel of a Caffe .prototxt.",
 )
 @click.option(
     "--phase",
