@@ -23,6 +23,17 @@ _MAGIC = b"\x93NUMPY"
 _FIRST_READ = 512
 _MAX_HEADER = 10_000
 _KEYS = {"descr", "fortran_order", "shape"}
+# numpy evaluates a descr with commas as a small language of its own.
+_NO_TYPE = (
+    TypeError,
+    ValueError,
+    LookupError,
+    SyntaxError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
 _PYTHON2_LONG = re.compile(r"(?<=\d)L\b")
 
 _DTYPES: dict[str, DType] = {
@@ -137,7 +148,7 @@ def _parse(text: bytes, data_offset: int) -> NpyHeader:
         raise _bad("its fortran_order is neither True nor False")
     try:
         dtype = descr_to_dtype(fields["descr"])
-    except (TypeError, ValueError, IndexError, KeyError):
+    except _NO_TYPE:
         raise _bad("its descr is no element type") from None
     return NpyHeader(dtype, shape, order, data_offset)
 
