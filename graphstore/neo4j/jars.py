@@ -11,7 +11,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,12 +87,14 @@ def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
             say(f"fetching Neo4j {version} from Maven Central (once, about 150 MB)")
         paths = _build(version, update=False)
         if broken := _broken(paths):
-            # what a killed fetch left, in Maven's cache and linked from jgo's
-            for path in broken:
-                with suppress(FileNotFoundError):
-                    path.resolve().unlink()
-                    path.unlink()
+            _remove(broken)
             paths = _build(version, update=True)
+        if broken := _broken(paths):
+            raise StoreError(
+                f"{broken[0].name} of Neo4j {version} is damaged",
+                where=str(broken[0]),
+                hint="remove it, also from Maven's repository, and start again",
+            )
         jars = Jars(version, tuple(paths), _main_class(version, paths))
         _write_note(jars)
         return jars
@@ -121,6 +123,14 @@ def _build(version: str, *, update: bool) -> Sequence[Path]:
 def _broken(paths: Sequence[Path]) -> list[Path]:
     """The jars that are not there or not whole: a zip's directory is at its end."""
     return [path for path in paths if not zipfile.is_zipfile(path)]
+
+
+def _remove(broken: Sequence[Path]) -> None:
+    """What a killed fetch left: in Maven's repository, and linked from there."""
+    repository = Path.home() / ".m2" / "repository"
+    for path in broken:
+        for place in (path, *repository.rglob(path.name)):
+            place.unlink(missing_ok=True)
 
 
 def _main_class(version: str, jars: Sequence[Path]) -> str:

@@ -122,7 +122,8 @@ def test_a_real_server_takes_the_settings(tmp_path, monkeypatch):
         web = f"127.0.0.1:{probe.getsockname()[1]}"
     given |= {"server.http.enabled": "true", "server.http.listen_address": web}
     with local_server(tmp_path / "home", version=LTS, settings=given) as server:
-        assert urlopen(f"http://{web}").status == 200  # what the health check asks
+        with urlopen(f"http://{web}") as answer:  # what the health check asks
+            assert answer.status == 200
         monkeypatch.setenv("NEO4J_PASSWORD", server.password)
         with open_store(server.url) as store:
             assert server.url.startswith("bolt+ssc://")

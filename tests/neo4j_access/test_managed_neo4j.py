@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from divergraph.cli.main import run
 from graphstore.errors import StoreError
 from graphstore.neo4j import connection
-from graphstore.neo4j.jars import LTS, NEWEST, version_number
+from graphstore.neo4j.jars import LTS, NEWEST, fetch_jars, fetched_jars, version_number
 from graphstore.neo4j.java import find_java
 from graphstore.neo4j.locks import held_lock, is_locked
 from graphstore.open_store import open_store
@@ -94,6 +95,20 @@ def test_a_port_in_use(neo4j):
         code, _, err = neo4j("start", "--port", taken.getsockname()[1])
     assert code == 2
     assert re.search(r"cannot listen on port \d+.*--port takes another one", err)
+
+
+def test_a_cut_jar_is_fetched_again(tmp_path, monkeypatch):
+    """Jars noted at an earlier start count only while all are whole: no network is asked."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jar = tmp_path / "neo4j-5.26.7.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("org/neo4j/server/CommunityEntryPoint.class", b"x" * 100)
+    note = tmp_path / "divergraph" / "neo4j-5.26.7.json"
+    note.parent.mkdir()
+    note.write_text(json.dumps({"main_class": "Main", "jars": [str(jar)]}))
+    assert fetch_jars("5.26.7").paths == (jar,)
+    jar.write_bytes(jar.read_bytes()[:60])
+    assert fetched_jars("5.26.7") is None
 
 
 def test_a_lock_ends_with_its_holder(tmp_path):
