@@ -27,6 +27,7 @@ from graphstore.neo4j.locks import held_lock, is_locked
 from graphstore.neo4j.server_process import (
     Setup,
     answers,
+    check_memory,
     launch,
     prepare,
     read_password,
@@ -105,6 +106,7 @@ def start(
         StoreError: no fitting Java, jars that cannot be fetched, or a server that does
             not start; nothing is left running then.
     """
+    check_memory(heap or DEFAULT_HEAP)
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with held_lock(folder / "starting.lock"):

@@ -65,15 +65,18 @@ class Setup:
         return self.home / "password"
 
 
+def check_memory(heap: str) -> None:
+    """Raise InputError if *heap* is no amount of memory, like ``512m``."""
+    if not _MEMORY.fullmatch(heap):
+        raise InputError(f"{heap!r} is no amount of memory", hint="like 512m or 2g")
+
+
 def prepare(setup: Setup) -> Password:
     """Make the folder, the settings and, the first time, the password.
 
     Raises:
-        InputError: the heap is no amount of memory.
         StoreError: the folder cannot be used.
     """
-    if not _MEMORY.fullmatch(setup.heap):
-        raise InputError(f"{setup.heap!r} is no amount of memory", hint="like 512m or 2g")
     try:
         setup.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         setup.home.chmod(0o700)
