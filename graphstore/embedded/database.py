@@ -27,7 +27,12 @@ _MAX_DB_SIZE = 2**36
 """Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
 _SMALLEST_DB_SIZE = 2**30
 _BUFFER_POOL = 2**28
-_READ_BUFFER_POOL = 2**28
+"""The memory the engine may take, if more is not needed: it takes what it needs only, and
+ends a query or a copy that needs more. 64 MiB are too few for joins over 100,000 ops."""
+_MOST_BUFFER_POOL = 2**31
+_POOL_A_ROW = 40
+_POOL_A_BYTE = 2
+"""What it may take for each row it is given, or each byte of the file it reads."""
 _BATCH = 50_000
 """Rows made into Arrow at once."""
 _MANY_ROWS = 1000
@@ -41,7 +46,8 @@ def write_database(path: Path, records: Records) -> None:
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    with _engine_errors(path), _opened(path, read_only=False) as database:
+    count = sum(map(len, (*records.nodes.values(), *records.rels.values())))
+    with _engine_errors(path), _opened(path, _POOL_A_ROW * count) as database:
         with _connected(database) as connection:
             for statement in embedded_ddl():
                 connection.execute(statement)
@@ -74,7 +80,7 @@ def change_database(path: Path, changes: Sequence[tuple[str, Mapping[str, object
     Raises:
         StoreError: the engine cannot; what is left of the file is not usable.
     """
-    with _engine_errors(path), _opened(path, read_only=False) as database:
+    with _engine_errors(path), _opened(path) as database:
         connection = _connect(database)
         try:
             for statement, params in changes:
@@ -91,7 +97,9 @@ class ReadDatabase:
         self._idle = threading.Condition()
         self._running: set[Any] = set()
         with _engine_errors(path):
-            self._database = _open(path, read_only=True)
+            # a file that is gone is for the engine to say
+            size = path.stat().st_size if path.is_file() else 0
+            self._database = _open(path, read_only=True, wanted=_POOL_A_BYTE * size)
 
     def ask(
         self,
@@ -232,8 +240,11 @@ def _copy(database: Any, table: str, columns: Sequence[Column], rows: Sequence[R
         pa.default_memory_pool().release_unused()
 
 
-def _open(path: Path, *, read_only: bool) -> Any:
+def _open(path: Path, *, read_only: bool, wanted: int) -> Any:
+    """The database, which may take *wanted* bytes of memory if that is a sensible number."""
     import ladybug
+
+    pool = max(_BUFFER_POOL, min(wanted, _MOST_BUFFER_POOL))
 
     size = _MAX_DB_SIZE
     while True:
@@ -244,7 +255,7 @@ def _open(path: Path, *, read_only: bool) -> Any:
                 max_db_size=size,
                 # On a full disk one of its own kind ends the whole process.
                 auto_checkpoint=False,
-                buffer_pool_size=min(size // 2, _READ_BUFFER_POOL if read_only else _BUFFER_POOL),
+                buffer_pool_size=min(size // 2, pool),
             )
         except RuntimeError as error:
             if "mmap" not in str(error).lower() or size <= _SMALLEST_DB_SIZE:
@@ -253,8 +264,9 @@ def _open(path: Path, *, read_only: bool) -> Any:
 
 
 @contextmanager
-def _opened(path: Path, *, read_only: bool) -> Iterator[Any]:
-    database = _open(path, read_only=read_only)
+def _opened(path: Path, wanted: int = _BUFFER_POOL) -> Iterator[Any]:
+    """A database to be written."""
+    database = _open(path, read_only=False, wanted=wanted)
     try:
         yield database
     finally:
