@@ -34,6 +34,7 @@ REASON_SHORT = {
     Reason.NO_DEVICE_DUMP: "no dump",
     Reason.NO_GOLDEN_DUMP: "no golden",
     Reason.UNKNOWN_ORIGINAL: "unknown",
+    Reason.LOW_CONFIDENCE: "uncertain",
     Reason.AMBIGUOUS_DUMP: "ambiguous",
     Reason.QUANTISED: "quantised",
     Reason.SHAPE_MISMATCH: "shape",
@@ -59,6 +60,11 @@ RULE_WORDS = {
     LineageRule.BETWEEN_TENSORS: "lies between matched tensors",
     LineageRule.FUSION_NAME: "by the fused op's name",
     LineageRule.THROUGH_INSERTED: "through an inserted op",
+    LineageRule.PINNED: "pinned by a match file",
+    LineageRule.SAME_VALUES: "same values",
+    LineageRule.SAME_VALUES_REORDERED: "same values, other order",
+    LineageRule.RE_EXECUTED: "by re-running the original",
+    LineageRule.SAME_STRUCTURE: "same structure",
 }
 
 METRIC_WORDS = {
