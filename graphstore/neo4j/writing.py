@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -61,8 +61,9 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
     wire.change(lambda run: check_name_free(run, "run", name, replace=replace))
 
     def wish() -> Wish:
-        graphs = (stored(wire, data.golden), stored(wire, data.device))
-        return Wish("run", name, graphs, replace)
+        golden = stored(wire, data.golden)
+        device = stored(wire, data.device, {golden.key: golden.content})
+        return Wish("run", name, (golden, device), replace)
 
     with Writer(wire, LANES).living() as writer:
         wanted, claimed = _claimed(writer, wish)
@@ -123,11 +124,14 @@ def repair(wire: Connection) -> tuple[str, ...]:
         return tuple(f"removed the rows of {item.left}" for item in clear(writer, left))
 
 
-def stored(wire: Connection, graph: ModelGraph) -> StoredGraph:
-    """*graph* under a key no graph of other content has."""
+def stored(
+    wire: Connection, graph: ModelGraph, others: Mapping[str, str] | None = None
+) -> StoredGraph:
+    """*graph* under a key no graph of other content has, nor one of *others* (key to content)."""
     rows = wire.read(_CONTENTS, {"id": plain_text(graph.id)}).rows
+    taken = {**(others or {}), **{str(key): str(content) for key, content in rows}}
     with paused_collector():
-        return stored_graph(graph, {str(key): str(content) for key, content in rows})
+        return stored_graph(graph, taken)
 
 
 def _claimed(

@@ -179,7 +179,7 @@ def test_names_are_taken_once(store: GraphStore, sample_run) -> None:
         store.save_graph(data.device, "first", replace=True)
     store.save_graph(data.device, "mine")
     with pytest.raises(InputError, match="--replace"):
-        store.save_graph(data.device, "mine")
+        store.save_graph(data.golden, "mine")
     assert len(store.runs()) == len(store.graphs()) == 1
 
 
