@@ -10,7 +10,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -93,6 +95,17 @@ def test_the_image_copies_every_package():
     assert {f"!{name}" for name in copied} <= set(ignored)
 
 
+def wait_for(url: str) -> None:
+    """Return when the page is there; the test's time limit ends a vain wait."""
+    while True:
+        try:
+            with urlopen(url) as answer:
+                assert answer.status == 200
+                return
+        except URLError:
+            time.sleep(0.2)
+
+
 def settings(path: Path, folder: Path) -> dict[str, str]:
     """The server's settings in a compose file, as Neo4j's image makes them of the variables."""
     found = {}
@@ -122,8 +135,7 @@ def test_a_real_server_takes_the_settings(tmp_path, monkeypatch):
         web = f"127.0.0.1:{probe.getsockname()[1]}"
     given |= {"server.http.enabled": "true", "server.http.listen_address": web}
     with local_server(tmp_path / "home", version=LTS, settings=given) as server:
-        with urlopen(f"http://{web}") as answer:  # what the health check asks
-            assert answer.status == 200
+        wait_for(f"http://{web}")  # what the health check asks; it comes after Bolt
         monkeypatch.setenv("NEO4J_PASSWORD", server.password)
         with open_store(server.url) as store:
             assert server.url.startswith("bolt+ssc://")
