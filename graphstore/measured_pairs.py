@@ -82,18 +82,19 @@ class MeasuredPairs:
             few[number] = after
         return few
 
-    def _union(self, entries: Iterable[int]) -> set[int] | frozenset[int] | None:
+    def _union(self, entries: Iterable[int]) -> set[int] | None:
         """The measured ops at or after *entries*; None if that took too long."""
-        found: set[int] | frozenset[int] = _NONE
+        found: set[int] = set()
         for entry in entries:
-            after: frozenset[int] | None
             if self._measured[entry]:
-                after = frozenset((entry,))
-            else:
-                after = self._few[entry] if self._few[entry] is not None else self._walk(entry)
-            if after is None or not self._spend(len(after)):
+                found.add(entry)
+                continue
+            after = self._few[entry]
+            if after is None:
+                after = self._walk(entry)
+            if after is None or not self._spend(1 + len(after)):
                 return None
-            found = found | after if found else after
+            found |= after
         return found
 
     def _walk(self, entry: int) -> frozenset[int] | None:
