@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,7 @@ class Executor(Protocol):
     tensors: tuple[str, ...]
     """The tensors a run can give, in execution order; inputs and constants not among them."""
     unavailable: tuple[Unavailable, ...]
-    """The tensors of the graph a run cannot give."""
+    """The tensors of the graph a run cannot give; grows by what a run could not give after all."""
 
     def run(
         self,
@@ -124,6 +124,22 @@ class ExecutorFactory(Protocol):
 
         Raises:
             ExecutionError: the framework refuses it.
+        """
+        ...
+
+
+@runtime_checkable
+class OptionFactory(ExecutorFactory, Protocol):
+    """A factory that can be told more than the file says."""
+
+    options: Mapping[str, str]
+    """What each option means, by name."""
+
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
+        """As ``open``, with some of :attr:`options`.
+
+        Raises:
+            InputError: an option has no such value.
         """
         ...
 

@@ -1,0 +1,181 @@
+"""Pieces of a TensorFlow graph side by side in one graph, each with inputs of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from divergraph.execution.contract import Array, Piece
+from divergraph.execution.tensorflow_files import (
+    first_line,
+    new_session,
+    tensorflow,
+    tensorflow_errors,
+)
+from divergraph.execution.tensorflow_step import is_variable, writes
+from divergraph.execution.tensorflow_values import as_typed, plain
+from graphstore.errors import ExecutionError
+
+_NOT_ALONE = ("Iterator", "Queue", "Reader", "Save", "Restore", "TensorArray", "Stack")
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The ops a piece consists of, and the variables it reads without being given them."""
+
+    piece: Piece
+    ops: tuple[Any, ...]
+    variables: tuple[str, ...]
+
+    @property
+    def made(self) -> list[str]:
+        """The outputs that are not simply inputs handed on."""
+        return [name for name in self.piece.outputs if name not in self.piece.inputs]
+
+
+class Pieces:
+    """Cuts pieces out of *graph*; *functions* is the library its ops call.
+
+    *variable* gives the value a variable has before the step, by the name of its op.
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        meta: Any,
+        in_loops: Mapping[str, str],
+        variable: Callable[[str], Array],
+    ) -> None:
+        self._graph = graph
+        self._meta = meta
+        self._in_loops = in_loops
+        self._variable = variable
+        self._nodes = {node.name: node for node in meta.graph_def.node}
+
+    def slice_of(self, piece: Piece) -> Slice:
+        """What *piece* consists of.
+
+        Raises:
+            ExecutionError: its outputs need more than its inputs, or are no tensors of it.
+        """
+        given = set(piece.inputs)
+        ops: dict[Any, None] = {}
+        variables: dict[str, None] = {}
+        waiting = [self._tensor(name) for name in piece.outputs if name not in given]
+        while waiting:
+            tensor = waiting.pop()
+            op = tensor.op
+            if tensor.name in given or op in ops:
+                continue
+            if is_variable(op):
+                variables[op.name] = None
+                continue
+            self._check(op, tensor)
+            ops[op] = None
+            waiting += op.inputs
+            if op.name in self._in_loops:  # they put what has no input into the loop
+                waiting += [each.outputs[0] for each in op.control_inputs if each.outputs]
+        return Slice(piece, tuple(ops), tuple(variables))
+
+    def run(
+        self, slices: Sequence[Slice], given: Sequence[Mapping[str, Array]]
+    ) -> list[list[Array]]:
+        """The outputs of each slice on the inputs given for it.
+
+        Raises:
+            ExecutionError: TensorFlow does not run one of them.
+        """
+        tf = tensorflow()
+        definition = tf.compat.v1.GraphDef()
+        definition.versions.CopyFrom(self._meta.graph_def.versions)
+        definition.library.CopyFrom(self._meta.graph_def.library)
+        feeds: dict[str, Any] = {}
+        wanted: list[str] = []
+        for number, (part, values) in enumerate(zip(slices, given, strict=True)):
+            feeds.update(self._add(definition, part, values, number))
+            wanted += [f"{number}/{name}" for name in part.made]
+        try:
+            graph = tf.Graph()
+            with graph.as_default():
+                tf.compat.v1.import_graph_def(
+                    definition,
+                    name="",
+                    producer_op_list=producer_ops(self._meta),
+                )
+            with new_session(graph) as session:
+                made = iter(session.run(wanted, feeds))
+        except tensorflow_errors() as error:
+            raise ExecutionError(first_line(error)) from error
+        return [[plain(next(made)) for _ in part.made] for part in slices]
+
+    def _tensor(self, name: str) -> Any:
+        try:
+            return self._graph.get_tensor_by_name(name)
+        except (KeyError, ValueError) as error:
+            raise ExecutionError(f"the model has no tensor {name!r}") from error
+
+    def _check(self, op: Any, tensor: Any) -> None:
+        if op.type in ("Placeholder", "PlaceholderV2"):
+            raise ExecutionError(f"the piece needs {tensor.name!r}, which is not among its inputs")
+        if writes(op):
+            raise ExecutionError(f"{op.name} ({op.type}) changes a variable")
+        if op.type.startswith(_NOT_ALONE):
+            raise ExecutionError(f"{op.name} ({op.type}) does not run outside of the whole model")
+
+    def _add(
+        self, definition: Any, part: Slice, values: Mapping[str, Array], number: int
+    ) -> dict[str, Any]:
+        """Copy a slice into *definition*, and say what it is fed."""
+        feeds: dict[str, Any] = {}
+        renamed: dict[str, str] = {}
+        for at, name in enumerate(part.piece.inputs):
+            tensor = self._tensor(name)
+            renamed[name] = self._placeholder(definition, f"{number}/given_{at}_", tensor.dtype)
+            feeds[f"{renamed[name]}:0"] = as_typed(values[name], tensor.dtype)
+        for at, name in enumerate(part.variables):
+            variable = self._graph.get_operation_by_name(name)
+            kind = variable_type(variable)
+            called = self._placeholder(definition, f"{number}/variable_{at}_", kind)
+            renamed[variable.outputs[0].name] = called
+            feeds[f"{called}:0"] = as_typed(self._variable(name), kind)
+        own = {op.name for op in part.ops}
+        for op in part.ops:
+            node = definition.node.add()
+            node.CopyFrom(self._nodes[op.name])
+            node.name = f"{number}/{op.name}"
+            if op.type == "ReadVariableOp":
+                self._as_identity(node)
+            inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
+            loop = op.name in self._in_loops
+            inputs += [f"^{number}/{e.name}" for e in op.control_inputs if loop and e.name in own]
+            del node.input[:]
+            node.input.extend(inputs)
+        return feeds
+
+    def _placeholder(self, definition: Any, name: str, kind: Any) -> str:
+        node = definition.node.add()
+        node.name, node.op = name, "Placeholder"
+        node.attr["dtype"].type = kind.base_dtype.as_datatype_enum
+        node.attr["shape"].shape.unknown_rank = True
+        return name
+
+    def _as_identity(self, node: Any) -> None:
+        """Reading a variable whose value is given is handing the value on."""
+        kind = node.attr["dtype"].type
+        node.op = "Identity"
+        node.attr.clear()
+        node.attr["T"].type = kind
+
+
+def variable_type(variable: Any) -> Any:
+    """The element type of what a variable holds."""
+    if variable.type == "VarHandleOp":
+        return variable.get_attr("dtype")
+    return variable.outputs[0].dtype.base_dtype
+
+
+def producer_ops(meta: Any) -> Any:
+    """The definitions of the ops as they were where the file was written; None if not said."""
+    ops = meta.meta_info_def.stripped_op_list
+    return ops if ops.op else None
