@@ -116,9 +116,7 @@ def _listed(paths: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _in_folder(folder: Path) -> Iterator[Path]:
-    names = [
-        name for name in list_folder(folder).files if name not in (MAPPING, FAILED_LIST)
-    ]
+    names = [name for name in list_folder(folder).files if name not in (MAPPING, FAILED_LIST)]
     if not names:
         inner = [str(found.path) for found in list_dumps(folder)]
         hint = f"give one of {', '.join(inner[:3])}" if inner else "give the folder they lie in"

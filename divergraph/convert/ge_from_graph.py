@@ -294,4 +294,3 @@ def _dims(shape: Shape) -> list[int]:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
-

@@ -171,12 +171,9 @@ def _fill_json(target: Any, content: Any) -> None:
         field = known.get(name)
         if field is None or value is None:
             continue
-        if name == "attr" and isinstance(value, dict) and "key" not in value:
-            value = [{"key": key, "value": each} for key, each in value.items()]
         if field.is_repeated:
-            listed = value if isinstance(value, list) else [value]
             held = getattr(target, name)
-            for each in listed:
+            for each in _elements(name, value):
                 if field.message_type is not None:
                     _fill_json(held.add(), each)
                 else:
@@ -186,6 +183,15 @@ def _fill_json(target: Any, content: Any) -> None:
             _fill_json(getattr(target, name), value)
         else:
             setattr(target, name, _json_scalar(field, value))
+
+
+def _elements(name: str, value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if name == "attr" and isinstance(value, dict) and "key" not in value:
+        # Protobuf's own printer writes maps as objects.
+        return [{"key": key, "value": each} for key, each in value.items()]
+    return [value]
 
 
 def _json_scalar(field: Any, value: Any) -> Any:

@@ -171,7 +171,9 @@ def _model_explorer(shown: ShownGraph, target: Path) -> Iterator[Path]:
 
 
 def _dump(content: Any, file: TextIO) -> None:
-    for piece in json.JSONEncoder(indent=1, ensure_ascii=False, allow_nan=False).iterencode(content):
+    for piece in json.JSONEncoder(indent=1, ensure_ascii=False, allow_nan=False).iterencode(
+        content
+    ):
         file.write(piece)
     file.write("\n")
 
@@ -179,7 +181,10 @@ def _dump(content: Any, file: TextIO) -> None:
 @contextmanager
 def _opened(target: Path) -> Iterator[TextIO]:
     """The text file *target*, which appears whole at the end or not at all."""
-    with whole_file(target) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
+    with (
+        whole_file(target) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace") as file,
+    ):
         yield file
 
 

@@ -81,7 +81,7 @@ class _Graphs:
         graph = self._graph
         made = {op.outputs[0].name for op in graph.ops if op.outputs}
         ends = [self._tensor(ref.op, ref.port) for ref in graph.outputs]
-        content = {
+        content: dict[str, Any] = {
             "name": graph.name,
             "node": [self._node(op) for op in self._members.get("", ())],
             "input": [_value_info(each) for each in graph.inputs if each.name not in made]
