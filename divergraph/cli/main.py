@@ -26,6 +26,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "between": ("run_commands", "List the ops between a start and an end."),
     "query": ("query_command", "Ask the store in Cypher, read-only."),
     "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
+    "convert": ("convert_command", "Write dumps as arrays, graphs in other tools' formats."),
     "delete": ("listing_commands", "Remove a run or imported graph from the store."),
     "tui": ("tui_command", "Browse runs in the terminal."),
     "rename": ("store_commands", "Give a run or imported graph another name."),
