@@ -7,13 +7,13 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from divergraph import __version__
-from divergraph.capture.feeds import missing_inputs, random_feeds, read_feeds
+from divergraph.capture.feeds import full_name, missing_inputs, random_feeds, read_feeds
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.capture.stand_ins import StandIn, make_stand_in
 from divergraph.execution.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
@@ -21,7 +21,7 @@ from divergraph.execution.installed import open_executor
 from divergraph.export.npy_file import write_npy
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.errors import ExecutionError, InputError
-from graphstore.model import Framework, ModelGraph
+from graphstore.model import Framework, ModelGraph, Tensor
 from importers.registry import read_graph
 
 MANIFEST = "capture.json"
@@ -29,7 +29,11 @@ MANIFEST = "capture.json"
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """What to capture: *inputs* are files by input name, *seed* makes up the missing ones."""
+    """What to capture: *inputs* are files by input name, *seed* makes up the missing ones.
+
+    *options* are for the framework's executor (see ``options`` of its factory). Values of
+    *inputs* that are other tensors of a TensorFlow graph take the place of those.
+    """
 
     model: Path
     output: Path
@@ -38,6 +42,7 @@ class CaptureRequest:
     seed: int | None = None
     memory: int = DEFAULT_MEMORY
     replace: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +69,23 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
     _check_place(request)
     progress.stage("reading the model")
     graph = read_graph(request.model)
-    feeds = _feeds(request, graph)
-    with _appearing(request.output) as folder:
+    with ExitStack() as opened:
+        executor: Executor | None = None
+        inputs = graph.inputs
+        if request.device is StandIn.FP32:
+            executor = open_executor(request.model, graph, _options(request, graph))
+            opened.callback(executor.close)
+            inputs = executor.inputs
+        feeds = _feeds(request, inputs)
+        folder = opened.enter_context(_appearing(request.output))
         model = request.model
-        if request.device is not StandIn.FP32:
+        if executor is None:
             progress.stage(f"making the {request.device} model")
             model = _stand_in(request, graph, folder, feeds)
             graph = read_graph(model)
-        executor = open_executor(model, graph)
-        try:
-            result = _write_all(request, graph, executor, feeds, folder, model, progress)
-        finally:
-            executor.close()
+            executor = open_executor(model, graph)
+            opened.callback(executor.close)
+        result = _write_all(request, graph, executor, feeds, folder, model, progress)
     if model != request.model:
         model = request.output / model.name
     return CaptureResult(
@@ -83,20 +93,33 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
     )
 
 
-def _feeds(request: CaptureRequest, graph: ModelGraph) -> dict[str, Array]:
+def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
+    """The executor's options; what is fed and is no input of the graph is one of them."""
+    options = dict(request.options)
+    if graph.framework is Framework.TENSORFLOW:
+        inputs = {tensor.name for tensor in graph.inputs}
+        tensors = {tensor.name for op in graph.ops if not op.subgraph for tensor in op.outputs}
+        named = (full_name(name, tensors) for name in request.inputs)
+        inner = sorted(name for name in named if name in tensors - inputs)
+        if inner:
+            options["feed"] = ",".join(inner)
+    return options
+
+
+def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array]:
     files = dict(request.inputs)
-    if set(files) == {""} and len(graph.inputs) == 1:
-        files = {graph.inputs[0].name: files[""]}
+    if set(files) == {""} and len(inputs) == 1:
+        files = {inputs[0].name: files[""]}
     elif "" in files:
         raise InputError(
             f"{files['']} is the value of which input?",
-            hint="--inputs NAME=FILE with one of: " + ", ".join(each.name for each in graph.inputs),
+            hint="--inputs NAME=FILE with one of: " + ", ".join(each.name for each in inputs),
         )
-    feeds = read_feeds(graph.inputs, files)
+    feeds = read_feeds(inputs, files)
     if request.seed is not None:
-        rest = [tensor for tensor in graph.inputs if tensor.name not in feeds]
+        rest = [tensor for tensor in inputs if tensor.name not in feeds]
         feeds |= random_feeds(rest, request.seed)
-    error = missing_inputs(graph.inputs, feeds)
+    error = missing_inputs(inputs, feeds)
     if error is not None:
         raise error
     return feeds
@@ -130,18 +153,26 @@ def _write_all(
     progress.stage("running", len(files))
     written = 0
     inputs: dict[str, str] = {}
+    made = {
+        tensor.name: (op, port)
+        for op in graph.ops
+        for port, tensor in enumerate(op.outputs)
+        if tensor.name in feeds and not op.subgraph
+    }
     for name, value in feeds.items():
-        inputs[name] = names.of_input(name)
+        inputs[name] = names.of_output(*made[name]) if name in made else names.of_input(name)
         written += _save(folder / inputs[name], value)
+    tensors = 0
     for name, value in executor.run(feeds, tuple(files), memory=request.memory):
         written += _save(folder / files[name], value)
+        tensors += 1
         progress.step(1, name)
     unclear = [Unavailable(name, "no file name tells it from others") for name in names.unclear]
     mapping = names.mapping()
     if mapping:
         (folder / MAPPING).write_text(mapping, encoding="utf-8")
     left_out = (*executor.unavailable, *_inner(graph), *unclear)
-    result = CaptureResult(folder, model, executor.name, len(files), written, left_out)
+    result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
     _write_manifest(request, result, inputs)
     return result
 
@@ -182,6 +213,7 @@ def _write_manifest(
         "ran": result.model.name,
         "inputs": dict(inputs),
         "seed": request.seed,
+        "options": dict(request.options),
         "tensors": result.tensors,
         "bytes": result.bytes,
         "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],

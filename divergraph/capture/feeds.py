@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,16 +25,24 @@ def read_feeds(inputs: Sequence[Tensor], files: Mapping[str, Path]) -> dict[str,
     """
     known = {tensor.name: tensor for tensor in inputs}
     found: dict[str, Array] = {}
-    for name, path in files.items():
+    for called, path in files.items():
+        name = full_name(called, known)
         if name not in known:
             listed = ", ".join(known) or "none"
-            raise InputError(f"the model has no input {name!r}", hint=f"its inputs: {listed}")
+            raise InputError(f"the model has no input {called!r}", hint=f"its inputs: {listed}")
+        if name in found:
+            raise InputError(f"two values for input {name!r}")
         value = _read_npy(path) if path.suffix == ".npy" else _read_raw(path, known[name])
         try:
             found[name] = checked_feed(known[name], value)
         except InputError as error:
             raise InputError(error.what, where=str(path), hint=error.hint) from error
     return found
+
+
+def full_name(name: str, known: Container[str]) -> str:
+    """The tensor *name* stands for: itself, or ``name:0`` as TensorFlow has it."""
+    return f"{name}:0" if name not in known and f"{name}:0" in known else name
 
 
 def random_feeds(inputs: Sequence[Tensor], seed: int) -> dict[str, Array]:

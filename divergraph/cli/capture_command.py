@@ -13,6 +13,8 @@ from divergraph.wording import counted
 from graphstore.errors import InputError
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
+_SHOWN = 3
+"""Names listed of tensors that are left out for one reason; all are in ``capture.json``."""
 _DEVICES = ("fp32", "fp16", "int8", "optimized")
 
 
@@ -43,6 +45,22 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     metavar="MIB",
     help="Tensors held at once, weights not counted.",
 )
+@click.option(
+    "--checkpoint",
+    metavar="PREFIX",
+    help="TensorFlow: the checkpoint with the variables (default: the one beside the model).",
+)
+@click.option(
+    "--variables",
+    type=_path,
+    metavar="DIR",
+    help="TensorFlow: a dump with the variables' values before the step.",
+)
+@click.option(
+    "--train-op",
+    metavar="NAME",
+    help="TensorFlow: the op that ends a training step (default: the collection train_op).",
+)
 @click.option("--replace", "replace_it", is_flag=True, help="Write over an earlier capture.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def capture_command(
@@ -52,6 +70,9 @@ def capture_command(
     device: str,
     seed: int | None,
     memory: int,
+    checkpoint: str | None,
+    variables: Path | None,
+    train_op: str | None,
     replace_it: bool,
     as_json: bool,
 ) -> None:
@@ -68,16 +89,23 @@ def capture_command(
     """
     from divergraph.capture import CaptureRequest, StandIn, capture
 
+    options = {"checkpoint": checkpoint, "variables": variables, "train_op": train_op}
     request = CaptureRequest(
-        model, output, _files(inputs), StandIn(device), seed, memory << 20, replace_it
+        *(model, output, _files(inputs), StandIn(device), seed, memory << 20, replace_it),
+        options={name: str(value) for name, value in options.items() if value is not None},
     )
     with progress_bar() as progress:
         result = capture(request, progress)
     if as_json:
         print_json(capture_json(result))
         return
+    by_reason: dict[str, list[str]] = {}
     for left_out in result.left_out:
-        click.echo(f"note: not captured: {left_out.tensor}: {left_out.reason}", err=True)
+        by_reason.setdefault(left_out.reason, []).append(left_out.tensor)
+    for reason, names in by_reason.items():
+        first = ", ".join(names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        click.echo(f"note: not captured: {first}{more}: {reason}", err=True)
     click.echo(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"
