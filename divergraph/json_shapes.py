@@ -255,6 +255,7 @@ def link_json(link: LineageLink) -> dict[str, Json]:
         "original": link.original,
         "original_output": link.original_port,
         "evidence": link.rule.value,
+        "confidence": link.confidence,
     }
 
 

@@ -269,6 +269,7 @@ def links_text(links: Iterable[tuple[int, LineageLink]]) -> str:
                 link.rule,
                 link.device_port,
                 link.original_port,
+                link.confidence,
             ]
             for place, link in links
         ]
@@ -278,8 +279,8 @@ def links_text(links: Iterable[tuple[int, LineageLink]]) -> str:
 def links_value(text: str) -> list[tuple[int, LineageLink]]:
     """The links behind :func:`links_text`."""
     return [
-        (place, LineageLink(device, original, LineageRule(rule), out, origin_out))
-        for place, device, original, rule, out, origin_out in json.loads(text)
+        (place, LineageLink(device, original, LineageRule(rule), *rest))
+        for place, device, original, rule, *rest in json.loads(text)
     ]
 
 

@@ -540,6 +540,7 @@ def _link(row: Mapping[str, Any]) -> LineageLink:
         LineageRule(row["evidence"]),
         row["device_port"],
         row["original_port"],
+        row["confidence"],
     )
 
 

@@ -47,8 +47,8 @@ def run_lines(data: RunData) -> Iterator[bytes]:
     """The lines of a run without its graphs."""
     yield _line(codec.run_text(data.run))
     for link in data.links:
-        ports = (link.device_port, link.original_port)
-        yield _line(codec.dumps(["link", link.device, link.original, link.rule, *ports]))
+        rest = (link.device_port, link.original_port, link.confidence)
+        yield _line(codec.dumps(["link", link.device, link.original, link.rule, *rest]))
     for comparison in data.comparisons:
         yield _line(codec.dumps(["comparison", _comparison_dict(comparison)]))
     for op, state in data.states.items():
@@ -116,8 +116,8 @@ def _op(text: str) -> Op:
 def _fact(text: str) -> tuple[str, Any]:
     kind, *rest = json.loads(text)
     if kind == "link":
-        device, original, rule, device_port, original_port = rest
-        return kind, LineageLink(device, original, LineageRule(rule), device_port, original_port)
+        device, original, rule, *more = rest
+        return kind, LineageLink(device, original, LineageRule(rule), *more)
     if kind == "comparison":
         return kind, _comparison(rest[0])
     if kind == "state":

@@ -369,6 +369,7 @@ def _fuses_table(
             [link.rule.value for link in links],
             [link.device_port for link in links],
             [link.original_port for link in links],
+            [link.confidence for link in links],
         )
 
     return Table(len(places), columns), loose

@@ -6,9 +6,10 @@ is null and its column is named in ``Metric.nan`` (so both stores answer alike; 
 turns a whole column chunk into NaN if its first value is one and another is null).
 
 A million ops must fit into 400 MiB, and the embedded engine compresses no text. So ids of
-ops, tensors and metrics are numbers, and a name that follows from others is not written:
-``own_name`` is null where an op is called as its id, a tensor ``<op>:<port>``, and an edge's
-tensor as the output it comes from.
+ops, tensors and metrics are numbers, and a name that follows from others is not written.
+``Op.name`` is unique in its graph; ``own_name``, what the file says, is null where it is the
+same. ``Tensor.name`` is null where it is ``<op>:<port>``, and an edge's ``tensor`` where it is
+the output the edge comes from.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ NODES: tuple[NodeTable, ...] = (
         _columns(
             id="INT64",
             graph="STRING",
-            op="STRING",
+            name="STRING",
             own_name="STRING",
             type="STRING",
             topo="INT64",
@@ -144,7 +145,7 @@ NODES: tuple[NodeTable, ...] = (
             original_names="STRINGS",
             attrs_json="STRING",
         ),
-        (("graph", "topo"), ("graph", "place"), ("graph", "op"), ("graph", "type")),
+        (("graph", "topo"), ("graph", "place"), ("graph", "name"), ("graph", "type")),
     ),
     NodeTable(
         "OpBlock",
@@ -157,7 +158,7 @@ NODES: tuple[NodeTable, ...] = (
             id="INT64",
             op="INT64",
             port="INT64",
-            own_name="STRING",
+            name="STRING",
             shape="STRING",
             dtype="STRING",
             layout="STRING",
@@ -218,7 +219,7 @@ RELS: tuple[RelTable, ...] = (
         (
             Column("out", ColumnType.INT64),
             Column("in", ColumnType.INT64),
-            Column("own_name", ColumnType.STRING),
+            Column("tensor", ColumnType.STRING),
             Column("kind", ColumnType.STRING),
         ),
         ("out", "in", "kind"),
@@ -228,7 +229,14 @@ RELS: tuple[RelTable, ...] = (
         "FUSES",
         "Op",
         "Op",
-        _columns(run="STRING", seq="INT64", evidence="STRING", out="INT64", origin_out="INT64"),
+        _columns(
+            run="STRING",
+            seq="INT64",
+            evidence="STRING",
+            out="INT64",
+            origin_out="INT64",
+            confidence="DOUBLE",
+        ),
         ("run", "seq"),
     ),
     RelTable("NEXT_MEASURED", "Op", "Op", _columns(run="STRING", back="BOOL"), ("run",)),
@@ -268,11 +276,11 @@ def neo4j_ddl() -> dict[str, str]:
         if "run" in rel.key:
             name = f"{rel.type.lower()}_run"
             made[name] = f"INDEX {{}} FOR ()-[r:{rel.type}]-() ON (r.run)"
-    for column in ("op", "own_name"):
+    for column in ("name", "own_name"):
         made[f"op_{column}_text"] = f"TEXT INDEX {{}} FOR (n:Op) ON (n.{column})"
     # Brought up to date behind the writer's back, so that imports do not wait for it.
     made["op_names"] = (
-        "FULLTEXT INDEX {} FOR (n:Op) ON EACH [n.op, n.own_name, n.type] "
+        "FULLTEXT INDEX {} FOR (n:Op) ON EACH [n.name, n.own_name, n.type] "
         "OPTIONS {{indexConfig: {{`fulltext.eventually_consistent`: true}}}}"
     )
     return {

@@ -144,7 +144,9 @@ def _op_links(
         if isinstance(match, TensorMatch) and match.golden.op not in linked:
             linked.add(match.golden.op)
             roots.append(match.golden.op)
-            yield LineageLink(op.id, match.golden.op, match.rule, port, match.golden.port)
+            yield LineageLink(
+                op.id, match.golden.op, match.rule, port, match.golden.port, match.confidence
+            )
     if fused is not None and _FUSION.search(op.name) and fused.id not in linked:
         linked.add(fused.id)
         yield LineageLink(op.id, fused.id, LineageRule.FUSION_NAME)

@@ -44,7 +44,8 @@ class LineageLink:
     """Device op *device* contains original op *original*.
 
     ``device_port``/``original_port`` are set where the link also says which output
-    tensor equals which; None where the original only is inside.
+    tensor equals which; None where the original only is inside. ``confidence`` is between
+    0 and 1; attributes and names have 1.
     """
 
     device: str
@@ -52,6 +53,7 @@ class LineageLink:
     rule: LineageRule
     device_port: int | None = None
     original_port: int | None = None
+    confidence: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,5 +8,5 @@ WITH o, max(q.relative_euclidean_distance) AS before
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(o)
 WITH o, before, max(m.relative_euclidean_distance) AS error
 WHERE error > 0.001 AND error > $times * before
-RETURN o.topo AS topo, o.op AS op, o.type AS type, before, error
+RETURN o.topo AS topo, o.name AS op, o.type AS type, before, error
 ORDER BY error DESC, topo

@@ -4,5 +4,5 @@
 // Parameter op: op
 MATCH (s:Op {id: $op})<-[:FEEDS* SHORTEST 1..65535]-(b:Op)
 WITH DISTINCT b WHERE b.id <> $op
-RETURN b.topo AS topo, b.op AS op, b.type AS type
+RETURN b.topo AS topo, b.name AS op, b.type AS type
 ORDER BY topo

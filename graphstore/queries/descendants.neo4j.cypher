@@ -3,5 +3,5 @@
 // Parameter op: op
 MATCH (s:Op {id: $op})-[:FEEDS*1..]->(b:Op)
 WITH DISTINCT b WHERE b.id <> $op
-RETURN b.topo AS topo, b.op AS op, b.type AS type
+RETURN b.topo AS topo, b.name AS op, b.type AS type
 ORDER BY topo

@@ -5,5 +5,5 @@ WHERE NOT EXISTS {
   MATCH (p:Op)-[:NEXT_MEASURED {run: $run, back: false}]->(f), (q:Metric)-[:OF]->(p)
   WHERE q.run = $run AND q.io = 'output' AND q.over = true
 }
-RETURN f.topo AS topo, f.op AS op, f.type AS type
+RETURN f.topo AS topo, f.name AS op, f.type AS type
 ORDER BY topo

@@ -1,6 +1,6 @@
 // Answers: device ops made of several originals, with their names.
 // Window: $end_topo is the number of ops, or less if that gives all rows wanted.
 MATCH (o:Op {graph: $graph}) WHERE o.originals > 1 AND o.topo < $end_topo
-RETURN o.topo AS topo, o.op AS op, o.type AS type, o.originals AS originals,
+RETURN o.topo AS topo, o.name AS op, o.type AS type, o.originals AS originals,
        o.original_names AS original_names
 ORDER BY topo

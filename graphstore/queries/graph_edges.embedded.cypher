@@ -2,7 +2,7 @@
 // Window: $end_topo is the number of ops, or less if that gives all rows wanted.
 MATCH (a:Op {graph: $graph})-[f:FEEDS]->(b:Op) WHERE a.topo < $end_topo
 OPTIONAL MATCH (t:Tensor) WHERE t.op = a.id AND t.port = f.`out`
-RETURN a.op AS source, f.`out` AS output, b.op AS target, f.`in` AS input,
-       coalesce(f.own_name, t.own_name, a.op + ':' + cast(f.`out`, 'STRING')) AS tensor,
+RETURN a.name AS source, f.`out` AS output, b.name AS target, f.`in` AS input,
+       coalesce(f.tensor, t.name, a.name + ':' + cast(f.`out`, 'STRING')) AS tensor,
        f.kind AS kind
 ORDER BY a.topo, b.topo, input, output

@@ -2,5 +2,5 @@
 // Parameter first: number
 // Parameter until: number
 MATCH (o:Op {graph: $graph}) WHERE o.topo >= $first AND o.topo < $until
-RETURN o.op AS op, coalesce(o.own_name, o.op) AS name, o.type AS type
+RETURN o.name AS op, coalesce(o.own_name, o.name) AS name, o.type AS type
 ORDER BY o.topo

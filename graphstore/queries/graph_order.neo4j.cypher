@@ -3,4 +3,4 @@
 // Parameter first: number
 // Parameter until: number
 MATCH (o:Op {graph: $graph}) WHERE o.topo >= $first AND o.topo < $until
-RETURN collect([o.topo, o.op, coalesce(o.own_name, o.op), o.type]) AS rows
+RETURN collect([o.topo, o.name, coalesce(o.own_name, o.name), o.type]) AS rows

@@ -3,5 +3,5 @@
 // Parameter until: number
 MATCH (o:Op {graph: $golden}) WHERE o.topo >= $first AND o.topo < $until
 MATCH (d:Op)-[f:FUSES {run: $run}]->(o)
-RETURN o.topo AS topo, f.seq AS seq, d.op AS partner
+RETURN o.topo AS topo, f.seq AS seq, d.name AS partner
 ORDER BY topo, seq

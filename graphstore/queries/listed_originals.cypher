@@ -3,5 +3,5 @@
 // Parameter until: number
 MATCH (d:Op {graph: $device}) WHERE d.topo >= $first AND d.topo < $until
 MATCH (d)-[f:FUSES {run: $run}]->(o:Op)
-RETURN d.topo AS topo, f.seq AS seq, o.op AS partner
+RETURN d.topo AS topo, f.seq AS seq, o.name AS partner
 ORDER BY topo, seq

@@ -2,7 +2,7 @@
 // Parameter ops: device ops
 MATCH (m:Metric {run: $run})-[:OF]->(o:Op) WHERE o.id IN $ops
 OPTIONAL MATCH (m)-[:AGAINST]->(g:Op)
-RETURN o.op AS op, m.io AS io, m.port AS port, m.state AS state, m.level AS level,
+RETURN o.name AS op, m.io AS io, m.port AS port, m.state AS state, m.level AS level,
        m.compared AS compared, m.over AS over, m.origin_rank AS origin_rank,
        m.suspicion AS suspicion, m.cause AS cause,
        m.cosine_similarity AS cosine_similarity,
@@ -18,7 +18,7 @@ RETURN o.op AS op, m.io AS io, m.port AS port, m.state AS state, m.level AS leve
        m.mean_relative_error AS mean_relative_error, m.nan AS nan,
        m.notes_json AS notes_json, m.elements AS elements,
        m.device_nonfinite AS device_nonfinite, m.golden_nonfinite AS golden_nonfinite, m.different AS different,
-       m.failed AS failed, coalesce(g.op, m.golden_name) AS golden_op, m.golden_port AS golden_port,
+       m.failed AS failed, coalesce(g.name, m.golden_name) AS golden_op, m.golden_port AS golden_port,
        m.rule AS rule, m.reason AS reason, m.detail AS detail, m.shape AS shape,
        m.device_dtype AS device_dtype, m.golden_dtype AS golden_dtype,
        m.device_path AS device_path, m.golden_path AS golden_path, m.address AS address,

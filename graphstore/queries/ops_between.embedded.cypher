@@ -11,5 +11,5 @@ OPTIONAL MATCH (:Op {id: $start_op})-[:FEEDS* SHORTEST 1..65535]->(o:Op),
 WITH s, coalesce(collect(DISTINCT o.id), []) + [$start_op, $end_op] AS ids
 UNWIND ids AS id
 MATCH (o:Op {id: id})
-RETURN DISTINCT o.topo AS topo, o.op AS op, o.type AS type
+RETURN DISTINCT o.topo AS topo, o.name AS op, o.type AS type
 ORDER BY topo

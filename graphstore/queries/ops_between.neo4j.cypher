@@ -7,5 +7,5 @@ CALL (s) { MATCH (s)-[:FEEDS*0..]->(x:Op) RETURN collect(DISTINCT x) AS below }
 CALL (e) { MATCH (e)<-[:FEEDS*0..]-(y:Op) RETURN collect(DISTINCT y) AS above }
 UNWIND below + above AS o
 WITH o, count(*) AS sides WHERE sides = 2
-RETURN o.topo AS topo, o.op AS op, o.type AS type
+RETURN o.topo AS topo, o.name AS op, o.type AS type
 ORDER BY topo

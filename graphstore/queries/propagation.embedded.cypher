@@ -5,6 +5,6 @@
 MATCH (s:Op {id: $op})-[:FEEDS* SHORTEST 1..65535]->(b:Op)
 WITH DISTINCT b WHERE b.id <> $op
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(b)
-RETURN b.topo AS topo, b.op AS op, b.type AS type, m.port AS output, m.level AS level,
+RETURN b.topo AS topo, b.name AS op, b.type AS type, m.port AS output, m.level AS level,
        m.relative_euclidean_distance AS relative_euclidean_distance, m.nan AS nan
 ORDER BY topo, output

@@ -1,5 +1,5 @@
 // Answers: device ops that are linked with no original.
 MATCH (o:Op {graph: $device})
 WHERE NOT EXISTS { MATCH (o)-[:FUSES {run: $run}]->(:Op) }
-RETURN o.topo AS topo, o.op AS op, o.type AS type, o.originals AS originals
+RETURN o.topo AS topo, o.name AS op, o.type AS type, o.originals AS originals
 ORDER BY topo

@@ -2,7 +2,7 @@
 // NaN and Inf come first; booleans have no distance, so their share that differs counts.
 // Parameter limit: number
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(o:Op)
-RETURN o.op AS op, m.port AS output, o.type AS type, m.level AS level,
+RETURN o.name AS op, m.port AS output, o.type AS type, m.level AS level,
        m.cosine_similarity AS cosine_similarity,
        m.relative_euclidean_distance AS relative_euclidean_distance, m.nan AS nan, o.topo AS topo
 ORDER BY CASE WHEN m.device_nonfinite > m.golden_nonfinite THEN 1 ELSE 0 END DESC,

@@ -92,8 +92,8 @@ def test_a_parameter_needs_a_value(store: GraphStore, sample_run) -> None:
     """ladybug takes one without for true, and would give all ops."""
     store.save_run(sample_run("first"))
     with pytest.raises(QueryError, match=r"\$x has no value") as caught:
-        store.query("MATCH (o:Op) WHERE o.op = $x RETURN o.op", QueryParameters(), "first")
-    assert caught.value.position == 26
+        store.query("MATCH (o:Op) WHERE o.name = $x RETURN o.name", QueryParameters(), "first")
+    assert caught.value.position == 28
     with pytest.raises(QueryError, match=r"\$run has no value.*ask one run or graph"):
         store.query("MATCH (m:Metric {run: $run}) RETURN m", QueryParameters())
 
@@ -119,7 +119,7 @@ def test_parameters_an_engine_cannot_take(store: GraphStore, sample_run, value: 
 
 def test_plans_say_how(store: GraphStore, sample_run) -> None:
     store.save_run(sample_run("first"))
-    cypher = "MATCH (o:Op) WHERE o.topo > $least RETURN o.op"
+    cypher = "MATCH (o:Op) WHERE o.topo > $least RETURN o.name"
     plan = store.explain(cypher, QueryParameters(), "first")
     assert "o" in plan
     assert len(plan.splitlines()) > 3
@@ -144,13 +144,13 @@ def test_what_the_embedded_engine_does_not_know(tmp_path: Path, sample_run) -> N
                 store.query(cypher, QueryParameters(), "first")
             return str(caught.value), caught.value.position
 
-        text, position = said("MATCH (o:Op) RETURN o.op, o.subgrah")
+        text, position = said("MATCH (o:Op) RETURN o.name, o.subgrah")
         assert "o has no property subgrah (did you mean subgraph" in text
-        assert position == 28
+        assert position == 30
         assert (
             "no label or relationship Opp (did you mean Op?)" in said("MATCH (o:Opp) RETURN o")[0]
         )
-        assert said("MATCH (o:Op) RETURN p.op") == (
+        assert said("MATCH (o:Op) RETURN p.name") == (
             "query position 20: Variable p is not in scope.",
             20,
         )
@@ -162,10 +162,10 @@ def test_more_hops_than_the_embedded_engine_counts(tmp_path: Path, samples) -> N
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_graph(samples.shaped_graph("deep", pairwise(names), names), "deep")
         assert deepest_way(store.arrays("deep")) == size - 1
-        reach = "MATCH (:Op {op: 'none'})-[:FEEDS* SHORTEST 1..65535]->(o:Op) RETURN count(o.op)"
+        reach = "MATCH (:Op {name: 'none'})-[:FEEDS* SHORTEST 1..65535]->(o:Op) RETURN count(o.name)"
         answer = store.query(reach, QueryParameters(), "deep")
         assert "up to 65539 hops, the embedded engine follows 65534" in answer.notes[0]
-        short = "MATCH (:Op {op: 'op0'})-[:FEEDS*1..3]->(o:Op) RETURN count(o.op)"
+        short = "MATCH (:Op {name: 'op0'})-[:FEEDS*1..3]->(o:Op) RETURN count(o.name)"
         assert store.query(short, QueryParameters(), "deep").notes == ()
         with pytest.raises(QueryError, match="counts at most 65535 hops, not 65546") as caught:
             store.query(reach.replace("65535", "65546"), QueryParameters(), "deep")
@@ -182,7 +182,7 @@ def test_notes_on_hops_are_for_deep_graphs_only() -> None:
     "cypher",
     [
         "MATCH (o:Op) RETURN o.type, count(*), count(DISTINCT o.subgraph)",
-        "MATCH (o:Op) WITH o.type AS t, collect(DISTINCT o.op) AS ops, max(o.topo) AS m RETURN m",
+        "MATCH (o:Op) WITH o.type AS t, collect(DISTINCT o.name) AS ops, max(o.topo) AS m RETURN m",
     ],
 )
 def test_what_the_embedded_engine_counts_wrongly_is_refused(
@@ -199,7 +199,7 @@ def test_what_the_embedded_engine_counts_wrongly_is_refused(
     [
         "MATCH (o:Op) RETURN count(*), count(DISTINCT o.type)",
         "MATCH (o:Op) RETURN o.type, count(*), max(o.topo)",
-        "MATCH (o:Op) RETURN o.type, count(DISTINCT o.subgraph), collect(DISTINCT o.op)",
+        "MATCH (o:Op) RETURN o.type, count(DISTINCT o.subgraph), collect(DISTINCT o.name)",
         "MATCH (o:Op) WITH o.type AS type, count(*) AS n RETURN type, count(DISTINCT n)",
     ],
 )
@@ -216,7 +216,7 @@ def test_no_list_after_in_is_refused_where_the_engine_would_crash(
 ) -> None:
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_run(sample_run("first"))
-        for cypher in ("MATCH (o:Op) WHERE o.op IN $x RETURN o.op", "RETURN 1 IN ($x)"):
+        for cypher in ("MATCH (o:Op) WHERE o.name IN $x RETURN o.name", "RETURN 1 IN ($x)"):
             with pytest.raises(QueryError, match=r"\$x after IN is a list, not null"):
                 store.query(cypher, QueryParameters({"x": None}), "first")
 
@@ -227,8 +227,8 @@ EMBEDDED_ATTACKS = [
     "EXPLAIN LOAD FROM '{secret}' RETURN *",
     "MATCH (o:Op) load/**/from '{secret}' RETURN *",
     "RETURN 1; LOAD FROM '{secret}' RETURN *",
-    "COPY (MATCH (o:Op) RETURN o.op) TO '{out}'",
-    "PROFILE COPY (MATCH (o:Op) RETURN o.op) TO '{out}'",
+    "COPY (MATCH (o:Op) RETURN o.name) TO '{out}'",
+    "PROFILE COPY (MATCH (o:Op) RETURN o.name) TO '{out}'",
     "EXPORT DATABASE '{out}'",
     "ATTACH '{out}' AS other (dbtype lbug)",
     "INSTALL httpfs",
@@ -273,6 +273,6 @@ def test_the_embedded_engine_alone_would_obey(tmp_path: Path, sample_run) -> Non
     (file,) = (tmp_path / "store").rglob("*.lbug")
     out = tmp_path / "out.csv"
     database = ReadDatabase(file)
-    database.ask(f"COPY (MATCH (o:Op) RETURN o.op) TO '{out}'", {})
+    database.ask(f"COPY (MATCH (o:Op) RETURN o.name) TO '{out}'", {})
     database.close()
     assert out.exists()

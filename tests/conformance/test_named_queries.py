@@ -219,7 +219,7 @@ def test_lineage_search_and_lists(store: GraphStore, sample_run) -> None:
     store.save_run(sample_run("first"))
     lineage = store.named("lineage_of_device_op", "first", {"op": "conv"})
     assert [row[2] for row in lineage.rows] == ["conv", "block/bias", "block/relu"]
-    assert lineage.rows[2][3:] == ("origin_output", 0, 0)
+    assert lineage.rows[2][3:] == ("origin_output", 0, 0, 1.0)
     back = store.named("lineage_of_original_op", "first", {"op": "block/relu"})
     assert [row[1] for row in back.rows] == ["conv"]
     assert ops_of(store, "op_search", "first", text="POOL") == ["pool"]

@@ -445,7 +445,7 @@ class TestQuery:
 
     def test_the_row_limit_is_told(self, store: GraphStore, sample_run) -> None:
         store.save_run(sample_run("first"))
-        ops = "MATCH (o:Op {graph: $device}) RETURN o.op ORDER BY o.topo"
+        ops = "MATCH (o:Op {graph: $device}) RETURN o.name ORDER BY o.topo"
         answer = store.query(ops, QueryParameters(limit=3), "first")
         assert (len(answer.rows), answer.truncated) == (3, True)
         answer = store.query(ops, QueryParameters(limit=7), "first")
@@ -454,7 +454,7 @@ class TestQuery:
     def test_parameters_and_values(self, store: GraphStore, sample_run) -> None:
         store.save_run(sample_run("first"))
         answer = store.query(
-            "MATCH (o:Op {op: $op}) WHERE o.graph = $device RETURN o, o.originals AS n, $list AS l",
+            "MATCH (o:Op {name: $op}) WHERE o.graph = $device RETURN o, o.originals AS n, $list AS l",
             QueryParameters({"op": "conv", "list": [1, 2]}),
             "first",
         )
