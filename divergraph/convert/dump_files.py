@@ -189,8 +189,9 @@ class _File:
             layout = ref.layout or "ND"
             if self._request.layout is not None:
                 shape = self._request.shape or _fits(ref.original_shape)
-                array = relayout(array, layout, self._request.layout, shape, ref.groups)
-                layout = self._request.layout
+                exact = self._request.shape is not None
+                wanted = self._request.layout
+                array, layout = relayout(array, layout, wanted, shape, ref.groups, exact=exact)
             self._write(f"{ref.io}.{ref.port}", array, layout)
         except LayoutError as error:
             hint = " (say its shape with -s)" if self._request.shape is None else ""

@@ -15,6 +15,7 @@ _MADE = (*BLOCKED, *MATRIX, "FRACTAL_Z_C04", "C1HWNCoC0")
 LAYOUTS = (*PLAIN, ND, *_MADE)
 """The layouts that can be asked for."""
 
+_ORDERS = ("NHWC", "NCHW", "HWCN", "NDHWC", "NCDHW", "DHWCN")
 _SHAPE = re.compile(r"\d{1,18}(?:,\d{1,18})*")
 _MAX_RANK = 32
 
@@ -52,10 +53,16 @@ def relayout(
     wanted: str,
     shape: tuple[int, ...] | None,
     groups: int = 0,
-) -> NDArray[Any]:
-    """*array*, which lies as *stored*, as *wanted* and cut to *shape*.
+    *,
+    exact: bool = True,
+) -> tuple[NDArray[Any], str]:
+    """*array*, which lies as *stored*, as *wanted* and cut to *shape*; and how it lies then.
 
-    *shape* is that of the tensor without blocks and padding, None if it is not known.
+    *shape* is that of the tensor without blocks and padding, None if it is not known. A
+    tensor without a layout (ND) has none to convert, so it stays as it is; only its place
+    in device blocks can be asked for. Where *shape* is that of the framework's tensor, its
+    axes may be in another order than those of *wanted* (not *exact*): then they are those
+    of the first layout that fits.
 
     Raises:
         LayoutError: no such conversion, or *shape* does not fit.
@@ -63,17 +70,44 @@ def relayout(
     source = stored or ND
     if source in PLAIN and array.ndim != len(PLAIN[source]):
         source = ND  # a four-dimensional name on a tensor that is not
-    if wanted not in _MADE:
-        return _fitting(to_layout(array, source, wanted, shape, groups=groups), shape)
     if wanted == source:
-        return array
+        return array, wanted
+    if wanted not in _MADE:
+        made = _plain(array, source, wanted, shape, groups, exact=exact)
+        return made, ND if source == ND else wanted
     plain = source
     if source not in PLAIN and source != ND:
         plain = _between(wanted)
-        array = to_layout(array, source, plain, shape, groups=groups)
+        array = _plain(array, source, plain, shape, groups, exact=exact)
     elif shape is not None:
         array = to_layout(array, source, source, shape)
-    return from_layout(array, plain, wanted, groups=groups)
+    return from_layout(array, plain, wanted, groups=groups), wanted
+
+
+def _plain(
+    array: NDArray[Any],
+    source: str,
+    wanted: str,
+    shape: tuple[int, ...] | None,
+    groups: int,
+    *,
+    exact: bool,
+) -> NDArray[Any]:
+    """*array* in a layout without blocks."""
+    try:
+        return _fitting(to_layout(array, source, wanted, shape, groups=groups), shape)
+    except LayoutError:
+        if exact or shape is None or wanted not in PLAIN:
+            raise
+        for order in _ORDERS:
+            if sorted(order) != sorted(wanted):
+                continue
+            try:
+                found = _fitting(to_layout(array, source, order, shape, groups=groups), shape)
+            except LayoutError:
+                continue  # the next order may fit; if none does, the first error is told
+            return to_layout(found, order, wanted)
+        raise
 
 
 def _between(wanted: str) -> str:
