@@ -61,7 +61,7 @@ def query_command(
         _show_queries(as_json=as_json)
         return
     if cypher == "-":
-        cypher = click.get_text_stream("stdin").read()
+        cypher = sys.stdin.read()
     if not cypher or not cypher.strip():
         raise click.UsageError("give a Cypher text or a query's name, or --list")
     given = dict(_parameter(text) for text in params)

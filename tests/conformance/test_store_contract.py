@@ -454,7 +454,8 @@ class TestQuery:
     def test_parameters_and_values(self, store: GraphStore, sample_run) -> None:
         store.save_run(sample_run("first"))
         answer = store.query(
-            "MATCH (o:Op {name: $op}) WHERE o.graph = $device RETURN o, o.originals AS n, $list AS l",
+            "MATCH (o:Op {name: $op}) WHERE o.graph = $device "
+            "RETURN o, o.originals AS n, $list AS l",
             QueryParameters({"op": "conv", "list": [1, 2]}),
             "first",
         )

@@ -25,9 +25,14 @@ def test_a_file_takes_its_place_when_the_block_ends(tmp_path):
 def test_a_block_that_fails_leaves_what_was_there(tmp_path):
     path = tmp_path / "report.json"
     path.write_text("old")
-    with pytest.raises(ValueError, match="no"), whole_file(path) as place:
-        place.write_text("half")
-        raise ValueError("no")
+
+    def write() -> None:
+        with whole_file(path) as place:
+            place.write_text("half")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -42,7 +42,7 @@ def meta_graph() -> pb.MetaGraphDef:
 def zip_of(name: str) -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:
-        archive.writestr(name, b"content")
+        archive.writestr(zipfile.ZipInfo(name), b"content")  # of no date: test names are the same
     return written.getvalue()
 
 
