@@ -29,6 +29,8 @@ from graphstore.op_row import OpRow
 
 if TYPE_CHECKING:
     from divergraph.capture import CaptureResult
+    from divergraph.detection import Findings
+    from importers.dumps import FoundDump
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -218,6 +220,41 @@ def capture_json(result: CaptureResult) -> dict[str, Json]:
         "tensors": result.tensors,
         "bytes": result.bytes,
         "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
+    }
+
+
+def findings_json(found: Findings) -> Json:
+    """One entry of ``detect``."""
+    return {
+        "path": str(found.path),
+        "graphs": [
+            {
+                "path": str(graph.path),
+                "format": graph.format,
+                "sure": graph.confidence > 1,
+                "reason": graph.reason,
+            }
+            for graph in found.graphs
+        ],
+        "dumps": [dump_json(dump) for dump in found.dumps],
+        "problem": found.problem or None,
+        "passed_over": found.passed_over,
+    }
+
+
+def dump_json(dump: FoundDump) -> dict[str, Json]:
+    """One entry of ``dumps``."""
+    return {
+        "path": str(dump.path),
+        "kind": dump.kind.value,
+        "sure": dump.confidence > 1,
+        "reason": dump.reason,
+        "files": dump.files,
+        "time": dump.time or None,
+        "rank": dump.rank or None,
+        "model": dump.model or None,
+        "model_id": dump.model_id or None,
+        "step": dump.step or None,
     }
 
 

@@ -45,7 +45,7 @@ def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> Mo
     found = [(_detection(importer, path, head).confidence, importer) for importer in importers]
     best = max((confidence for confidence, _ in found), default=Confidence.NO)
     if best is Confidence.NO:
-        raise _unknown(path, head, importers)
+        raise unknown(path, head)
     failure: ImportFormatError | None = None
     for confidence, importer in found:
         if confidence is best:
@@ -53,7 +53,7 @@ def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> Mo
                 return _read(importer, path, options or {})
             except ImportFormatError as error:
                 failure = failure or error
-    raise failure or _unknown(path, head, importers)
+    raise failure or unknown(path, head)
 
 
 def _read(importer: Importer, path: Path, options: Mapping[str, str]) -> ModelGraph:
@@ -120,8 +120,9 @@ def _detection(importer: Importer, path: Path, head: bytes) -> Detection:
     return Detection(found, f"it looks like {importer.reads}" if found else "")
 
 
-def _unknown(path: Path, head: bytes, importers: tuple[Importer, ...]) -> ImportFormatError:
-    reads = "can be read: " + ", ".join(importer.reads for importer in importers)
+def unknown(path: Path, head: bytes) -> ImportFormatError:
+    """What to say of a *path*, starting with *head*, that no importer can read."""
+    reads = "can be read: " + ", ".join(importer.reads for importer in installed())
     if path.is_dir():
         return _unknown_folder(path, reads)
     name, hint = foreign(path, head)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import print_json
-from divergraph.json_shapes import Json
+from divergraph.json_shapes import Json, dump_json
 from graphstore.errors import InputError
 
 _COLUMNS = ("time", "rank", "model", "model_id", "step", "kind", "files")
@@ -29,21 +29,7 @@ def dumps_command(path: Path, as_json: bool) -> None:
         raise InputError(
             "no dump files here or below", where=str(path), hint="docs/dumps.md lists every kind"
         )
-    rows: list[dict[str, Json]] = [
-        {
-            "path": str(dump.path),
-            "kind": dump.kind.value,
-            "sure": dump.confidence > 1,
-            "reason": dump.reason,
-            "files": dump.files,
-            "time": dump.time or None,
-            "rank": dump.rank or None,
-            "model": dump.model or None,
-            "model_id": dump.model_id or None,
-            "step": dump.step or None,
-        }
-        for dump in found
-    ]
+    rows = [dump_json(dump) for dump in found]
     if as_json:
         listed: list[Json] = [dict(row) for row in rows]
         print_json({"dumps": listed})

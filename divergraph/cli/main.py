@@ -17,6 +17,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
     "compare": ("compare_command", "Compare two dumps and say where the error starts."),
     "dumps": ("dumps_command", "List the dumps of a folder: times, ranks, models, steps."),
+    "detect": ("detect_command", "Say what files and folders are, how sure that is, and why."),
     "import": ("import_command", "Read a graph file into the store."),
     "runs": ("listing_commands", "List the runs and imported graphs of the store."),
     "ops": ("listing_commands", "List ops with their state and metrics; --where filters."),

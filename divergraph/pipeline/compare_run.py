@@ -63,8 +63,13 @@ def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunDat
     """
     thresholds = load_thresholds(request.thresholds)
     progress.stage("reading graphs")
-    golden_graph = load_graph(request.golden, request.golden_dump, "golden")
-    device_graph = load_graph(request.device, request.device_dump, "device")
+    golden_graph, device_graph = (
+        load_graph(path, dump, side, choice=request.choice)
+        for path, dump, side in (
+            (request.golden, request.golden_dump, "golden"),
+            (request.device, request.device_dump, "device"),
+        )
+    )
     progress.stage("finding dumps")
     golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden", request.choice)
     device_dump = load_dumps(request.device_dump, device_graph.graph, "device", request.choice)

@@ -21,6 +21,7 @@ from importers.dumps import (
     scan_dumps,
 )
 from importers.ge.folder import candidates
+from importers.msprobe.files import runs_in
 from importers.source import read_head
 
 
@@ -51,24 +52,36 @@ def load_graph(
     dump_dir: Path | None = None,
     side: str = "device",
     options: Mapping[str, str] | None = None,
+    choice: DumpChoice | None = None,
 ) -> GraphSource:
     """Read a graph file, or the right graph of a folder of ``ge_proto_*`` files.
 
-    *options* go to the importer of the file's format.
+    *options* go to the importer of the file's format. Of a folder with several msprobe
+    runs *choice* (None: no choice is made) takes one as it does of dumps.
 
     Raises:
         InputError: the path is missing, unreadable or no graph.
     """
     read_head(path)  # says in one line what is missing or may not be read
+    if choice is not None and path.is_dir() and len(runs_in(path)) > 1:
+        return _one_run(path, dump_dir, side, choice)
     if not path.is_dir() or not candidates(path):
         return GraphSource(read_graph(path, options), path)
     names: list[str] = []
     if dump_dir is not None:
         _check_folder(dump_dir, side)
         names = model_names(dump_dir)
-    choice = choose_graph(path, names)
-    note = f"{side} graph {choice.path.name}: {choice.reason}"
-    return GraphSource(read_graph(choice.path), choice.path, (note,))
+    chosen = choose_graph(path, names)
+    note = f"{side} graph {chosen.path.name}: {chosen.reason}"
+    return GraphSource(read_graph(chosen.path), chosen.path, (note,))
+
+
+def _one_run(path: Path, dump_dir: Path | None, side: str, choice: DumpChoice) -> GraphSource:
+    """The graph of one of the msprobe runs below *path*: the one whose dump is taken."""
+    inside = dump_dir is not None and dump_dir.resolve().is_relative_to(path.resolve())
+    found = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice)
+    note = f"{side} graph {_below(path, found.path)}: {found.reason}"
+    return GraphSource(read_graph(found.path), found.path, (note,))
 
 
 def _below(root: Path, path: Path) -> str:

@@ -10,6 +10,7 @@ from importers.dumps.index import DumpIndex, DumpProblem, OverflowRecord
 from importers.dumps.overflow import record_json
 from importers.dumps.read import read_array
 from importers.dumps.scan import scan_dumps
+from importers.dumps.tree import is_dump_name
 
 __all__ = [
     "ANY_DUMP",
@@ -26,6 +27,7 @@ __all__ = [
     "RawBlock",
     "detect_dumps",
     "find_dump_folder",
+    "is_dump_name",
     "list_dumps",
     "model_names",
     "read_array",

@@ -89,7 +89,7 @@ class _Walk:
                 break
             if self._is_new_folder(entry):
                 level.folders.append(entry.name)
-            elif _is_dump(entry.name):
+            elif is_dump_name(entry.name):
                 level.dumps = True
                 break
             level.arrays = level.arrays or entry.name.endswith(NPY)
@@ -129,7 +129,8 @@ class _Level:
     texts: list[Path] = field(default_factory=list)
 
 
-def _is_dump(name: str) -> bool:
+def is_dump_name(name: str) -> bool:
+    """True if a file is called as dump files are, so that its folder is a dump."""
     if name.endswith(NPY):
         return name.removesuffix(NPY).rpartition(".")[2].isdecimal()
     if name in (DUMP, TABLE) or golden_ending(name) is not None:

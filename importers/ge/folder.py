@@ -72,7 +72,10 @@ class _Candidate:
 
 
 def candidates(folder: Path) -> tuple[Path, ...]:
-    """The ``ge_proto_*.txt`` files in *folder* and a few levels below, sorted by path."""
+    """The ``ge_proto_*.txt`` files in *folder* and a few levels below, sorted by path.
+
+    Links to folders are not followed: they may lead anywhere, and in circles.
+    """
     return tuple(found.path for found in _found(folder))
 
 
@@ -107,7 +110,7 @@ def _found(folder: Path) -> list[_Candidate]:
             match = _FILE.fullmatch(child.stem) if child.suffix == ".txt" else None
             if match is not None and _is(stat.S_ISREG, child):
                 found.append(_Candidate(child, int(match["counter"]), match["phase"]))
-        level = [child for child in children if _is(stat.S_ISDIR, child)]
+        level = [child for child in children if _is(stat.S_ISDIR, child) and not child.is_symlink()]
     return sorted(found, key=lambda each: each.path)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
 from importers.msprobe.files import CONSTRUCT, DUMP, STACK, kind_of, load_run, runs_in
+
+if TYPE_CHECKING:
+    from importers.dumps.tree import Leaf
 
 _NO = Detection(Confidence.NO, "")
 _SHOWN = 8
@@ -54,8 +58,10 @@ class MsprobeImporter:
 
 
 def _chosen(folder: Path, options: Mapping[str, str]) -> Path:
+    from importers.dumps.tree import leaf_of  # readers of dumps load protobuf
+
     runs = runs_in(folder)
-    fitting = [run for run in runs if _fits(run.relative_to(folder), options)]
+    fitting = [run for run in runs if _fits(leaf_of(folder, run), options)]
     if len(fitting) == 1:
         return fitting[0]
     names = [str(run.relative_to(folder)) for run in fitting or runs]
@@ -70,5 +76,6 @@ def _chosen(folder: Path, options: Mapping[str, str]) -> Path:
     )
 
 
-def _fits(run: Path, options: Mapping[str, str]) -> bool:
-    return all(f"{key}{value}" in run.parts for key, value in options.items())
+def _fits(run: Leaf, options: Mapping[str, str]) -> bool:
+    levels = {"step": run.step, "rank": run.device}
+    return all(levels[key] == value for key, value in options.items())

@@ -6,6 +6,7 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from importers import choose_graph, read_graph
+from importers.ge.folder import candidates
 
 
 @pytest.fixture
@@ -139,3 +140,14 @@ def test_the_real_folder(shared_data):
     by_default = choose_graph(shared_data / "ge_proto", ())
     assert by_default.path.name == "ge_proto_00000062_Build.txt"
     assert "most ops" in by_default.reason
+
+
+def test_links_to_folders_are_not_followed(tmp_path):
+    """They may lead anywhere: to the whole disk, or back up."""
+    outside, given = tmp_path / "outside", tmp_path / "given"
+    outside.mkdir()
+    given.mkdir()
+    (outside / "ge_proto_00001_graph_1_Build.txt").write_text('graph { name: "g" }')
+    (given / "link").symlink_to(outside)
+    (given / "up").symlink_to(tmp_path)
+    assert candidates(given) == ()

@@ -423,3 +423,12 @@ def test_the_data_of_a_real_step_runs_from_its_input_to_its_loss(shared_data):
     assert len(convolutions) == 53
     assert set(convolutions) <= reached
     assert any(op.type == "cross_entropy" and op.id in reached for op in graph.ops)
+
+
+def test_ranks_are_told_by_every_name_msprobe_has_for_them(tmp_path):
+    for name in ("proc2016", "proc2017"):
+        folder = tmp_path / "step3" / name
+        folder.mkdir(parents=True)
+        (folder / "dump.json").write_text(json.dumps({"task": "statistics", "data": CALLS}))
+    graph = read_graph(tmp_path, {"step": "3", "rank": "2017"})
+    assert graph.name == "step3-proc2017"

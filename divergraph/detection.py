@@ -1,0 +1,81 @@
+"""What a path holds: graphs and dumps, how sure that is, and what says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.errors import DivergraphError
+from importers.contract import Confidence
+from importers.dumps import FoundDump, is_dump_name, list_dumps
+from importers.registry import detect, unknown
+from importers.source import read_head
+
+_MOST_FILES = 500
+"""Files of a folder that are looked into; a folder of models has fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGraph:
+    """A graph at ``path`` as the format ``format`` (``reads`` in words) would be read."""
+
+    path: Path
+    format: str
+    reads: str
+    confidence: Confidence
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What is at ``path``. With neither graphs nor dumps, ``problem`` says what it is instead.
+
+    ``passed_over`` files of the folder were not looked into.
+    """
+
+    path: Path
+    graphs: tuple[FoundGraph, ...]
+    dumps: tuple[FoundDump, ...]
+    problem: str = ""
+    passed_over: int = 0
+
+
+def find_out(path: Path) -> Findings:
+    """The graphs and dumps at *path*; of a folder also those in the files right in it.
+
+    Dumps are listed at any depth, as ``list_dumps`` does. Nothing is read but heads of files.
+    """
+    try:
+        head = read_head(path)
+    except DivergraphError as error:
+        return Findings(path, (), (), str(error))
+    graphs = list(_graphs(path))
+    passed_over = 0
+    if path.is_dir():
+        files = _files(path)
+        passed_over = max(0, len(files) - _MOST_FILES)
+        for file in files[:_MOST_FILES]:
+            graphs += _graphs(file)
+    dumps = list_dumps(path)
+    problem = "" if graphs or dumps else str(unknown(path, head))
+    return Findings(path, tuple(graphs), dumps, problem, passed_over)
+
+
+def _graphs(path: Path) -> Iterator[FoundGraph]:
+    try:
+        found = detect(path)
+    except DivergraphError:
+        return  # one unreadable file of a folder says nothing about the others
+    for importer, detection in found:
+        yield FoundGraph(
+            path, importer.name, importer.reads, detection.confidence, detection.reason
+        )
+
+
+def _files(folder: Path) -> list[Path]:
+    """The regular files of a folder that are not named as dumps are, by name."""
+    with os.scandir(folder) as entries:
+        names = [each.name for each in entries if each.is_file() and not is_dump_name(each.name)]
+    return [folder / name for name in sorted(names)]

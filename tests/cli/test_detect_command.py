@@ -1,0 +1,81 @@
+"""``divergraph detect`` says what a path is, whatever its name."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def model(tmp_path):
+    from onnx import TensorProto, helper, save_model
+
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    node = helper.make_node("Relu", ["x"], ["y"], "relu")
+    path = tmp_path / "models" / "holiday.png"
+    path.parent.mkdir()
+    save_model(helper.make_model(helper.make_graph([node], "g", [value], [end])), str(path))
+    return path
+
+
+def msprobe_run(folder, call="Torch.relu.0.forward"):
+    folder.mkdir(parents=True)
+    content = {"task": "statistics", "level": "mix", "framework": "pytorch", "data": {call: {}}}
+    (folder / "dump.json").write_text(json.dumps(content))
+
+
+def test_a_graph_under_a_lying_name(divergraph, model):
+    done = divergraph("detect", model)
+    assert done.code == 0
+    assert f"{model}: graph, onnx (sure: " in done.out
+
+
+def test_a_folder_lists_its_graphs_and_the_dumps_below(divergraph, model):
+    (model.parent / "net.prototxt").write_text('layer { name: "a" type: "ReLU" top: "b" }\n' * 3)
+    (model.parent / "notes.txt").write_text("nothing\n")
+    dump = model.parent / "out" / "rank_3" / "net" / "0" / "2"
+    dump.mkdir(parents=True)
+    np.save(dump / "relu.0.1700000000.npy", np.zeros(3))
+    (found,) = divergraph("detect", model.parent, "--json").json["paths"]
+    assert {(each["path"], each["format"]) for each in found["graphs"]} == {
+        (str(model), "onnx"),
+        (str(model.parent / "net.prototxt"), "caffe"),
+    }
+    assert [(each["kind"], each["rank"], each["step"]) for each in found["dumps"]] == [
+        ("npy", "3", "2")
+    ]
+    assert (found["problem"], found["passed_over"]) == (None, 0)
+
+
+def test_steps_and_ranks_are_listed(divergraph, tmp_path):
+    for step in (0, 1):
+        msprobe_run(tmp_path / f"step{step}" / "rank4")
+    done = divergraph("detect", tmp_path)
+    assert "graph, msprobe (sure: 2 folders with a dump.json)" in done.out
+    assert "rank 4, step 0 (sure" in done.out
+    assert "rank 4, step 1 (sure" in done.out
+
+
+def test_every_path_that_is_neither_has_one_line_and_code_2(divergraph, model, tmp_path):
+    pipe, empty, picture = tmp_path / "pipe", tmp_path / "empty", tmp_path / "a.onnx"
+    os.mkfifo(pipe)
+    empty.mkdir()
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    done = divergraph("detect", pipe, empty, picture, tmp_path / "missing", model)
+    assert done.code == 2
+    lines = done.out.splitlines()
+    assert len(lines) == 5
+    assert "neither a file nor a folder" in lines[0]
+    assert "the folder is empty" in lines[1]
+    assert "a PNG picture, not a graph" in lines[2]
+    assert "no such file" in lines[3]
+
+
+def test_the_documented_fields(divergraph, model):
+    (found,) = divergraph("detect", model, "--json").json["paths"]
+    assert set(found) == {"path", "graphs", "dumps", "problem", "passed_over"}
+    assert set(found["graphs"][0]) == {"path", "format", "sure", "reason"}
