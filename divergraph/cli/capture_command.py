@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -61,6 +62,15 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     metavar="NAME",
     help="TensorFlow: the op that ends a training step (default: the collection train_op).",
 )
+@click.option(
+    "--write-tfdbg-driver",
+    type=_path,
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, file: _write_driver(context, file),
+    help="Write a script that dumps a TensorFlow 1 step through tfdbg, and do nothing else.",
+)
 @click.option("--replace", "replace_it", is_flag=True, help="Write over an earlier capture.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def capture_command(
@@ -110,6 +120,19 @@ def capture_command(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"
     )
+
+
+def _write_driver(context: click.Context, file: Path | None) -> None:
+    if file is None or context.resilient_parsing:
+        return
+    source = files("divergraph.capture").joinpath("tfdbg_driver.py").read_bytes()
+    try:
+        with file.open("xb") as target:
+            target.write(source)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(file)) from error
+    click.echo(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
+    context.exit()
 
 
 def _files(inputs: tuple[str, ...]) -> dict[str, Path]:
