@@ -2,8 +2,9 @@
 
 Ops keep their names, bodies, order, inputs, control inputs, attributes, originals and
 outputs with type, shape, layout and origin. GE has two conventions other frameworks lack:
-a body's inputs are ``Data`` ops and its outputs those of a ``NetOutput``; where a body has
-outputs but no such op one is added, and the notes say so.
+a body's inputs are ``Data`` ops and its outputs those of a ``NetOutput``. Where a body has
+outputs but no such op, or takes tensors from around it by name, such ops are added, and the
+notes say so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from divergraph.convert.ge_captures import Captures
 from divergraph.convert.ge_schema import LIST_TYPES, model_class
+from divergraph.wording import counted
 from graphstore.model import (
     AttrValue,
     DType,
@@ -24,6 +27,7 @@ from graphstore.model import (
     Shape,
     Subgraph,
     Tensor,
+    TensorRef,
     op_id,
 )
 from importers.ge.assembly import split_reference
@@ -52,6 +56,8 @@ class _Writing:
         self._taken = {
             body: {self._names[op.id] for op in ops} for body, ops in self._members.items()
         }
+        self._captures = Captures(graph, self._names, self._taken)
+        self._roles = {body.name: body.role for body in graph.subgraphs}
         self._outside: list[str] = []
         self._untold: list[str] = []
         self._added: list[str] = []
@@ -59,12 +65,20 @@ class _Writing:
 
     def notes(self) -> list[str]:
         """What a reader of the text will not find as it was."""
-        told = [
-            (self._outside, "inputs come from outside of their body, written by name only"),
-            (self._untold, "element types have no name in GE"),
-            (self._added, "bodies got a NetOutput op for their outputs"),
+        captured = [
+            f"{data.tensor} in {body}" for body, ds in self._captures.data.items() for data in ds
         ]
-        return [f"{len(names)} {what}: {some(names)}" for names, what in told if names]
+        told = [
+            (self._outside, "input", "from inside of another body, written by name only"),
+            (captured, "tensor", "led into a body through a Data op added to it"),
+            (self._untold, "element type", "without a name in GE, left out"),
+            (self._added, "sub-graph", "given a NetOutput op for its outputs"),
+        ]
+        return [
+            f"{counted(len(names), noun)} {what}: {some(names)}"
+            for names, noun, what in told
+            if names
+        ]
 
     def model(self) -> Any:
         model = model_class()()
@@ -78,6 +92,10 @@ class _Writing:
             mirrors = {op: position for position, op in body.inputs} if body else {}
             for op in ops:
                 self._op(written.op.add(), op, mirrors.get(op.id), body)
+            for data in self._captures.data.get(name, ()):
+                added = written.op.add(name=_bytes(data.name), type=b"Data")
+                _attrs(added.attr, {_PARENT: data.position})
+                self._desc(added.output_desc.add(), self._made(data.tensor))
             if body is not None and not any(op.type == "NetOutput" for op in ops):
                 self._net_output(written, body)
         return model
@@ -97,13 +115,15 @@ class _Writing:
         written.id = _int64(op.sequence)
         for ref in op.inputs:
             written.input.append(b"" if ref is None else _bytes(self._reference(op, ref)))
+        for extra, _ in self._captures.inputs.get(op.id, ()):
+            written.input.append(_bytes(extra))
         for source in op.control_inputs:
             name = self._names.get(source, source)
             if self._is_near(op, source):
                 written.input.append(_bytes(f"{name}:-1"))
             else:
                 self._outside.append(f"{source} of {op.id}")
-        for owned in op.owns:
+        for owned in sorted(op.owns, key=self._place_of_role):
             written.subgraph_name.append(_bytes(owned))
         attrs = dict(op.attrs)
         if op.original_names is not None and _ORIGINALS not in attrs:
@@ -114,18 +134,27 @@ class _Writing:
         for ref in op.inputs:
             if ref is not None:
                 self._desc(written.input_desc.add(), self._tensor(ref))
+        for _, captured in self._captures.inputs.get(op.id, ()):
+            self._desc(written.input_desc.add(), self._made(captured))
         if op.type == "NetOutput" and body is not None:
             self._feeds(written, op.inputs, body)
         for tensor in op.outputs:
             self._desc(written.output_desc.add(), tensor)
 
+    def _place_of_role(self, body: str) -> int:
+        """GE tells branches apart by their order."""
+        role = self._roles.get(body, "")
+        digits = role.removeprefix("branch_")
+        return int(digits) if digits.isdecimal() else int(role in ("else_branch", "body"))
+
     def _is_near(self, op: Op, source: str) -> bool:
         return source in self._ops and self._ops[source].subgraph == op.subgraph
 
     def _reference(self, op: Op, ref: InputRef) -> str:
-        if ref.producer is not None and self._is_near(op, ref.producer.op):
-            return f"{self._names[ref.producer.op]}:{ref.producer.port}"
         if ref.producer is not None:
+            way = self._captures.way(op.subgraph, ref.producer)
+            if way is not None:
+                return way
             self._outside.append(f"{ref.tensor} of {op.id}")
         # Named only: it must not be taken for the output of an op that has this name.
         name = ref.tensor
@@ -134,14 +163,17 @@ class _Writing:
         return name or "(no name)"
 
     def _tensor(self, ref: InputRef) -> Tensor:
-        producer = self._ops.get(ref.producer.op) if ref.producer is not None else None
-        if producer is not None and ref.producer is not None:
-            port = ref.producer.port
-            if 0 <= port < len(producer.outputs):
-                return producer.outputs[port]
-        return Tensor(ref.tensor)
+        return Tensor(ref.tensor) if ref.producer is None else self._made(ref.producer)
+
+    def _made(self, ref: TensorRef) -> Tensor:
+        producer = self._ops.get(ref.op)
+        if producer is not None and 0 <= ref.port < len(producer.outputs):
+            return producer.outputs[ref.port]
+        return Tensor(str(ref))
 
     def _desc(self, written: Any, tensor: Tensor) -> None:
+        if self._graph.framework is not Framework.ASCEND:
+            written.name = _bytes(tensor.name)  # nowhere else is it told
         written.dtype = self._type(tensor.dtype)
         _shape(written.shape, tensor.shape)
         if tensor.layout is not None:
