@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from divergraph.lineage.folded_activations import folded_activations
 from divergraph.lineage.golden_tensors import GoldenTensors
 from divergraph.lineage.unmatched import Unmatched
 from graphstore.model import (
@@ -53,6 +54,7 @@ def link_by_tensor_names(
             else:
                 outputs[ref] = _renamed(golden, golden_ops, op, ref)
     _match_behind_reshapes(device, outputs)
+    outputs |= folded_activations(golden, golden_ops, device, outputs)
     return link_ops(golden, device, outputs), outputs
 
 
