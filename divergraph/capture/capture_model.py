@@ -171,25 +171,34 @@ def _write_all(
     mapping = names.mapping()
     if mapping:
         (folder / MAPPING).write_text(mapping, encoding="utf-8")
-    left_out = (*executor.unavailable, *_inner(graph), *unclear)
+    left_out = (*executor.unavailable, *_inner(graph, set(files)), *unclear)
     result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
     _write_manifest(request, result, inputs)
     return result
 
 
 def _files_of_tensors(graph: ModelGraph, names: FileNames, known: set[str]) -> dict[str, str]:
-    """The file of each tensor of the root graph that the executor can give."""
+    """The file of each tensor that the executor can give.
+
+    In ONNX, tensors of bodies may be called as others of the root graph; TensorFlow's are not.
+    """
     files: dict[str, str] = {}
+    inner = graph.framework is Framework.TENSORFLOW
     for op in graph.ops:
         for port, tensor in enumerate(op.outputs):
-            if not op.subgraph and tensor.name in known and tensor.name not in files:
+            if (inner or not op.subgraph) and tensor.name in known and tensor.name not in files:
                 files[tensor.name] = names.of_output(op, port)
     return files
 
 
-def _inner(graph: ModelGraph) -> Iterator[Unavailable]:
+def _inner(graph: ModelGraph, captured: set[str]) -> Iterator[Unavailable]:
+    opened: set[str] = set()
+    if graph.framework is Framework.TENSORFLOW:
+        inside = (op for op in graph.ops if op.subgraph)
+        opened = {op.subgraph for op in inside if any(t.name in captured for t in op.outputs)}
     for body in graph.subgraphs:
-        yield Unavailable(body.name, "what happens inside a body is not given out")
+        if body.name not in opened:
+            yield Unavailable(body.name, "what happens inside a body is not given out")
 
 
 def _save(path: Path, value: Array) -> int:

@@ -7,6 +7,7 @@ import re
 from graphstore.model import ModelGraph, Op
 from importers.dumps.golden_names import GoldenNames
 from importers.dumps.names import MAPPING
+from importers.nesting import inlined_names
 
 LONGEST = 200
 """Letters of a file name; the limit of file systems is 255 bytes, some tools add to it."""
@@ -24,6 +25,7 @@ class FileNames:
 
     def __init__(self, graph: ModelGraph, timestamp: int) -> None:
         self._known = GoldenNames(graph)
+        self._inlined = inlined_names(graph)
         self._timestamp = timestamp
         self._taken: set[str] = set()
         self._mapped: list[tuple[str, str]] = []
@@ -32,7 +34,8 @@ class FileNames:
     def of_output(self, op: Op, port: int) -> str:
         """The file name of output *port* of *op*."""
         tensor = op.outputs[port].name
-        stems = [f"{op.name}.{port}.{self._timestamp}", f"{tensor}.0.{self._timestamp}"]
+        name = self._inlined.get(op.id, op.name)
+        stems = [f"{name}.{port}.{self._timestamp}", f"{tensor}.0.{self._timestamp}"]
         for stem in stems:
             hits = self._known.find(stem.translate(_SEPARATORS))
             if len(hits) == 1 and hits[0].op.id == op.id and hits[0].port == port:

@@ -31,6 +31,7 @@ class TensorFlowFactory:
         "checkpoint": "prefix of the checkpoint with the variables' values",
         "variables": "folder of a dump that holds the variables' values before the step",
         "train_op": "names of the ops that end the step, with commas between",
+        "signature": "which signature of a SavedModel to run (default: serving_default)",
         "feed": "names of tensors that a run is fed in place of computing them, with commas",
     }
 

@@ -43,6 +43,8 @@ _SEEDED = frozenset(
         "SampleDistortedBoundingBoxV2",
     )
 )
+# Lines of an error that say where in TensorFlow it was met, not what it is.
+_WHERE = ("[[{{node", "Graph execution error", "Detected at node", "Node:")
 _SEED = 20_240_229
 
 
@@ -88,7 +90,7 @@ def first_line(error: Exception) -> str:
     said = str(getattr(error, "message", "") or error)
     said = said.partition("\n\nOriginal stack")[0].partition("\n\nErrors may have")[0]
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith("[[{{node")]
+    kept = [line for line in lines if not line.startswith(_WHERE)]
     return " ".join(kept or lines)[:300] or type(error).__name__
 
 

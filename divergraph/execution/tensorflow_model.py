@@ -17,6 +17,7 @@ from divergraph.execution.tensorflow_files import (
     tensorflow,
     tensorflow_errors,
 )
+from divergraph.execution.tensorflow_inlining import inline_calls
 from divergraph.execution.tensorflow_pieces import Pieces, producer_ops
 from divergraph.execution.tensorflow_state import (
     FirstValues,
@@ -24,7 +25,14 @@ from divergraph.execution.tensorflow_state import (
     initializers,
     values_of_dump,
 )
-from divergraph.execution.tensorflow_step import Step, find_step, is_variable, loops, needed
+from divergraph.execution.tensorflow_step import (
+    Step,
+    changes_outside,
+    find_step,
+    is_variable,
+    loops,
+    needed,
+)
 from divergraph.execution.tensorflow_values import plain
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph
@@ -89,13 +97,15 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     """
     tf = tensorflow()
     meta = load_meta_graph(graph)
+    inline_calls(meta.graph_def, graph)
     imported = _imported(meta, graph)
     fed = frozenset(name for name in options.get("feed", "").split(",") if name)
     for name in fed:
         _check_tensor(imported, name)
     first_ops = initializers(imported, meta)
     train = _train_ops(imported, meta, options.get("train_op", ""))
-    step = find_step(imported, train, frozenset(first_ops.values()), fed)
+    closed = changes_outside(meta.graph_def) | _other_signatures(meta, options)
+    step = find_step(imported, train, frozenset(first_ops.values()), fed, closed)
     used = needed((imported.get_tensor_by_name(name).op for name in step.tensors), fed)
     preparation = Preparation(imported, meta, _first_values(graph, options), used, fed)
     inputs = dict.fromkeys((*step.placeholders, *preparation.placeholders(), *sorted(fed)))
@@ -144,6 +154,26 @@ def _train_ops(graph: Any, meta: Any, asked: str) -> list[str]:
     if not names and "train_op" in meta.collection_def:
         names = list(meta.collection_def["train_op"].node_list.value)
     return [name.partition(":")[0] for name in names if name.partition(":")[0] in known]
+
+
+def _other_signatures(meta: Any, options: Mapping[str, str]) -> dict[str, str]:
+    """The placeholders that only other signatures than the one to run take, and whose they are."""
+    asked = options.get("signature", "")
+    if asked and asked not in meta.signature_def:
+        listed = ", ".join(sorted(meta.signature_def)) or "none"
+        raise InputError(f"the model has no signature {asked!r}", hint=f"there are: {listed}")
+    inputs = {
+        name: {info.name.partition(":")[0] for info in signature.inputs.values()}
+        for name, signature in meta.signature_def.items()
+    }
+    chosen = asked or "serving_default"
+    if chosen not in inputs:
+        return {}
+    return {
+        placeholder: f"belongs to signature {name}"
+        for name in sorted(inputs)
+        for placeholder in inputs[name] - inputs[chosen]
+    }
 
 
 def _first_values(graph: ModelGraph, options: Mapping[str, str]) -> FirstValues:

@@ -18,6 +18,9 @@ from divergraph.execution.tensorflow_values import as_typed, plain
 from graphstore.errors import ExecutionError
 
 _MOST_FAILURES = 20
+"""Tensors that may fail in a row before the whole run counts as failed."""
+_NO_VALUE = ("Could not find variable", "uninitialized value", "is uninitialized")
+"""What TensorFlow says of variables nothing gave a value, of each kind."""
 
 
 class Run:
@@ -68,6 +71,9 @@ class Run:
                 yield from self._group(group[:middle], fresh=fresh)
                 yield from self._group(group[middle:], fresh=fresh)
                 return
+            if any(words in str(error) for words in _NO_VALUE):
+                yield group[0].name, "its variable has no value"
+                return
             self._failures += 1
             if self._failures > _MOST_FAILURES:
                 raise
@@ -86,7 +92,7 @@ class Run:
         try:
             return list(self._session.run(list(tensors), self._feeds))
         except tensorflow_errors() as error:
-            raise ExecutionError(f"TensorFlow fails: {first_line(error)}") from error
+            raise ExecutionError(f"fails in TensorFlow: {first_line(error)}") from error
 
     def _dead(self) -> frozenset[str]:
         model = self._model

@@ -95,7 +95,12 @@ class Preparation:
         self._restore = _restore_op(graph, meta) if first.checkpoint and rest else ("", "")
         first_ops = initializers(graph, meta)
         self._init = [first_ops[op.name] for op in rest if op.name in first_ops]
-        if not self._restore[0]:
+        self._asks: dict[str, Any] = {}
+        if self._restore[0]:
+            self._asks = {
+                first_ops[op.name]: _asks(graph, op) for op in rest if op.name in first_ops
+            }
+        else:
             self._check([op for op in rest if op.name not in first_ops])
         self._assigns = {op.name: _assign(graph, op) for op in self._named}
         self._late = [*self._tables(used), *_main_ops(graph, meta), *self._iterators(used)]
@@ -121,10 +126,14 @@ class Preparation:
         restore, filename = self._restore
         assets = self._assets
         try:
-            if self._init:
-                session.run(self._init, feeds)
             if restore:
                 session.run(restore, {filename: self._first.checkpoint})
+            init = self._init
+            if self._asks:
+                there = session.run(list(self._asks.values()))
+                init = [op for op, is_there in zip(self._asks, there, strict=True) if not is_there]
+            if init:
+                session.run(init, feeds)
             for name, (placeholder, assign) in self._assigns.items():
                 session.run(assign, {placeholder: self._value(name, placeholder.dtype)})
             for name in self._late:
@@ -213,6 +222,16 @@ def _assign(graph: Any, variable: Any) -> tuple[Any, Any]:
         placeholder = tf.compat.v1.placeholder(handle.dtype.base_dtype)
         made = tf.raw_ops.Assign(ref=handle, value=placeholder, validate_shape=False)
         return placeholder, made.op
+
+
+def _asks(graph: Any, variable: Any) -> Any:
+    """What says whether *variable* has a value."""
+    tf = tensorflow()
+    handle = variable.outputs[0]
+    with graph.as_default():
+        if variable.type == "VarHandleOp":
+            return tf.raw_ops.VarIsInitializedOp(resource=handle)
+        return tf.raw_ops.IsVariableInitialized(ref=handle)
 
 
 def _main_ops(graph: Any, meta: Any) -> Iterator[str]:

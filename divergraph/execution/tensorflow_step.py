@@ -29,6 +29,7 @@ _WAITING = (
     *("QueueDequeue", "QueueEnqueue", "QueueClose", "QueueSize", "Reader", "Barrier"),
     *("Stage", "Unstage", "MapStage", "MapUnstage", "Recv", "_Recv"),
 )
+_CALLERS = ("PartitionedCall", "If", "While", "Case", "For", "RemoteCall", "BatchFunction")
 _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 _NOT_KEPT = {"string": "texts", "resource": "a resource", "variant": "a variant"}
 
@@ -51,6 +52,49 @@ def writes(op: Any) -> bool:
     return any(arg.is_ref for arg in op.op_def.input_arg)
 
 
+def changes_outside(definition: Any) -> dict[str, str]:
+    """The functions of a GraphDef that change or wait for what is outside of them, and how."""
+    functions = {each.signature.name: each for each in definition.library.function}
+    found: dict[str, str] = {}
+    for name, function in functions.items():
+        for node in function.node_def:
+            said = "changes variables outside of the step" if _writes_resource(node.op) else ""
+            said = said or _touches(node.op)
+            if said:
+                found.setdefault(name, said)
+    again = True
+    while again:
+        again = False
+        for name, function in functions.items():
+            called = (each for node in function.node_def for each in called_functions(node))
+            said = next((found[each] for each in called if each in found), "")
+            if said and name not in found:
+                found[name] = said
+                again = True
+    return found
+
+
+def called_functions(node: Any) -> Iterator[str]:
+    """The names of the functions a NodeDef calls (or may name an op, if none is called so)."""
+    yield node.op
+    for value in node.attr.values():
+        kind = value.WhichOneof("value")
+        if kind == "func":
+            yield value.func.name
+        elif kind == "list":
+            yield from (each.name for each in value.list.func)
+
+
+def _writes_resource(kind: str) -> bool:
+    return kind in _OTHER_WRITERS or kind.startswith(_RESOURCE_WRITERS)
+
+
+def _touches(kind: str) -> str:
+    if kind in _FILES:
+        return "reads or writes files"
+    return "waits for a queue that nothing fills here" if kind.startswith(_WAITING) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one run does.
@@ -67,13 +111,19 @@ class Step:
 
 
 def find_step(
-    graph: Any, train: Iterable[str], initializers: frozenset[str], fed: frozenset[str]
+    graph: Any,
+    train: Iterable[str],
+    initializers: frozenset[str],
+    fed: frozenset[str],
+    closed: Mapping[str, str],
 ) -> Step:
     """The step of *graph* that ends with the ops *train*, with the tensors *fed* given.
 
-    *initializers* are the ops that give variables their first values.
+    *initializers* are the ops that give variables their first values, *closed* says why
+    certain ops are no part of a run: placeholders of other signatures, by op name, and functions
+    that change something (see :func:`changes_outside`), by function name.
     """
-    return _Finder(graph, tuple(train), initializers, fed).step()
+    return _Finder(graph, tuple(train), initializers, fed, closed).step()
 
 
 def needed(starts: Iterable[Any], fed: frozenset[str]) -> set[Any]:
@@ -131,15 +181,23 @@ def _before(op: Any) -> Iterator[Any]:
 
 class _Finder:
     def __init__(
-        self, graph: Any, train: tuple[str, ...], initializers: frozenset[str], fed: frozenset[str]
+        self,
+        graph: Any,
+        train: tuple[str, ...],
+        initializers: frozenset[str],
+        fed: frozenset[str],
+        closed: Mapping[str, str],
     ) -> None:
         self._fed = fed
+        self._closed = closed
         self._ordered = in_order(graph)
         self._loops = loops(graph)
         self._prepares = self._preparing(initializers)
         self._step = needed((graph.get_operation_by_name(name) for name in train), fed)
         self._blocked = self._forward(self._blocks)
-        self._late = self._forward(lambda op: "late" if op in self._step and writes(op) else "")
+        self._late = self._forward(
+            lambda op: "late" if op in self._step and self._changes(op) else ""
+        )
         self._useless = self._only_preparing()
 
     def step(self) -> Step:
@@ -179,13 +237,22 @@ class _Finder:
 
     def _blocks(self, op: Any) -> str:
         """Why what *op* and all behind it make cannot be given; empty if it can."""
-        if op.type in _FILES:
-            return "reads or writes files"
-        if op.type.startswith(_WAITING):
-            return "waits for a queue that nothing fills here"
+        touches = _touches(op.type)
+        if touches:
+            return touches
+        if op.type in _PLACEHOLDERS and op.name in self._closed:
+            return self._closed[op.name]
+        if op not in self._step and (op.type in self._closed or op.type.endswith(_CALLERS)):
+            called = (self._closed.get(name) for name in called_functions(op.node_def))
+            return next(filter(None, called), "")
         if op in self._step or op in self._prepares or not writes(op):
             return ""
         return "changes variables outside of the step"
+
+    def _changes(self, op: Any) -> bool:
+        if op.type.endswith(_CALLERS) or op.type in self._closed:
+            return any(name in self._closed for name in called_functions(op.node_def))
+        return writes(op)
 
     def _forward(self, starts: Callable[[Any], str]) -> dict[Any, str]:
         """The ops *starts* says something of, and all that run behind them, with what it says."""
