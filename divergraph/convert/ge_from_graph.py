@@ -72,7 +72,7 @@ class _Writing:
             (self._outside, "input", "from inside of another body, written by name only"),
             (captured, "tensor", "led into a body through a Data op added to it"),
             (self._untold, "element type", "without a name in GE, left out"),
-            (self._added, "sub-graph", "given a NetOutput op for its outputs"),
+            (self._added, "sub-graph", "given a NetOutput op for what it returns"),
         ]
         return [
             f"{counted(len(names), noun)} {what}: {some(names)}"

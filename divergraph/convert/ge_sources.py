@@ -25,6 +25,7 @@ from importers.prototext import EventKind, TextReader
 from importers.source import mapped, read_whole
 
 _BLOBS = (b"tasks", b"_tbe_kernel_buffer")
+_MAX_BLOB = 1 << 16
 
 
 def read_text(path: Path) -> Any:
@@ -158,7 +159,7 @@ def _drop_blobs(model: Any) -> None:
     for holder in holders:
         for place in reversed(range(len(holder.attr))):
             entry = holder.attr[place]
-            if entry.value.HasField("bt") or entry.key in _BLOBS:
+            if entry.key in _BLOBS or len(entry.value.bt) > _MAX_BLOB:
                 del holder.attr[place]
 
 
