@@ -16,6 +16,7 @@ from graphstore.model import (
     ModelGraph,
     Op,
     Reason,
+    Reorder,
     TensorMatch,
     TensorRef,
 )
@@ -24,6 +25,7 @@ __all__ = ["Lineage", "Unmatched", "link_graphs"]
 
 _VALUE_KEEPING = frozenset({"Cast", "TransData", "QuantizeLinear", "DequantizeLinear"})
 """Inserted ops of these types pass their first input's value on but for type and layout."""
+_SAME_AXES = _VALUE_KEEPING | {"Identity"}
 
 
 @dataclass(frozen=True)
@@ -98,17 +100,37 @@ def _passed_on(
     """The golden tensor whose value an inserted Cast or TransData passes on, if any."""
     target = TensorRef(op.id, 0)
     seen: set[str] = set()
+    reshaped = False
     while _is_passing_on(op, outputs, keeping) and op.id not in seen:
         seen.add(op.id)
+        reshaped |= op.type not in _SAME_AXES
         ref = op.inputs[0]
         producer = None if ref is None or ref.producer is None else ops.get(ref.producer.op)
         if ref is None or ref.producer is None or producer is None:
             return None
         match = outputs.get(ref.producer)
         if isinstance(match, TensorMatch):
+            if reshaped and match.reorder is not None:
+                return None  # what is reshaped in another order is in no order of the original's
             return replace(match, device=target, rule=LineageRule.THROUGH_INSERTED)
         op = producer
     return None
+
+
+def behind_transpose(match: TensorMatch, op: Op) -> TensorMatch | None:
+    """*match* of what the Transpose *op* takes, as a match of what it gives.
+
+    None if the graph does not say how it permutes, or channels lie in blocks.
+    """
+    permuted = op.attrs.get("perm")
+    if not isinstance(permuted, tuple) or (match.reorder is not None and match.reorder.block):
+        return None
+    before = match.reorder.axes if match.reorder is not None else tuple(range(len(permuted)))
+    if set(before) != set(range(len(before))) or set(permuted) != set(before):
+        return None
+    axes = tuple(permuted.index(axis) for axis in before)
+    reorder = None if axes == tuple(range(len(axes))) else Reorder(axes=axes)
+    return replace(match, device=TensorRef(op.id, 0), reorder=reorder)
 
 
 def _is_passing_on(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from divergraph.execution.contract import Executor, Piece
 from divergraph.lineage import Lineage, Unmatched
-from divergraph.lineage.linking import relinked
+from divergraph.lineage.linking import behind_transpose, relinked
+from divergraph.matching.axis_orders import with_axis_orders
 from divergraph.matching.by_value import ValueLookup, family_of, squeezed
 from divergraph.matching.closeness import FAR, Array, best_reorder, distance, reordered
 from divergraph.matching.constants import constant_ops
@@ -30,7 +32,8 @@ from graphstore.model import (
 from importers.dumps import DumpIndex
 
 _OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LAYOUT_UNSUPPORTED, Reason.LOW_CONFIDENCE})
-_MOVING = frozenset({"ReorderInput", "ReorderOutput", "Transpose"})
+_TRANSPOSE = "Transpose"
+_MOVING = frozenset({"ReorderInput", "ReorderOutput", _TRANSPOSE})
 """Inserted ops that hand the same values on in another order."""
 _QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _STRUCTURE_ALONE = 0.8
@@ -67,8 +70,9 @@ def match_more(
     if device.framework is Framework.ASCEND:
         return _pinned_only(lineage, sources.pins)  # its attributes have told the rest
     matcher = _Matcher(lineage, device, sources)
+    ordered = matcher.order()
     matcher.pin()
-    if not matcher.open and sources.pins is NO_PINS:
+    if not matcher.open and not ordered and sources.pins is NO_PINS:
         return lineage
     if matcher.open:
         progress.stage("matching tensors by value", len(matcher.open))
@@ -101,6 +105,7 @@ def _apply(pins: Pins, outputs: dict[TensorRef, TensorMatch | Unmatched]) -> Non
 class _Matcher:
     def __init__(self, lineage: Lineage, device: ModelGraph, sources: MatchSources) -> None:
         self.outputs: dict[TensorRef, TensorMatch | Unmatched] = dict(lineage.outputs)
+        self._lineage = lineage
         self._device_ops = lineage.device_ops
         self._device = device
         self._reach = GoldenReach(lineage.golden.graph)
@@ -112,6 +117,14 @@ class _Matcher:
         self._golden_values = DumpedValues(sources.golden_dump)
         self._executor: Executor | None = None
         self.open: list[TensorRef] = []
+
+    def order(self) -> bool:
+        """Note in which order tensors matched by name have their axes; False if all as golden."""
+        found = with_axis_orders(
+            self._lineage, self._device, self._device_values, self._golden_values
+        )
+        self.outputs.update(found)
+        return bool(found)
 
     def pin(self) -> None:
         """Apply the user's word, then list what is open."""
@@ -126,18 +139,41 @@ class _Matcher:
     def by_values(self, progress: Progress) -> None:
         """Match tensors whose values are those of one golden tensor and no other."""
         lookup = ValueLookup(self._golden_values, self._reach)
-        for ref in self.open:
+        found: list[tuple[float, int, Judgement]] = []
+        for place, ref in enumerate(self.open):
             progress.step(note=ref.op)
             value = self._device_values.of(ref)
             if value is None:
                 continue
             candidates = lookup.candidates(value, blocked=self._is_blocked(ref))
-            found = self._judged(ref, candidates)
-            if found is not None:
-                rule = LineageRule.SAME_VALUES
-                if found.best.reorder is not None:
-                    rule = LineageRule.SAME_VALUES_REORDERED
-                self._settle(ref, rule, found)
+            judgement = self._judged(ref, candidates)
+            if judgement is not None:
+                found.append((judgement.best.apart, place, judgement))
+        for _, place, judgement in sorted(found, key=itemgetter(0, 1)):
+            ref = self.open[place]
+            if self._is_worse_than_another(ref, judgement.best):
+                continue
+            rule = LineageRule.SAME_VALUES
+            if judgement.best.reorder is not None:
+                rule = LineageRule.SAME_VALUES_REORDERED
+            self._settle(ref, rule, judgement)
+
+    def _is_worse_than_another(self, ref: TensorRef, candidate: Candidate) -> bool:
+        """Whether a golden tensor is only near, and some other device tensor's already.
+
+        A golden Conv with bias is near the device's Conv without: its Add is the counterpart.
+        """
+        if candidate.apart <= _AS_IT_LIES:
+            return False
+        taker = self._takers().get(candidate.golden)
+        return taker is not None and taker != ref
+
+    def _takers(self) -> dict[TensorRef, TensorRef]:
+        return {
+            match.golden: match.device
+            for match in self.outputs.values()
+            if isinstance(match, TensorMatch) and self._device_values.has(match.device)
+        }
 
     def by_waves(self, progress: Progress) -> None:
         """Match ops behind matched ones by re-running originals, else by structure."""
@@ -154,10 +190,28 @@ class _Matcher:
                 and (ref, tuple(known)) not in tried
             ]
             if not ready:
-                return
+                if not self._pass_on_transposed():
+                    return
+                continue
             tried.update((ref, tuple(known)) for ref, known in ready)
             self._run_wave(ready)
             progress.step(len(ready))
+
+    def _pass_on_transposed(self) -> bool:
+        """Match Transposes that were added with what they take, in the permuted order.
+
+        True if there were such.
+        """
+        before = len(self.open)
+        for ref in [each for each in self.open if self._is_open(each)]:
+            op = self._device_ops[ref.op]
+            taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+            match = None if taken is None or op.type != _TRANSPOSE else self._image(taken)
+            moved = None if match is None else behind_transpose(match, op)
+            if moved is not None and self._pins.allows(ref, moved.golden):
+                self.outputs[ref] = replace(moved, rule=LineageRule.THROUGH_INSERTED)
+                self.open.remove(ref)
+        return len(self.open) < before
 
     def _run_wave(self, ready: Sequence[tuple[TensorRef, Mapping[TensorRef, TensorMatch]]]) -> None:
         images = self._images()
@@ -170,7 +224,9 @@ class _Matcher:
         found = self._re_executed(jobs, images)
         for ref, known in ready:
             candidates = [*found.get(ref, ()), *self._handed_on(ref, known.values())]
-            judgement = self._judged(ref, candidates)
+            judgement = self._judged(
+                ref, [each for each in candidates if not self._is_worse_than_another(ref, each)]
+            )
             if judgement is not None and judgement.confidence >= SURE_ENOUGH:
                 self._settle(ref, LineageRule.RE_EXECUTED, judgement)
             elif (same := self._same_structure(ref, known)) is not None:

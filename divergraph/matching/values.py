@@ -41,12 +41,15 @@ class DumpedValues:
         """Whether there is a dump of an output."""
         return (ref.op, TensorIO.OUTPUT, ref.port) in self.dump.tensors
 
+    def shape(self, ref: TensorRef) -> tuple[int, ...] | None:
+        """The shape of an output, as its dump says without being read."""
+        found = self.dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
+        return None if found is None else found.shape
+
     def size(self, ref: TensorRef) -> int | None:
         """Elements of an output, as its dump says without being read."""
-        found = self.dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
-        if found is None or found.shape is None:
-            return None
-        return int(np.prod(found.shape, dtype=np.int64))
+        shape = self.shape(ref)
+        return None if shape is None else int(np.prod(shape, dtype=np.int64))
 
     def _read(self, key: TensorRef | str, found: DumpTensorRef) -> Array | None:
         if key in self._kept:

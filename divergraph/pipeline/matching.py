@@ -24,6 +24,7 @@ _FOUND = {
     LineageRule.RE_EXECUTED: "by re-running the original ops",
     LineageRule.SAME_STRUCTURE: "by structure",
 }
+_NAMED = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,16 @@ def linked_graphs(
 def _notes(lineage: Lineage) -> Iterator[str]:
     matches = [each for each in lineage.outputs.values() if isinstance(each, TensorMatch)]
     by_rule = Counter(match.rule for match in matches)
-    told = [
+    moved = sum(match.reorder is not None and match.rule in _NAMED for match in matches)
+    told = [f"{moved} by name, with their axes in another order"] if moved else []
+    told += [
         f"{by_rule[rule]} {words}"
         + (f" (confidence from {_least(matches, rule):.2f})" if _least(matches, rule) < 1 else "")
         for rule, words in _FOUND.items()
         if by_rule[rule]
     ]
     if told:
-        yield f"tensors matched otherwise than by name: {', '.join(told)}"
+        yield f"tensors matched otherwise than by name alone: {', '.join(told)}"
     unsure = [
         each
         for each in lineage.outputs.values()

@@ -1,0 +1,125 @@
+"""TensorFlow computes NHWC, ONNX NCHW: tensors of one name are compared in one order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, save_model
+
+from divergraph.pipeline import CompareRequest, compare
+from graphstore.model import OpState, Verdict
+
+TO_DEVICE = (0, 3, 1, 2)
+CHAIN = ("conv", "relu", "pool", "sigmoid")
+GRAPHDEF = """
+node { name: "x" op: "Placeholder" }
+node { name: "conv" op: "Conv2D" input: "x" }
+node { name: "relu" op: "Relu" input: "conv" }
+node { name: "pool" op: "MaxPool" input: "relu" }
+node { name: "sigmoid" op: "Sigmoid" input: "pool" }
+"""
+
+
+class Case:
+    """A chain of ops on both sides; *shape* is the golden one, N, H, W, C."""
+
+    def __init__(self, folder, shape):
+        self.folder = folder
+        (folder / "golden.pbtxt").write_text(GRAPHDEF)
+        names = ["t", *CHAIN, "back"]
+        kinds = ["Transpose", "Conv", "Relu", "MaxPool", "Sigmoid", "Transpose"]
+        inputs = ["x:0", "t_out", *(f"{name}:0" for name in CHAIN)]
+        outputs = ["t_out", *(f"{name}:0" for name in CHAIN), "y"]
+        attrs = [{"perm": TO_DEVICE}, {}, {}, {"kernel_shape": [1, 1]}, {}, {"perm": (0, 2, 3, 1)}]
+        nodes = [
+            helper.make_node(kind, [taken] + ["w"] * (kind == "Conv"), [made], name, **more)
+            for name, kind, taken, made, more in zip(
+                names, kinds, inputs, outputs, attrs, strict=True
+            )
+        ]
+        given = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x:0", "w")
+        ]
+        made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+        model = helper.make_model(helper.make_graph(nodes, "net", given, [made]))
+        save_model(model, str(folder / "device.onnx"))
+        rng = np.random.default_rng(7)
+        self.golden = {name: rng.standard_normal(shape) for name in ("x", *CHAIN)}
+        self.device = {name: self.golden[name].transpose(TO_DEVICE) for name in CHAIN}
+        self.device["t"] = self.golden["x"].transpose(TO_DEVICE)
+        self.device["back"] = self.golden["sigmoid"]
+
+    def break_from(self, first):
+        """Other values from the op *first* on."""
+        rng = np.random.default_rng(8)
+        for name in CHAIN[CHAIN.index(first) :]:
+            self.device[name] = rng.standard_normal(self.device[name].shape)
+        self.device["back"] = self.device["sigmoid"].transpose(0, 2, 3, 1)
+
+    def compared(self):
+        for side in ("golden", "device"):
+            (self.folder / side).mkdir()
+            for name, value in getattr(self, side).items():
+                np.save(self.folder / side / f"{name}.0.1700000000000000.npy", value)
+        at = self.folder
+        return compare(
+            CompareRequest(at / "golden.pbtxt", at / "golden", at / "device.onnx", at / "device")
+        )
+
+
+SHAPES = pytest.mark.parametrize("shape", [(2, 5, 6, 3), (2, 4, 4, 4), (1, 1, 1, 8)], ids=str)
+
+
+@SHAPES
+def test_every_tensor_equals_its_counterpart(tmp_path, shape):
+    data = Case(tmp_path, shape).compared()
+    assert data.run.verdict is Verdict.CLEAN
+    assert data.run.counts.compared == 6
+
+
+@SHAPES
+@pytest.mark.parametrize("first", CHAIN)
+def test_a_fault_is_found_where_it_starts(tmp_path, shape, first):
+    case = Case(tmp_path, shape)
+    case.break_from(first)
+    data = case.compared()
+    assert [origin.op for origin in data.origins] == [first]
+    assert data.states["t"] is OpState.CLEAN
+    right = {"t", *CHAIN[: CHAIN.index(first)]}
+    measured = {item.op: item for item in data.comparisons if item.metrics is not None}
+    assert all(measured[name].metrics.relative_euclidean_distance < 1e-6 for name in right)
+    # what follows is compared in its own order: the added Transpose undoes that of the rest
+    errors = [measured[name].metrics.max_absolute_error for name in ("sigmoid", "back")]
+    assert errors[0] == pytest.approx(errors[1])
+
+
+def test_the_notes_say_so(tmp_path):
+    data = Case(tmp_path, (2, 4, 4, 4)).compared()
+    assert any("4 by name, with their axes in another order" in note for note in data.run.warnings)
+
+
+def test_a_conv_without_bias_is_not_taken_for_the_one_with_it(tmp_path):
+    """Its values are near, but those of the Add behind it are nearer."""
+    golden = 'node { name: "x" op: "Placeholder" } node { name: "both" op: "Conv" input: "x" }'
+    device = """node { name: "x" op: "Placeholder" } node { name: "a" op: "Conv2D" input: "x" }
+        node { name: "b" op: "BiasAdd" input: "a" }"""
+    value = np.random.default_rng(3).standard_normal((2, 5, 5, 3))
+    dumps = {
+        "golden": {"x": value, "both": value * 2 + 0.2},
+        "device": {"x": value, "a": value * 2, "b": value * 2 + 0.2},
+    }
+    for side, text in (("golden", golden), ("device", device)):
+        (tmp_path / f"{side}.pbtxt").write_text(text)
+        (tmp_path / side).mkdir()
+        for name, array in dumps[side].items():
+            np.save(tmp_path / side / f"{name}.0.1700000000000000.npy", array)
+    data = compare(
+        CompareRequest(
+            tmp_path / "golden.pbtxt",
+            tmp_path / "golden",
+            tmp_path / "device.pbtxt",
+            tmp_path / "device",
+        )
+    )
+    assert data.run.verdict is Verdict.CLEAN
+    assert [item.op for item in data.comparisons if item.metrics is not None] == ["x", "b"]
