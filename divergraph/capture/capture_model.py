@@ -171,7 +171,7 @@ def _write_all(
     mapping = names.mapping()
     if mapping:
         (folder / MAPPING).write_text(mapping, encoding="utf-8")
-    left_out = (*executor.unavailable, *_inner(graph, set(files)), *unclear)
+    left_out = (*executor.unavailable, *_inner(graph, executor), *unclear)
     result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
     _write_manifest(request, result, inputs)
     return result
@@ -191,11 +191,13 @@ def _files_of_tensors(graph: ModelGraph, names: FileNames, known: set[str]) -> d
     return files
 
 
-def _inner(graph: ModelGraph, captured: set[str]) -> Iterator[Unavailable]:
+def _inner(graph: ModelGraph, executor: Executor) -> Iterator[Unavailable]:
+    """The bodies of whose tensors *executor* says nothing."""
     opened: set[str] = set()
     if graph.framework is Framework.TENSORFLOW:
+        told = {*executor.tensors, *(each.tensor for each in executor.unavailable)}
         inside = (op for op in graph.ops if op.subgraph)
-        opened = {op.subgraph for op in inside if any(t.name in captured for t in op.outputs)}
+        opened = {op.subgraph for op in inside if any(t.name in told for t in op.outputs)}
     for body in graph.subgraphs:
         if body.name not in opened:
             yield Unavailable(body.name, "what happens inside a body is not given out")

@@ -82,7 +82,7 @@ class Model:
                     kind = op.get_attr("dtype")
                     tensor = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=kind)
             with new_session(self.graph) as session:
-                self.preparation.prepare(session, {})
+                self.preparation.prepare(session, {}, only_variables=True)
                 self._variables[name] = plain(session.run(tensor))
         return self._variables[name]
 

@@ -118,7 +118,8 @@ class Pieces:
     def _check(self, op: Any, tensor: Any) -> None:
         if op.type in ("Placeholder", "PlaceholderV2"):
             raise ExecutionError(f"the piece needs {tensor.name!r}, which is not among its inputs")
-        if writes(op):
+        changed = [each.op for arg, each in _arguments(op) if arg.is_ref]
+        if writes(op) and not (changed and all(is_variable(each) for each in changed)):
             raise ExecutionError(f"{op.name} ({op.type}) changes a variable")
         if op.type.startswith(_NOT_ALONE):
             raise ExecutionError(f"{op.name} ({op.type}) does not run outside of the whole model")
@@ -147,11 +148,34 @@ class Pieces:
             if op.type == "ReadVariableOp":
                 self._as_identity(node)
             inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
+            if writes(op):
+                inputs = self._with_variables(definition, op, inputs, node.name)
             loop = op.name in self._in_loops
             inputs += [f"^{number}/{e.name}" for e in op.control_inputs if loop and e.name in own]
             del node.input[:]
             node.input.extend(inputs)
         return feeds
+
+    def _with_variables(
+        self, definition: Any, op: Any, inputs: Sequence[str], name: str
+    ) -> list[str]:
+        """*inputs* of an op that changes variables, each of those a new one with its value."""
+        found = list(inputs)
+        for at, (arg, tensor) in enumerate(_arguments(op)):
+            if not arg.is_ref:
+                continue
+            kind = tensor.dtype.base_dtype.as_datatype_enum
+            variable, assign = definition.node.add(), definition.node.add()
+            variable.name, variable.op = f"{name}/changed_{at}_", "VariableV2"
+            variable.attr["dtype"].type = kind
+            variable.attr["shape"].shape.unknown_rank = True
+            assign.name, assign.op = f"{name}/assign_{at}_", "Assign"
+            assign.input.extend([variable.name, found[at]])
+            assign.attr["T"].type = kind
+            assign.attr["validate_shape"].b = False
+            found[at] = variable.name
+            found.append(f"^{assign.name}")
+        return found
 
     def _placeholder(self, definition: Any, name: str, kind: Any) -> str:
         node = definition.node.add()
@@ -166,6 +190,12 @@ class Pieces:
         node.op = "Identity"
         node.attr.clear()
         node.attr["T"].type = kind
+
+
+def _arguments(op: Any) -> list[tuple[Any, Any]]:
+    """Declared arguments with what is given for them, of ops that take no lists."""
+    declared = op.op_def.input_arg if op.op_def is not None else ()
+    return list(zip(declared, op.inputs, strict=False))
 
 
 def variable_type(variable: Any) -> Any:

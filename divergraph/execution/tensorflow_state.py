@@ -117,7 +117,9 @@ class Preparation:
         )
         return tuple(sorted(name for name in names if name not in own and name not in self._fed))
 
-    def prepare(self, session: Any, feeds: Mapping[str, Any]) -> None:
+    def prepare(
+        self, session: Any, feeds: Mapping[str, Any], *, only_variables: bool = False
+    ) -> None:
         """Give variables, tables and iterators of *session* their first state.
 
         Raises:
@@ -136,7 +138,7 @@ class Preparation:
                 session.run(init, feeds)
             for name, (placeholder, assign) in self._assigns.items():
                 session.run(assign, {placeholder: self._value(name, placeholder.dtype)})
-            for name in self._late:
+            for name in () if only_variables else self._late:
                 session.run(name, {**feeds, **assets})
         except tensorflow_errors() as error:
             raise ExecutionError(
