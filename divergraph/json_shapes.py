@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.analysis.verdicts import badness
-from divergraph.questions.answers import Trace
+from divergraph.questions.answers import Trace, UnmatchedOps
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
@@ -293,6 +293,22 @@ def link_json(link: LineageLink) -> dict[str, Json]:
         "original_output": link.original_port,
         "evidence": link.rule.value,
         "confidence": link.confidence,
+    }
+
+
+def unmatched_json(found: UnmatchedOps) -> dict[str, Json]:
+    """What ``lineage --unmatched`` prints besides the run."""
+    return {
+        "device": [
+            {
+                "op": op.op,
+                "type": op.type,
+                "reason": None if op.reason is None else op.reason.value,
+                "detail": op.detail or None,
+            }
+            for op in found.device
+        ],
+        "golden": [{"op": op.op, "type": op.type} for op in found.golden],
     }
 
 

@@ -5,8 +5,20 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.text import show_links, show_origins, show_rows, show_trace
-from divergraph.json_shapes import link_json, origin_json, row_json, trace_json
+from divergraph.cli.text import (
+    show_links,
+    show_origins,
+    show_rows,
+    show_trace,
+    show_unmatched,
+)
+from divergraph.json_shapes import (
+    link_json,
+    origin_json,
+    row_json,
+    trace_json,
+    unmatched_json,
+)
 
 
 @click.command("origins")
@@ -51,17 +63,30 @@ def trace_command(run: str, op: str, store: str | None, as_json: bool) -> None:
 
 @click.command("lineage")
 @click.argument("run")
-@click.argument("op")
+@click.argument("op", required=False)
+@click.option("--unmatched", "is_unmatched", is_flag=True, help="List the ops without any.")
 @common
-def lineage_command(run: str, op: str, store: str | None, as_json: bool) -> None:
+def lineage_command(
+    run: str, op: str | None, is_unmatched: bool, store: str | None, as_json: bool
+) -> None:
     """Show which originals a device op was made of, or where an original went.
 
     The word in brackets is the rule that found the link; a number after a name is the output
-    that equals the one on the other side.
+    that equals the one on the other side. With --unmatched instead of OP: all ops of both
+    sides that have no counterpart, and why.
     """
-    from divergraph.questions import lineage
+    from divergraph.questions import lineage, unmatched
 
+    if is_unmatched == (op is not None):
+        raise click.UsageError("give either an op or --unmatched")
     with opened(store) as opened_store:
+        if op is None:
+            found = unmatched(opened_store, run)
+            if as_json:
+                print_json({"run": run, **unmatched_json(found)})
+            else:
+                show_unmatched(found)
+            return
         links = lineage(opened_store, run, op)
     if as_json:
         print_json({"run": run, "op": op, "links": [link_json(link) for link in links]})

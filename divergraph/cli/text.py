@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from divergraph.json_shapes import worst_first
-from divergraph.questions.answers import Trace
+from divergraph.questions.answers import Trace, UnmatchedOps
 from divergraph.questions.reasons import reason_groups
 from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text
 from graphstore.contract import GraphInfo
@@ -140,6 +140,16 @@ def show_links(op: str, links: Sequence[LineageLink]) -> None:
         if link.original_port is not None:
             original += f":{link.original_port}"
         click.echo(f"{device}  <-  {original}   [{link.rule.value}]")
+
+
+def show_unmatched(found: UnmatchedOps) -> None:
+    """Ops without a counterpart, of the device side with the reason."""
+    for side, ops in (("device", found.device), ("golden", found.golden)):
+        click.secho(f"{side}: {counted(len(ops), 'op')} without a counterpart", bold=True)
+        width = min(max((len(op.type) for op in ops), default=0), _TYPE)
+        for op in ops:
+            why = "" if op.reason is None else f"  {REASON_WORDS[op.reason]}"
+            click.echo(f"  {op.type:{width}}  {op.op}{why}{f': {op.detail}' if op.detail else ''}")
 
 
 def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:

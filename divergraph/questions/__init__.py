@@ -13,8 +13,10 @@ from divergraph.questions.answers import (
     TensorRow,
     Trace,
     TraceStep,
+    UnmatchedOp,
+    UnmatchedOps,
 )
-from divergraph.questions.details import lineage, op_detail
+from divergraph.questions.details import lineage, op_detail, unmatched
 from divergraph.questions.facts import load_facts, op_rows, resolve_op
 from divergraph.questions.overview import overview
 from divergraph.questions.reasons import reason_groups
@@ -30,6 +32,8 @@ __all__ = [
     "TensorRow",
     "Trace",
     "TraceStep",
+    "UnmatchedOp",
+    "UnmatchedOps",
     "lineage",
     "load_facts",
     "op_detail",
@@ -40,4 +44,5 @@ __all__ = [
     "reason_groups",
     "resolve_op",
     "trace",
+    "unmatched",
 ]

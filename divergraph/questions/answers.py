@@ -105,6 +105,24 @@ class OpDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class UnmatchedOp:
+    """An op without a counterpart; on the device side ``reason`` and ``detail`` say why."""
+
+    op: str
+    type: str
+    reason: Reason | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnmatchedOps:
+    """The ops of both sides of a run that stand for nothing on the other, in topo order."""
+
+    device: tuple[UnmatchedOp, ...]
+    golden: tuple[UnmatchedOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TraceStep:
     """An op the error passes, ``distance`` edges from where the trace starts at least."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from divergraph.analysis.verdicts import worst
-from divergraph.questions.answers import OpDetail, TensorRow
+from divergraph.questions.answers import OpDetail, TensorRow, UnmatchedOp, UnmatchedOps
 from divergraph.questions.facts import Facts, find_run, load_facts, resolve_op
 from divergraph.wording import REASON_WORDS
 from graphstore.contract import GraphStore
@@ -87,6 +87,42 @@ def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
     if op in store.arrays(run, Side.GOLDEN).number:
         links += store.links(run, op, Side.GOLDEN)
     return tuple(dict.fromkeys(links))
+
+
+def unmatched(store: GraphStore, run: str) -> UnmatchedOps:
+    """The device ops with no original, or with an output no golden tensor was found for, and
+    the golden ops no device op stands for.
+
+    Raises:
+        UnknownNameError: no such run.
+    """
+    store.run(run)
+    links = store.links(run)
+    linked, used = {link.device for link in links}, {link.original for link in links}
+    why: dict[str, Comparison] = {}
+    open_ops: set[str] = set()
+    for item in store.comparisons(run):
+        if item.io is TensorIO.OUTPUT and item.reason is not None:
+            why.setdefault(item.op, item)
+            if item.reason in _OPEN:
+                open_ops.add(item.op)
+                why[item.op] = item
+    device = [
+        UnmatchedOp(op.id, op.type, why[op.id].reason, why[op.id].detail)
+        if op.id in why
+        else UnmatchedOp(op.id, op.type)
+        for op in store.listed_ops(run)
+        if op.id not in linked or op.id in open_ops
+    ]
+    golden = [
+        UnmatchedOp(op.id, op.type)
+        for op in store.listed_ops(run, Side.GOLDEN)
+        if op.id not in used
+    ]
+    return UnmatchedOps(tuple(device), tuple(golden))
+
+
+_OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LOW_CONFIDENCE})
 
 
 def _named_originals(store: GraphStore, target: str, name: str) -> tuple[LineageLink, ...]:

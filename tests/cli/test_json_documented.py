@@ -77,6 +77,11 @@ def test_a_command_prints_the_documented_fields(divergraph, store, command, argu
     check(shapes(command)[0], printed, command)
 
 
+def test_unmatched_ops(divergraph, store):
+    printed = divergraph("lineage", "fault", "--unmatched", "--store", store, "--json").json
+    check(shapes("lineage")[1], printed, "lineage --unmatched")
+
+
 def test_compare_and_demo(divergraph, compare_lenet, tmp_path):
     for command in (compare_lenet(), ["demo"]):
         printed = divergraph(*command, "--store", tmp_path / "store", "--json").json
