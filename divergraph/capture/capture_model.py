@@ -69,6 +69,12 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
     _check_place(request)
     progress.stage("reading the model")
     graph = read_graph(request.model)
+    if request.device is not StandIn.FP32 and graph.framework is not Framework.ONNX:
+        raise ExecutionError(
+            f"there is no {request.device} stand-in for {graph.framework} models",
+            where=str(request.model),
+            hint="convert the model to ONNX",
+        )
     with ExitStack() as opened:
         executor: Executor | None = None
         inputs = graph.inputs
@@ -81,7 +87,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
         model = request.model
         if executor is None:
             progress.stage(f"making the {request.device} model")
-            model = _stand_in(request, graph, folder, feeds)
+            model = _stand_in(request, folder, feeds)
             graph = read_graph(model)
             executor = open_executor(model, graph)
             opened.callback(executor.close)
@@ -125,15 +131,7 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array
     return feeds
 
 
-def _stand_in(
-    request: CaptureRequest, graph: ModelGraph, folder: Path, feeds: Mapping[str, Array]
-) -> Path:
-    if graph.framework is not Framework.ONNX:
-        raise ExecutionError(
-            f"there is no {request.device} stand-in for {graph.framework} models",
-            where=str(request.model),
-            hint="convert the model to ONNX",
-        )
+def _stand_in(request: CaptureRequest, folder: Path, feeds: Mapping[str, Array]) -> Path:
     target = folder / f"{request.model.stem}.{request.device}.onnx"
     make_stand_in(request.model, request.device, target, feeds)
     return target

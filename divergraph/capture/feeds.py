@@ -73,7 +73,8 @@ def _described(tensor: Tensor) -> str:
     dtype = "any type" if tensor.dtype is None else tensor.dtype.value
     if tensor.shape is None:
         return f"{dtype}, any shape"
-    return f"{dtype} {'x'.join('?' if size is None else str(size) for size in tensor.shape)}"
+    sizes = "x".join("?" if size is None else str(size) for size in tensor.shape)
+    return f"{dtype} {sizes}" if sizes else f"{dtype}, a single value"
 
 
 def _random(tensor: Tensor, seed: int) -> Array:

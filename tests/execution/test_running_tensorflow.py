@@ -343,5 +343,5 @@ def test_another_signature(tmp_path: Path) -> None:
 
 
 def test_options_another_framework_does_not_have(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="takes no 'colour'.*checkpoint"):
+    with pytest.raises(InputError, match=r"takes no .colour.*checkpoint"):
         opened(graph_file(tmp_path, dense), colour="red")
