@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -46,6 +46,13 @@ def plain_text(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def plain_texts(texts: Sequence[str | None]) -> Sequence[str | None]:
+    """The same for many at once, faster; None stays None."""
+    if "".join(filter(None, texts)).isascii():
+        return texts
+    return [None if text is None else plain_text(text) for text in texts]
 
 
 @lru_cache(4096)

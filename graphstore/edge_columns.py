@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.arrays import Int32
-from graphstore.model import EdgeKind, ModelGraph
+from graphstore.model import EdgeKind, ModelGraph, Op
+
+_STEP = 50_000
+"""Ops whose edges are kept as Python values at once."""
+
+_Small: TypeAlias = NDArray[np.integer[Any]]
+_Part: TypeAlias = tuple[Int32, Int32, _Small, _Small]
 
 
 @dataclass(frozen=True)
@@ -20,17 +26,24 @@ class EdgeColumns:
 
     Edge i of the first ``data`` carries data into an op, the rest enter or leave a body;
     ``own_names`` holds, by edge, the name of the tensor where it is not that of the output
-    it comes from.
+    it comes from. ``outside`` counts the data and control edges that come from no op of
+    the graph, which are in no column.
     """
 
     sources: Int32
     targets: Int32
-    outputs: NDArray[np.integer[Any]]
-    inputs: NDArray[np.integer[Any]]
+    outputs: _Small
+    inputs: _Small
     data: int
     own_names: Mapping[int, str]
     control_sources: Int32
     control_targets: Int32
+    outside: int
+
+    @property
+    def own(self) -> int:
+        """How many edges the file itself has: data and control, not calls."""
+        return self.data + len(self.control_sources) + self.outside
 
 
 def places(graph: ModelGraph) -> dict[str, int]:
@@ -51,54 +64,98 @@ def edge_columns(graph: ModelGraph, place: Mapping[str, int]) -> EdgeColumns:
     *place* is that of :func:`places`.
     """
     ops = graph.ops
-    sources, targets, outputs, inputs = array("i"), array("i"), array("q"), array("q")
-    control_sources, control_targets = array("i"), array("i")
     own_names: dict[int, str] = {}
-    for target, op in enumerate(ops):
+    parts: list[_Part] = []
+    outside = data = 0
+    for first in range(0, len(ops), _STEP):
+        part = _data_edges(ops, first, place, own_names, data)
+        parts.append(part[:4])
+        data += len(part[0])
+        outside += part[4]
+    parts.append(_call_edges(graph, place, own_names, data))
+    sources, targets, outputs, inputs = map(np.concatenate, zip(*parts, strict=True))
+    control_sources, control_targets, loose = _control_edges(ops, place)
+    return EdgeColumns(
+        sources,
+        targets,
+        outputs,
+        inputs,
+        data,
+        own_names,
+        control_sources,
+        control_targets,
+        outside + loose,
+    )
+
+
+def _data_edges(
+    ops: Sequence[Op], first: int, place: Mapping[str, int], own_names: dict[int, str], known: int
+) -> tuple[Int32, Int32, _Small, _Small, int]:
+    """The columns of the data edges into up to _STEP ops from *first* on, *known* before them,
+    and how many edges come from no op of the graph."""
+    sources: list[int] = []
+    targets: list[int] = []
+    outputs: list[int] = []
+    inputs: list[int] = []
+    outside = 0
+    find = place.get
+    for target, op in enumerate(ops[first : first + _STEP], start=first):
         for position, ref in enumerate(op.inputs):
-            if ref is None or ref.producer is None:
+            if ref is None:
                 continue
             producer = ref.producer
-            source = place.get(producer.op)
+            if producer is None:
+                continue
+            source = find(producer.op)
             if source is None:
+                outside += 1
                 continue
             port = producer.port
             made = ops[source].outputs
             if not (0 <= port < len(made) and made[port].name == ref.tensor):
-                own_names[len(sources)] = ref.tensor
+                own_names[known + len(sources)] = ref.tensor
             sources.append(source)
             targets.append(target)
             outputs.append(port)
             inputs.append(position)
-        for name in op.control_inputs:
-            source = place.get(name)
-            if source is None:
-                continue
-            control_sources.append(source)
-            control_targets.append(target)
-    data = len(sources)
+    return _numbers(sources), _numbers(targets), _small(outputs), _small(inputs), outside
+
+
+def _call_edges(
+    graph: ModelGraph, place: Mapping[str, int], own_names: dict[int, str], known: int
+) -> _Part:
+    sources: list[int] = []
+    targets: list[int] = []
+    outputs: list[int] = []
+    inputs: list[int] = []
     for edge in graph.calls():
         begin, end = place.get(edge.source), place.get(edge.target)
         if begin is None or end is None:
             continue
-        made = ops[begin].outputs
+        made = graph.ops[begin].outputs
         port = edge.source_port
         if not (0 <= port < len(made) and made[port].name == edge.tensor):
-            own_names[len(sources)] = edge.tensor
+            own_names[known + len(sources)] = edge.tensor
         sources.append(begin)
         targets.append(end)
         outputs.append(port)
         inputs.append(edge.target_port)
-    return EdgeColumns(
-        _numbers(sources),
-        _numbers(targets),
-        _small(outputs),
-        _small(inputs),
-        data,
-        own_names,
-        _numbers(control_sources),
-        _numbers(control_targets),
-    )
+    return _numbers(sources), _numbers(targets), _small(outputs), _small(inputs)
+
+
+def _control_edges(ops: Sequence[Op], place: Mapping[str, int]) -> tuple[Int32, Int32, int]:
+    """(sources, targets, how many come from no op of the graph)."""
+    sources, targets = array("i"), array("i")
+    outside = 0
+    for target, op in enumerate(ops):
+        for name in op.control_inputs:
+            source = place.get(name)
+            if source is None:
+                outside += 1
+                continue
+            sources.append(source)
+            targets.append(target)
+    return _numbers(sources), _numbers(targets), outside
 
 
 def edge_kinds(columns: EdgeColumns) -> NDArray[np.object_]:
@@ -108,7 +165,7 @@ def edge_kinds(columns: EdgeColumns) -> NDArray[np.object_]:
     return kinds
 
 
-def _small(values: array[int]) -> NDArray[np.integer[Any]]:
+def _small(values: Sequence[int]) -> _Small:
     """The numbers in as few bytes as they need."""
     numbers = np.asarray(values, dtype=np.int64)
     ends = np.iinfo(np.int16)
@@ -116,5 +173,5 @@ def _small(values: array[int]) -> NDArray[np.integer[Any]]:
     return numbers.astype(np.int16) if fits else numbers
 
 
-def _numbers(values: array[int]) -> Int32:
+def _numbers(values: Sequence[int] | array[int]) -> Int32:
     return np.asarray(values, dtype=np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -49,7 +49,7 @@ _WORDS: dict[object, str | None] = {None: None} | {
 
 def metric_table(
     data: RunData,
-    golden: Collection[str],
+    is_known: NDArray[np.bool_],
     run: str,
     ids: NDArray[np.int64],
     nodes: NDArray[np.int64],
@@ -57,8 +57,8 @@ def metric_table(
 ) -> Table:
     """One row a comparison; *ids* are its node ids, *nodes* those of its ops.
 
-    *golden* are the ops of the golden graph, *tensors* the ids of the compared outputs, -1
-    where there is none.
+    *is_known* says of each whether its golden op is in the golden graph, *tensors* are the
+    ids of the compared outputs, -1 where there is none.
     """
     origins = {origin.op: origin for origin in reversed(data.origins)}
 
@@ -83,7 +83,10 @@ def metric_table(
             [None if origin is None else origin.cause for origin in at],
             *_metric_columns([item.metrics for item in items]),
             [[metric.value for metric in item.failed] or None for item in items],
-            [None if ref is None or ref.op in golden else plain_text(ref.op) for ref in refs],
+            [
+                None if ref is None or known else plain_text(ref.op)
+                for ref, known in zip(refs, is_known[first:until].tolist(), strict=True)
+            ],
             [None if ref is None else ref.port for ref in refs],
             [_WORDS[item.rule] for item in items],
             [_WORDS[item.reason] for item in items],

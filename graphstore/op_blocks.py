@@ -12,7 +12,10 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from graphstore.codec import (
     attrs_text,
@@ -23,6 +26,7 @@ from graphstore.codec import (
     origin_value,
     shape_list_value,
 )
+from graphstore.edge_columns import EdgeColumns
 from graphstore.model import AttrValue, DType, InputRef, Op, Shape, Tensor, TensorRef
 
 BLOCK = 256
@@ -33,11 +37,37 @@ _SHARED_ATTRS = 4096
 _Spec: TypeAlias = tuple[DType | None, Shape | None, str | None]
 
 
-def op_blocks(ops: Sequence[Op], place: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-    """(text, the text compressed) of each block of *ops*; *place* is the place of each id."""
+def op_blocks(
+    ops: Sequence[Op], place: Mapping[str, int], edges: EdgeColumns
+) -> Iterator[tuple[str, bytes]]:
+    """(text, the text compressed) of each block of *ops*; *place* is the place of each id,
+    *edges* are those of the graph."""
+    distances = _Distances(edges, len(ops))
     for first in range(0, len(ops), BLOCK):
-        text = _block_text(ops, first, place)
+        text = _block_text(ops, first, place, distances)
         yield text, zlib.compress(text.encode("ascii"), _LEVEL)
+
+
+class _Distances:
+    """How far before an op the producers of its inputs are, where that says all of them."""
+
+    def __init__(self, edges: EdgeColumns, count: int) -> None:
+        targets = edges.targets[: edges.data]
+        self._start = np.searchsorted(targets, np.arange(count + 1))
+        self._distances = targets - edges.sources[: edges.data]
+        special = edges.outputs[: edges.data] != 0
+        special[[edge for edge in edges.own_names if edge < edges.data]] = True
+        self._special = np.concatenate(([0], np.cumsum(special)))
+
+    def of(self, first: int, until: int) -> Iterator[list[int] | None]:
+        """For each op the distances of its inputs that an op feeds; None if one of them
+        takes another output than the first, or gives it a name of its own."""
+        start = self._start[first : until + 1]
+        is_plain = (np.diff(self._special[start]) == 0).tolist()
+        places = (start - start[0]).tolist()
+        distances: list[int] = self._distances[start[0] : start[-1]].tolist()
+        for (low, high), plain in zip(pairwise(places), is_plain, strict=True):
+            yield distances[low:high] if plain else None
 
 
 def attrs_texts(data: bytes) -> list[str]:
@@ -45,7 +75,9 @@ def attrs_texts(data: bytes) -> list[str]:
     return zlib.decompress(data).decode("ascii").split("\n")[1:]
 
 
-def _block_text(ops: Sequence[Op], first: int, place: Mapping[str, int]) -> str:
+def _block_text(
+    ops: Sequence[Op], first: int, place: Mapping[str, int], distances: _Distances
+) -> str:
     part = ops[first : first + BLOCK]
     specs: dict[_Spec, int] = {}
     attrs: dict[int, str] = {}
@@ -57,8 +89,14 @@ def _block_text(ops: Sequence[Op], first: int, place: Mapping[str, int]) -> str:
         [None if op.name == op.id else op.name for op in part],
         [op.type for op in part],
         [
-            _inputs(op, number, ops, place) if op.inputs else 0
-            for number, op in enumerate(part, start=first)
+            0
+            if not op.inputs
+            else known
+            if known is not None and len(known) == len(op.inputs)
+            else _inputs(op, number, ops, place)
+            for number, (op, known) in enumerate(
+                zip(part, distances.of(first, first + len(part)), strict=True), start=first
+            )
         ],
         [op.control_inputs or 0 for op in part],
         [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ _POOL_A_BYTE = 2
 """What it may take for each row it is given, or each byte of the file it reads."""
 _BATCH = 50_000
 """Rows made into Arrow at once."""
+_SAMPLE = 1000
+"""So many texts say whether those of a column come again and again."""
 _MANY_ROWS = 1000
 """From here on, taking all rows through Arrow is faster than one by one."""
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
@@ -42,6 +45,8 @@ _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
 
 def write_database(path: Path, records: Records) -> None:
     """Make a new database file at *path* (which must not exist) with *records* in it.
+
+    Takes the rows out of *records*, so that what made them can be freed early.
 
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
@@ -51,11 +56,34 @@ def write_database(path: Path, records: Records) -> None:
         with _connected(database) as connection:
             for statement in embedded_ddl():
                 connection.execute(statement)
-        for node in NODES:
-            _copy(database, node.label, node.columns, records.nodes.get(node.label, ()))
-        for rel in RELS:
-            ends = (_key_column("from", rel.source), _key_column("to", rel.target))
-            _copy(database, rel.type, ends + rel.columns, records.rels.get(rel.type, ()))
+        _copy_all(database, records)
+
+
+def _copy_all(database: Any, records: Records) -> None:
+    """Fill the tables; while the engine copies one, the rows of the next are made."""
+    import pyarrow as pa
+
+    copying: Future[None] | None = None
+    with ThreadPoolExecutor(1, "graphstore-copy") as engine:
+        for table, columns, rows in _tables(records):
+            made = _arrow_table(columns, rows)
+            if copying is not None:
+                copying.result()
+                pa.default_memory_pool().release_unused()
+            copying = None if made is None else engine.submit(_copy, database, table, made)
+            del made
+        if copying is not None:
+            copying.result()
+    pa.default_memory_pool().release_unused()
+
+
+def _tables(records: Records) -> Iterator[tuple[str, Sequence[Column], Sequence[Row]]]:
+    """(name, columns, rows) of each table, nodes first."""
+    for node in NODES:
+        yield node.label, node.columns, records.nodes.pop(node.label, ())
+    for rel in RELS:
+        ends = (_key_column("from", rel.source), _key_column("to", rel.target))
+        yield rel.type, ends + rel.columns, records.rels.pop(rel.type, ())
 
 
 @contextmanager
@@ -209,7 +237,11 @@ def _key_column(name: str, label: str) -> Column:
     return Column(name, node.columns[0].type)
 
 
-def _copy(database: Any, table: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
+    """The rows as the engine takes them; None if there are none.
+
+    Texts that come again and again are kept once: for a million ops, half of the memory.
+    """
     import pyarrow as pa
 
     types = {
@@ -221,23 +253,32 @@ def _copy(database: Any, table: str, columns: Sequence[Column], rows: Sequence[R
         ColumnType.BYTES: pa.binary(),
     }
     made = as_table(rows)
-    batches = []
+    batches: list[Any] = []
+    repeated: set[str] = set()
     for first in range(0, len(made), _BATCH):
         values = made.columns(first, first + _BATCH)
-        arrays = {
-            column.name: pa.array(column_values, types[column.type])
-            for column, column_values in zip(columns, values, strict=True)
-        }
+        arrays = {}
+        for column, column_values in zip(columns, values, strict=True):
+            array = pa.array(column_values, types[column.type])
+            if not batches and column.type is ColumnType.STRING and _repeats(array):
+                repeated.add(column.name)
+            arrays[column.name] = array.dictionary_encode() if column.name in repeated else array
         batches.append(pa.record_batch(arrays))
-    if batches:
-        # in one step: a table without an index takes rows once only
-        table_of_all = pa.Table.from_batches(batches)
-        del batches
-        # a connection keeps what it was given until it is closed
-        with _connected(database) as connection:
-            connection.execute(f"COPY {table} FROM $rows", {"rows": table_of_all})
-        del table_of_all
-        pa.default_memory_pool().release_unused()
+    return pa.Table.from_batches(batches) if batches else None
+
+
+def _repeats(texts: Any) -> bool:
+    """True if most of the first texts of a column are no new ones."""
+    some = texts[:_SAMPLE]
+    return len(some.unique()) * 2 <= len(some)
+
+
+def _copy(database: Any, table: str, rows: Any) -> None:
+    """Give the engine the rows of an Arrow table, all in one step: a table without an index
+    takes rows once only."""
+    # a connection keeps what it was given until it is closed
+    with _connected(database) as connection:
+        connection.execute(f"COPY {table} FROM $rows", {"rows": rows})
 
 
 def _open(path: Path, *, read_only: bool, wanted: int) -> Any:
