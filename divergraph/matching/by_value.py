@@ -49,10 +49,10 @@ class ValueLookup:
             if golden is None or squeezed(value) != squeezed(golden):
                 continue
             apart = distance(value, golden)
+            if apart > 0.0 and any(each.apart == 0.0 for each, _ in found):
+                break  # all that have the same values come first
             if apart < FAR:
                 found.append((Candidate(ref, apart), golden))
-            if apart == 0.0:
-                break  # others as near have the same values
         if blocked or not any(each.apart < _NEAR for each, _ in found):
             found.extend(self._in_other_order(value, blocked=blocked))
         return list(_in_families(found))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from divergraph.lineage.tensor_names import RESHAPING
 from graphstore.model import ModelGraph, Op, TensorRef
 
 _DEPTH = 12
 """Original ops one device op is taken to be made of, in a row."""
 _MOST_OPS = 60
 """Original ops one device op is taken to be made of, at all."""
+_PASSING = RESHAPING | {"Cast"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,30 @@ class GoldenReach:
             for ref in op.inputs:
                 if ref is not None and ref.producer is not None:
                     self.users.setdefault(ref.producer, []).append(op.id)
+
+    def root(self, ref: TensorRef) -> TensorRef:
+        """The tensor whose values *ref* has: what was reshaped or cast to make it."""
+        seen: set[str] = set()
+        while ref.op not in seen:
+            seen.add(ref.op)
+            op = self.ops[ref.op]
+            taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+            if op.type not in _PASSING or taken is None:
+                break
+            ref = taken
+        return ref
+
+    def users_of_values(self, ref: TensorRef) -> Iterator[str]:
+        """The ops that use *ref*, reshaped or cast before or not."""
+        stack = [self.root(ref)]
+        seen: set[str] = set()
+        while stack:
+            for user in self.users.get(stack.pop(), ()):
+                if user not in seen:
+                    seen.add(user)
+                    yield user
+                    if self.ops[user].type in _PASSING:
+                        stack.append(TensorRef(user, 0))
 
     def behind(self, inputs: Collection[TensorRef], known: Collection[TensorRef]) -> Iterator[Part]:
         """The parts that make tensors up to some ops behind *inputs*, from *known* ones."""

@@ -338,7 +338,7 @@ class _Matcher:
         fitting = [
             TensorRef(user, ref.port)
             for user in dict.fromkeys(
-                user for each in known for user in self._reach.users.get(each, ())
+                user for each in known for user in self._reach.users_of_values(each)
             )
             if self._reach.ops[user].type == op.type and self._uses_just(user, known.keys())
         ]
@@ -356,7 +356,8 @@ class _Matcher:
         inputs = self._reach.ops[golden_op].inputs
         used = {ref.producer for ref in inputs if ref is not None and ref.producer is not None}
         computed = {ref for ref in used if ref.op not in self._golden_constants}
-        return computed == set(known)
+        root = self._reach.root
+        return {root(ref) for ref in computed} == {root(ref) for ref in known}
 
     def _known_inputs(self, op: Op) -> dict[TensorRef, TensorMatch] | None:
         """The golden tensors an op's computed inputs stand for; None while one is open."""

@@ -236,3 +236,38 @@ def test_channel_blocks_are_undone(channels: int, block: int) -> None:
     value = reordered(device, best[0], golden.shape)
     assert value is not None
     np.testing.assert_array_equal(value, golden)
+
+
+def reshaped_net(*, broken: bool = False) -> onnx.ModelProto:
+    """An Unsqueeze in front of a Conv, whose tensor has the values of the model's first."""
+    rng = np.random.default_rng(6)
+    weight = rng.standard_normal((3, 1, 5)).astype(np.float32)
+    nodes = [
+        helper.make_node("Exp", ["x"], ["a"], "exp"),
+        helper.make_node("Unsqueeze", ["a", "axis"], ["b"], "unsqueeze"),
+        helper.make_node("Conv", ["b", "w"], ["c"], "conv"),
+        helper.make_node("Tanh", ["c"], ["y"], "tanh"),
+    ]
+    tensors = [
+        numpy_helper.from_array(weight[::-1] * -3 if broken else weight, "w"),
+        numpy_helper.from_array(np.array([1], np.int64), "axis"),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 40])
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "net", [given], [end], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_fault_behind_a_reshaped_tensor_is_matched(tmp_path):
+    onnx.save_model(reshaped_net(), str(tmp_path / "golden.onnx"))
+    onnx.save_model(nameless(reshaped_net(broken=True)), str(tmp_path / "device.onnx"))
+    for side in ("golden", "device"):
+        capture(CaptureRequest(tmp_path / f"{side}.onnx", tmp_path / side, seed=1))
+    golden, device = read_graph(tmp_path / "golden.onnx"), read_graph(tmp_path / "device.onnx")
+    sources = MatchSources(
+        scan_golden_dumps(tmp_path / "golden", golden),
+        scan_golden_dumps(tmp_path / "device", device),
+    )
+    outputs = match_more(link_graphs(golden, device), device, sources).outputs
+    found = {ref.op: match.golden.op for ref, match in outputs.items()}
+    assert found == {"n0": "exp", "n1": "unsqueeze", "n2": "conv", "n3": "tanh"}
