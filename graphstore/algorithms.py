@@ -6,10 +6,12 @@ return op numbers in ascending (topo) order. Cycles are allowed everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphstore.arrays import Bool, GraphArrays, Int32
 from graphstore.components import condense
@@ -131,6 +133,43 @@ def few_next_measured(
     *limit* and the edges together.
     """
     return MeasuredPairs(arrays, measured, limit).pairs()
+
+
+def worst_before(
+    arrays: GraphArrays, measured: Bool, error: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The largest *error* of the measured ops just before each measured op, else NaN.
+
+    *error* has one value per op, NaN where there is none. Just before means through
+    unmeasured ops only, and earlier by topo.
+    What is said of unmeasured ops means nothing.
+    """
+    sources, targets = _edge_sources(arrays), arrays.successor_ops
+    if not np.all(sources < targets):
+        pairs = next_measured(arrays, measured)
+        forward = pairs[0] < pairs[1]
+        found = np.full(len(arrays.ids), np.nan)
+        np.fmax.at(found, pairs[1][forward], error[pairs[0][forward]])
+        return found
+    passed = np.where(measured, error, np.nan).tolist()
+    passes = (~measured).tolist()
+    before = [math.nan] * len(arrays.ids)
+    # all edges into an op come before those out of it
+    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
+        value = passed[source]
+        if value == value and not value <= before[target]:  # neither is NaN, or it is larger
+            before[target] = value
+            if passes[target]:
+                passed[target] = value
+    return np.asarray(before, dtype=np.float64)
+
+
+def first_edges(arrays: GraphArrays, count: int) -> tuple[int, int] | None:
+    """(source, target) of edge number *count* (from 0), by source, then target; or None."""
+    if count >= len(arrays.successor_ops):
+        return None
+    source = int(np.searchsorted(arrays.successor_start, count, "right")) - 1
+    return source, int(arrays.successor_ops[count])
 
 
 def first_diverging(arrays: GraphArrays, measured: Bool, over: Bool) -> Int32:

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from graphstore import codec
+from graphstore.algorithms import first_edges
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
 from graphstore.cancellation import Cancellation
 from graphstore.collector import paused_collector
@@ -50,12 +51,13 @@ from graphstore.query_limits import (
     plain_parameter,
     planned_text,
     planned_values,
+    window_values,
     windows,
 )
 from graphstore.read_only import check_read_only
 from graphstore.records import comparison_value, first_id, plain_text
 from graphstore.run_outputs import RunOutputs
-from graphstore.traversals import ON_ARRAYS, Asked
+from graphstore.traversals import ON_ARRAYS, Asked, OpErrors, op_errors
 
 _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
@@ -106,6 +108,7 @@ class CypherStore(GraphStore):
         self._graphs: _Recent[ModelGraph] = _Recent(4)
         self._indexes: _Recent[OpIndex] = _Recent(8)
         self._outputs: _Recent[RunOutputs] = _Recent(4)
+        self._errors: _Recent[OpErrors] = _Recent(4)
         self._answers: _Recent[QueryResult] = _Recent(8)
 
     @abstractmethod
@@ -172,6 +175,9 @@ class CypherStore(GraphStore):
             params = {**self._implied(place, query), "first": first, "until": until}
             if "graph" in params:
                 params["graph"] = key
+            if "$first_node" in query.text:
+                params |= {"first_node": first_id(key) + first, "end_node": first_id(key) + until}
+                del params["until"]
             return self._ask(place, query, params).rows
 
         loose: dict[str, list[tuple[int, str]]] = {}
@@ -280,13 +286,13 @@ class CypherStore(GraphStore):
         limits = QueryLimits(limit, timeout, cancellation)
         text = limited(wanted, limit)
         if query in _KEPT and place.stamp is not None:
-            key = f"{query} {place.run} {place.content} {place.stamp}"
+            key = f"{query} {_stamped(place)}"
             whole = self._answers.get(key, lambda: self._ask(place, wanted, values))
             return cut(whole, limit)
         if f"${WINDOW}" not in wanted.text:
             return self._ask(place, text, values, limits)
-        for end in windows(limit, len(self._index(place, Side.DEVICE).ids)):
-            answer = self._ask(place, text, {**values, WINDOW: end}, limits)
+        for window in self._windows(place, wanted.text, limit):
+            answer = self._ask(place, text, {**values, **window}, limits)
             if answer.truncated:
                 break
         return answer
@@ -355,9 +361,40 @@ class CypherStore(GraphStore):
             arrays,
             lambda: self._index(place, Side.DEVICE),
             lambda: self._run_outputs(place),
+            lambda: self._errors_of(place),
             values,
             limit,
         )
+
+    def _windows(self, place: Place, text: str, limit: int | None) -> Iterator[dict[str, object]]:
+        """Where to look for *limit* rows, farther and farther; the last is everywhere."""
+        key, content = place.graph(Side.DEVICE)
+        arrays, first = self._arrays.known(content), first_id(key)
+        edge = None
+        if "$end_target" in text and arrays is not None and limit is not None:
+            edge = first_edges(arrays, limit)
+        if edge is not None:
+            yield window_values(text, first, edge[0] + 1, edge)
+        else:
+            for end in windows(limit, self._op_count(place)):
+                yield window_values(text, first, end)
+
+    def _op_count(self, place: Place) -> int:
+        """How many ops the device (or only) graph has."""
+        key, content = place.graph(Side.DEVICE)
+        known = self._indexes.known(content)
+        if known is not None:
+            return len(known.ids)
+        return int(self._rows(place, "graph_header", {"graph": key})[0]["ops"])
+
+    def _errors_of(self, place: Place) -> OpErrors:
+        """The errors of the ops of a run; kept if the run has a stamp."""
+
+        def made() -> OpErrors:
+            arrays = self._arrays_of(place, *place.graph(Side.DEVICE))
+            return op_errors(arrays, self._run_outputs(place))
+
+        return made() if place.stamp is None else self._errors.get(_stamped(place), made)
 
     def _implied(self, place: Place, query: NamedQuery) -> dict[str, object]:
         """The parameters a query gets from the target."""
@@ -512,8 +549,7 @@ class CypherStore(GraphStore):
         """The compared outputs of a run; kept if the run has a stamp."""
         if place.stamp is None:
             return self._read_outputs(place)
-        key = f"{place.run} {place.content} {place.stamp}"
-        return self._outputs.get(key, lambda: self._read_outputs(place))
+        return self._outputs.get(_stamped(place), lambda: self._read_outputs(place))
 
     def _read_outputs(self, place: Place) -> RunOutputs:
         if self.dialect is Dialect.EMBEDDED:
@@ -531,6 +567,10 @@ class CypherStore(GraphStore):
                 rows.sort(key=itemgetter(0, 1, 10))  # topo, port, seq
                 return RunOutputs.of([row[:10] for row in rows])
             first += _LIST_SLICE
+
+
+def _stamped(place: Place) -> str:
+    return f"{place.run} {place.content} {place.stamp}"
 
 
 def _link(row: Mapping[str, Any]) -> LineageLink:

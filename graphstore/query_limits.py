@@ -10,7 +10,7 @@ from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.cypher_text import explained, parameters, tokens
 from graphstore.errors import QueryError
-from graphstore.queries import WINDOW, Dialect, NamedQuery, is_name, load
+from graphstore.queries import WINDOWED, Dialect, NamedQuery, is_name, load
 
 _WIDE = 2**40
 """A number that ladybug takes for an INT64, as ids are."""
@@ -52,6 +52,26 @@ def windows(limit: int | None, ops: int) -> Iterator[int]:
     yield ops
 
 
+def window_values(
+    text: str, first_node: int, end: int, edge: tuple[int, int] | None = None
+) -> dict[str, object]:
+    """The parameters among WINDOWED that *text* has, for the ops before *end*.
+
+    *first_node* is the node id of op 0. With *edge*, (source, target) numbers, only edges up
+    to that one by source, then target, are asked for.
+    """
+    source, target = (end, -1) if edge is None else edge
+    end = min(end, source + 1)
+    values: Mapping[str, object] = {
+        "end_topo": end,
+        "whole_topo": source,
+        "end_target": target + 1,
+        "first_node": first_node,
+        "end_node": first_node + end,
+    }
+    return {name: value for name, value in values.items() if re.search(rf"\${name}\b", text)}
+
+
 def planned_text(cypher: str, dialect: Dialect) -> str:
     """The text to plan for *cypher*, which may be a query's name or start with EXPLAIN."""
     return load(cypher, dialect).text if is_name(cypher) else explained(cypher) or cypher
@@ -62,7 +82,7 @@ def planned_values(cypher: str, dialect: Dialect) -> dict[str, object]:
     if not is_name(cypher):
         return {}
     query = load(cypher, dialect)
-    values: dict[str, object] = {WINDOW: 1} if f"${WINDOW}" in query.text else {}
+    values: dict[str, object] = {name: _WIDE for name in WINDOWED if f"${name}" in query.text}
     for name, kind in query.parameters.items():
         values[name] = [_WIDE] if kind.endswith("ops") else "" if kind == "text" else _WIDE
     return values

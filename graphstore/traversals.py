@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphstore.algorithms import (
     ancestors,
     between,
     descendants,
     first_diverging,
-    next_measured,
+    worst_before,
 )
 from graphstore.arrays import GraphArrays, Int32
 from graphstore.contract import QueryResult
@@ -32,6 +33,27 @@ _SMALL = 0.001
 
 
 @dataclass(frozen=True)
+class OpErrors:
+    """Relative Euclidean distances, one value per op, NaN where there is none.
+
+    ``own`` is the worst of the op's compared outputs, ``before`` the worst of the measured
+    ops just before it.
+    """
+
+    own: NDArray[np.float64]
+    before: NDArray[np.float64]
+
+
+def op_errors(arrays: GraphArrays, outputs: RunOutputs) -> OpErrors:
+    """The errors of the ops of a run."""
+    size = len(arrays.ids)
+    own = np.full(size, np.nan)
+    np.fmax.at(own, outputs.topo, outputs.distance)
+    measured, _ = outputs.masks(size)
+    return OpErrors(own, worst_before(arrays, measured, own))
+
+
+@dataclass(frozen=True)
 class Asked:
     """One question: how its target's arrays are got, its parameters, its row limit.
 
@@ -41,6 +63,7 @@ class Asked:
     arrays: Callable[[], GraphArrays]
     index: Callable[[], OpIndex]
     outputs: Callable[[], RunOutputs]
+    errors: Callable[[], OpErrors]
     params: Mapping[str, Any]
     limit: int | None
 
@@ -129,15 +152,8 @@ def _errors_by_type(asked: Asked) -> QueryResult:
 
 
 def _amplifiers(asked: Asked) -> QueryResult:
-    arrays, outputs, index = asked.arrays(), asked.outputs(), asked.index()
-    size = len(arrays.ids)
-    own = np.full(size, np.nan)
-    np.fmax.at(own, outputs.topo, outputs.distance)
-    measured, _ = outputs.masks(size)
-    sources, targets = next_measured(arrays, measured)
-    forward = sources < targets
-    before = np.full(size, np.nan)
-    np.fmax.at(before, targets[forward], own[sources[forward]])
+    index, errors = asked.index(), asked.errors()
+    own, before = errors.own, errors.before
     places = np.flatnonzero((own > _SMALL) & (own > asked.params["times"] * before))
     places = places[np.lexsort((places, -own[places]))]
     rows = [

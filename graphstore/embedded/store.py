@@ -30,6 +30,7 @@ from graphstore.embedded.entry_facts import (
 )
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
+from graphstore.embedded.literals import with_numbers
 from graphstore.embedded.merging import merged_records, run_with_graphs
 from graphstore.embedded.repairs import (
     damaged_entries,
@@ -121,6 +122,7 @@ class EmbeddedStore(CypherStore):
             "golden": _keys(golden),
             "device": _keys(device),
         }
+        del golden, device  # the rows need less of them than they hold
         self._write("runs", name, records, manifest, replace)
 
     def runs(self) -> list[Run]:
@@ -260,9 +262,10 @@ class EmbeddedStore(CypherStore):
         # The stores' own queries ask for keys, not for names.
         says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
         database = self._named(entry) if says_name else self._database(entry)
+        text, values = with_numbers(query.text, params)
         return database.ask(
-            query.text,
-            params,
+            text,
+            values,
             limit=limits.limit,
             timeout=limits.timeout,
             cancellation=limits.cancellation,

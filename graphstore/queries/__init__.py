@@ -5,7 +5,7 @@ A file starts with ``// Answers: ...`` (``// Internal: ...`` if only the stores 
 and one ``// Parameter name: kind`` a parameter.
 Kinds that end in ``op`` or ``ops`` take op ids of a graph; the store turns them into
 node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target. Where only
-so many rows are wanted, ``$end_topo`` says before which op they are looked for first.
+so many rows are wanted, ``$end_topo`` and the like say among which ops they are looked for.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
 
 WINDOW = "end_topo"
 """The parameter of queries that can be asked for the first ops of a graph only."""
+WINDOWED = (WINDOW, "whole_topo", "end_target", "first_node", "end_node")
+"""It and the others that say the same of edges and of node ids."""
 
 
 class Dialect(StrEnum):

@@ -16,10 +16,12 @@ from graphstore.algorithms import (
     descendants,
     few_next_measured,
     first_diverging,
+    first_edges,
     induced_edges,
     nearest_measured_ancestors,
     next_measured,
     propagation,
+    worst_before,
 )
 from graphstore.arrays import GraphArrays, arrays_from_edges
 
@@ -281,3 +283,25 @@ def test_full_blocks_of_unmeasured_ops() -> None:
     end = 1 + wide * deep
     edges += [(end - 1 - i, end) for i in range(wide)]
     assert pairs_within(end + 1, edges, {0, end}, 1) == [(0, end)]
+
+
+@given(st.one_of(graphs(), graphs(loops=True)), st.data())
+def test_the_worst_error_just_before_an_op(case: Case, data: st.DataObject) -> None:
+    size, edges, measured, _ = case
+    value = st.one_of(st.just(float("nan")), st.floats(0, 10), st.just(float("inf")))
+    errors = np.asarray(data.draw(st.lists(value, min_size=size, max_size=size)))
+    expected = np.full(size, np.nan)
+    pairs = next_measured(arrays_of(size, edges), np.asarray(measured))
+    for source, target in zip(*(ends.tolist() for ends in pairs), strict=True):
+        if source < target:
+            expected[target] = np.fmax(expected[target], errors[source])
+    everywhere = [number for number in range(size) if measured[number]]
+    found = worst_before(arrays_of(size, edges), np.asarray(measured), errors)
+    np.testing.assert_array_equal(found[everywhere], expected[everywhere])
+
+
+@given(graphs(loops=True))
+def test_edges_are_counted_by_source_then_target(case: Case) -> None:
+    arrays = arrays_of(*case[:2])
+    edges = sorted(set(case[1]))
+    assert [first_edges(arrays, count) for count in range(len(edges) + 1)] == [*edges, None]
