@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from divergraph import __version__
+from divergraph.capture.branches import Branches, Save
 from divergraph.capture.feeds import full_name, missing_inputs, random_feeds, read_feeds
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.capture.stand_ins import StandIn, make_stand_in
@@ -21,7 +22,7 @@ from divergraph.execution.installed import open_executor
 from divergraph.export.npy_file import write_npy
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.errors import ExecutionError, InputError
-from graphstore.model import Framework, ModelGraph, Tensor
+from graphstore.model import Framework, ModelGraph, Op, Tensor
 from importers.registry import read_graph
 
 MANIFEST = "capture.json"
@@ -165,11 +166,17 @@ def _write_all(
         written += _save(folder / files[name], value)
         tensors += 1
         progress.step(1, name)
+    inner = list(_inner(graph, executor))
+    if graph.framework is Framework.ONNX:
+        branches = Branches(model, graph, _saving(folder, names), request.memory)
+        places = {name: folder / file for name, file in {**inputs, **files}.items()}
+        tensors += branches.run({name: at for name, at in places.items() if at.exists()})
+        inner = branches.left_out
     unclear = [Unavailable(name, "no file name tells it from others") for name in names.unclear]
     mapping = names.mapping()
     if mapping:
         (folder / MAPPING).write_text(mapping, encoding="utf-8")
-    left_out = (*executor.unavailable, *_inner(graph, executor), *unclear)
+    left_out = (*executor.unavailable, *inner, *unclear)
     result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
     _write_manifest(request, result, inputs)
     return result
@@ -199,6 +206,20 @@ def _inner(graph: ModelGraph, executor: Executor) -> Iterator[Unavailable]:
     for body in graph.subgraphs:
         if body.name not in opened:
             yield Unavailable(body.name, "what happens inside a body is not given out")
+
+
+def _saving(folder: Path, names: FileNames) -> Save:
+    """Saves outputs in *folder*; says None of those whose file could not be told from others."""
+
+    def save(op: Op, port: int, value: Array) -> Path | None:
+        unclear = len(names.unclear)
+        path = folder / names.of_output(op, port)
+        if len(names.unclear) > unclear:
+            return None
+        _save(path, value)
+        return path
+
+    return save
 
 
 def _save(path: Path, value: Array) -> int:

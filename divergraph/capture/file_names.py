@@ -35,7 +35,8 @@ class FileNames:
         """The file name of output *port* of *op*."""
         tensor = op.outputs[port].name
         name = self._inlined.get(op.id, op.name)
-        stems = [f"{name}.{port}.{self._timestamp}", f"{tensor}.0.{self._timestamp}"]
+        numbers = f"{port}.{self._timestamp}"
+        stems = [f"{name}.{numbers}", f"{tensor}.0.{self._timestamp}", f"{op.id}.{numbers}"]
         for stem in stems:
             hits = self._known.find(stem.translate(_SEPARATORS))
             if len(hits) == 1 and hits[0].op.id == op.id and hits[0].port == port:

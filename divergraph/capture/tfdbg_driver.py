@@ -93,6 +93,7 @@ class Debugger:
             raise TfdbgError("pexpect is missing: pip install pexpect") from error
         self._pexpect = pexpect
         self._time_out = time_out
+        self._asked = False
         try:
             # So wide that neither the terminal nor tfdbg breaks or cuts a line; dumb, so
             # that nothing is coloured or moved.
@@ -113,6 +114,7 @@ class Debugger:
     def wait(self, time_out: float | None = None) -> str:
         """What the script says until the next prompt."""
         said = ""
+        self._asked = False
         while True:
             limit = self._time_out if time_out is None else time_out
             try:
@@ -124,6 +126,7 @@ class Debugger:
                 raise TfdbgError(f"the script ended before tfdbg asked: {last}") from error
             said += self._child.before
             if which == 0:
+                self._asked = True
                 return str(said)
             self._child.send(" ")  # something between shows its output in pages
 
@@ -134,7 +137,9 @@ class Debugger:
 
     def stop(self) -> None:
         """Leave tfdbg; the script ends with it."""
-        if self._child.isalive():
+        if not self._asked:
+            self._child.terminate(force=True)
+        elif self._child.isalive():
             self._child.sendline("exit")
             try:
                 self._child.expect(self._pexpect.EOF, timeout=10)
