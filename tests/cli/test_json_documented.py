@@ -130,3 +130,18 @@ def test_every_command_is_documented():
 
     undocumented = [name for name in cli.commands or cli.list_commands(None) if not shapes(name)]
     assert not undocumented
+
+
+def test_convert(divergraph, lenet, tmp_path):
+    (folder,) = {p.parent for p in (lenet / "npu_fault" / "dump").rglob("*") if p.is_file()}
+    dump = next(folder.iterdir())
+    (tmp_path / "no_dump").write_text("nothing")
+    given = f"{dump},{tmp_path / 'no_dump'}"
+    of_dumps, of_graph = shapes("convert")
+    printed = divergraph("convert", "-d", given, "-out", tmp_path / "out", "--json").json
+    check(of_dumps, printed, "convert -d")
+    out = tmp_path / "graph.dot"
+    printed = divergraph(
+        "convert", lenet / "model.ckpt.meta", "-t", "dot", "-out", out, "--json"
+    ).json
+    check(of_graph, printed, "convert")
