@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.analysis.verdicts import worst
 from divergraph.questions.reach import upstream_of_each
 from divergraph.questions.reasons import ReasonCounter
-from graphstore.algorithms import next_measured
-from graphstore.arrays import GraphArrays
+from graphstore.algorithms import worst_before
+from graphstore.arrays import Bool, GraphArrays
 from graphstore.contract import GraphStore, ListedOp
 from graphstore.model import Comparison, OpState, Reason, Side, Tensor, TensorIO
 from graphstore.op_row import OpRow
@@ -93,9 +92,7 @@ def _gains(rows: Sequence[OpRow], arrays: GraphArrays) -> list[float]:
     """Error out over the worst error of the nearest measured ancestors, else NaN."""
     errors = np.array([_error(row) for row in rows], dtype=np.float64)
     errors[~np.isfinite(errors)] = np.nan
-    sources, targets = nearest_measured(rows, arrays)
-    before = np.zeros(len(rows))
-    np.fmax.at(before, targets, errors[sources])
+    before = worst_before(arrays, measured_rows(rows), errors)
     before[before <= 0.0] = np.nan
     gains: list[float] = (errors / before).tolist()
     return gains
@@ -105,9 +102,6 @@ def _error(row: OpRow) -> float:
     return math.nan if row.metrics is None else row.metrics.relative_euclidean_distance
 
 
-def nearest_measured(
-    rows: Sequence[OpRow], arrays: GraphArrays
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """(sources, targets): measured op numbers that reach others through unmeasured only."""
-    measured = np.array([row.metrics is not None for row in rows], dtype=bool)
-    return next_measured(arrays, measured)
+def measured_rows(rows: Sequence[OpRow]) -> Bool:
+    """Which ops have metrics, by number."""
+    return np.array([row.metrics is not None for row in rows], dtype=np.bool_)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from divergraph.questions.answers import Trace, TraceStep
 from divergraph.questions.facts import Facts, load_facts, resolve_op
-from divergraph.questions.rows import nearest_measured
-from graphstore.algorithms import between, propagation
+from divergraph.questions.rows import measured_rows
+from graphstore.algorithms import between, propagation, worst_before
 from graphstore.contract import GraphStore
 from graphstore.model import OpState, Side
 from graphstore.op_row import OpRow
@@ -65,14 +67,10 @@ def _healed(
 ) -> list[str]:
     if facts.run is None:
         return []
-    nearest: dict[int, list[int]] = {}
-    pairs = nearest_measured(rows, facts.arrays)
-    for source, target in zip(*(side.tolist() for side in pairs), strict=True):
-        nearest.setdefault(target, []).append(source)
-    healed: list[str] = []
-    for number in below:
-        sources = [source for source in nearest.get(number, ()) if source in inside]
-        over = bool(sources) and all(rows[source].state in _OVER for source in sources)
-        if over and rows[number].state in (OpState.CLEAN, OpState.DRIFTING):
-            healed.append(rows[number].id)
-    return healed
+    # of the ops inside, 0 is over its limits, 1 is not; so 0 is left where all of them are
+    not_over = np.full(len(rows), np.nan)
+    for number in inside:
+        not_over[number] = rows[number].state not in _OVER
+    all_over = worst_before(facts.arrays, measured_rows(rows), not_over) == 0
+    calm = (OpState.CLEAN, OpState.DRIFTING)
+    return [rows[op].id for op in below if all_over[op] and rows[op].state in calm]
