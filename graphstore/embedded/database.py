@@ -7,7 +7,7 @@ address space it may reserve, its silent limit of 30 hops, one connection a quer
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +86,23 @@ def _tables(records: Records) -> Iterator[tuple[str, Sequence[Column], Sequence[
         yield rel.type, ends + rel.columns, records.rels.pop(rel.type, ())
 
 
+def write_tables(path: Path, tables: Iterable[tuple[str, Any]], wanted: int) -> None:
+    """Make a new database file at *path* of (name, Arrow table or None), nodes first.
+
+    A table comes once. The engine may take *wanted* bytes of memory.
+
+    Raises:
+        StoreError: the engine cannot write it; what is left of it is not usable.
+    """
+    with _engine_errors(path), _opened(path, wanted) as database:
+        with _connected(database) as connection:
+            for statement in embedded_ddl():
+                connection.execute(statement)
+        for name, rows in tables:
+            if rows is not None:
+                _copy(database, name, rows)
+
+
 @contextmanager
 def _connected(database: Any) -> Iterator[Any]:
     """A connection that makes tables without an index.
@@ -124,6 +141,7 @@ class ReadDatabase:
     def __init__(self, path: Path) -> None:
         self._idle = threading.Condition()
         self._running: set[Any] = set()
+        self._path = path
         with _engine_errors(path):
             # a file that is gone is for the engine to say
             size = path.stat().st_size if path.is_file() else 0
@@ -165,6 +183,20 @@ class ReadDatabase:
             except RuntimeError as error:
                 stopped.check()
                 raise query_error(cypher, str(error), timeout) from error
+            finally:
+                result.close()
+
+    def table(self, cypher: str) -> Any:
+        """All rows of a query as an Arrow table, in the order they are stored in.
+
+        Raises:
+            StoreError: the engine cannot read them.
+        """
+        with _engine_errors(self._path), self._connection() as connection:
+            connection.set_max_threads_for_exec(1)
+            result = connection.execute(cypher)
+            try:
+                return result.get_as_arrow(100_000)
             finally:
                 result.close()
 
@@ -237,14 +269,11 @@ def _key_column(name: str, label: str) -> Column:
     return Column(name, node.columns[0].type)
 
 
-def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
-    """The rows as the engine takes them; None if there are none.
-
-    Texts that come again and again are kept once: for a million ops, half of the memory.
-    """
+def arrow_types() -> dict[ColumnType, Any]:
+    """The Arrow type of each type of column."""
     import pyarrow as pa
 
-    types = {
+    return {
         ColumnType.STRING: pa.string(),
         ColumnType.INT64: pa.int64(),
         ColumnType.DOUBLE: pa.float64(),
@@ -252,6 +281,16 @@ def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
         ColumnType.STRINGS: pa.list_(pa.string()),
         ColumnType.BYTES: pa.binary(),
     }
+
+
+def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
+    """The rows as the engine takes them; None if there are none.
+
+    Texts that come again and again are kept once: for a million ops, half of the memory.
+    """
+    import pyarrow as pa
+
+    types = arrow_types()
     made = as_table(rows)
     batches: list[Any] = []
     repeated: set[str] = set()

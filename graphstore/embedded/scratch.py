@@ -8,15 +8,16 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from graphstore import codec
-from graphstore.embedded.database import change_database, write_database
+from graphstore.embedded.database import ReadDatabase, change_database, write_tables
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.merged_tables import MergedTables
 from graphstore.errors import StoreError
-from graphstore.records import Records, plain_text
+from graphstore.records import plain_text
 
 DATABASE = "graph.lbug"
 
@@ -32,9 +33,15 @@ class Scratch:
         self._may_write = may_write
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
-    def merged(self, records: Callable[[], Records]) -> Entry:
-        """A database with *records*, which are those of all entries."""
-        return self._made(_merged_name(self._store), lambda path: write_database(path, records()))
+    def merged(self, entries: Sequence[Entry], open_: Callable[[Entry], ReadDatabase]) -> Entry:
+        """A database of all *entries*, whose own ones *open_* opens."""
+
+        def make(path: Path) -> None:
+            tables = MergedTables.of((entry, open_(entry)) for entry in entries)
+            size = sum(entry.database.stat().st_size for entry in entries if entry.is_whole())
+            write_tables(path, tables.tables(), size)
+
+        return self._made(_merged_name(self._store), make)
 
     def named(self, entry: Entry) -> Entry:
         """A copy of an entry's database that says its name of now."""

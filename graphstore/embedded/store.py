@@ -31,7 +31,7 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
 from graphstore.embedded.literals import with_numbers
-from graphstore.embedded.merging import merged_records, run_with_graphs
+from graphstore.embedded.merging import run_with_graphs
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -400,7 +400,7 @@ class EmbeddedStore(CypherStore):
 
     def _merged(self, entries: list[Entry]) -> ReadDatabase:
         """A database of several entries."""
-        return self._database(self._scratch.merged(lambda: merged_records(self, entries)))
+        return self._database(self._scratch.merged(entries, self._database))
 
 
 def _keys(stored: StoredGraph) -> dict[str, object]:
