@@ -67,7 +67,7 @@ def convert_file(path: Path, form: GraphFormat, out: Path) -> GraphConverted:
     from divergraph.convert.ge_sources import READERS
     from importers.registry import detect, read_graph
 
-    target = _target(out, path.stem or path.name, form)
+    target = _target(out, path.stem or path.resolve().name or "graph", form)
     graph = read_graph(path)  # the importer finds what is wrong, and says where
     kinds = [importer.name for importer, _ in detect(path)]
     if form in _OF_GE and kinds and kinds[0] in READERS and kinds[0] == _read_by(graph):
