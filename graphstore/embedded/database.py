@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.embedded.freed_memory import give_back
 from graphstore.embedded.hops import MAX_HOPS
 from graphstore.embedded.query_errors import query_error
 from graphstore.errors import QueryError, StoreError
@@ -40,6 +41,8 @@ _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
 _MANY_ROWS = 1000
 """From here on, taking all rows through Arrow is faster than one by one."""
+_RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
+"""The name, columns and rows of a table."""
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
 
 
@@ -51,36 +54,41 @@ def write_database(path: Path, records: Records) -> None:
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    count = sum(map(len, (*records.nodes.values(), *records.rels.values())))
-    with _engine_errors(path), _opened(path, _POOL_A_ROW * count) as database:
-        with _connected(database) as connection:
-            for statement in embedded_ddl():
-                connection.execute(statement)
-        _copy_all(database, records)
+    nodes = sum(map(len, records.nodes.values()))
+    rels = sum(map(len, records.rels.values()))
+    with _engine_errors(path):
+        with _opened(path) as database:
+            with _connected(database) as connection:
+                for statement in embedded_ddl():
+                    connection.execute(statement)
+            _copy_all(database, _node_tables(records))
+        # the engine's buffer is empty again, and relationships need more of it
+        with _opened(path, _POOL_A_ROW * (nodes + rels)) as database:
+            _copy_all(database, _rel_tables(records))
 
 
-def _copy_all(database: Any, records: Records) -> None:
-    """Fill the tables; while the engine copies one, the rows of the next are made."""
-    import pyarrow as pa
-
+def _copy_all(database: Any, tables: Iterator[_RowsOf]) -> None:
+    """Fill *tables*; while the engine copies one, the rows of the next are made."""
     copying: Future[None] | None = None
     with ThreadPoolExecutor(1, "graphstore-copy") as engine:
-        for table, columns, rows in _tables(records):
+        for table, columns, rows in tables:
             made = _arrow_table(columns, rows)
             if copying is not None:
                 copying.result()
-                pa.default_memory_pool().release_unused()
+            give_back()
             copying = None if made is None else engine.submit(_copy, database, table, made)
             del made
         if copying is not None:
             copying.result()
-    pa.default_memory_pool().release_unused()
+    give_back()
 
 
-def _tables(records: Records) -> Iterator[tuple[str, Sequence[Column], Sequence[Row]]]:
-    """(name, columns, rows) of each table, nodes first."""
+def _node_tables(records: Records) -> Iterator[_RowsOf]:
     for node in NODES:
         yield node.label, node.columns, records.nodes.pop(node.label, ())
+
+
+def _rel_tables(records: Records) -> Iterator[_RowsOf]:
     for rel in RELS:
         ends = (_key_column("from", rel.source), _key_column("to", rel.target))
         yield rel.type, ends + rel.columns, records.rels.pop(rel.type, ())
