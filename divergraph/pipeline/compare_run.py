@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.measured import measured_ops, over_ops
-from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
+from graphstore.model import Comparison, GraphKind, Method, ModelGraph, Run, TensorIO
 from graphstore.topo import graph_arrays
 from importers.dumps import ANY_DUMP, DumpChoice
 
@@ -120,7 +120,7 @@ class _Comparing:
         )
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
-        origin_ids = _origins(arrays, comparisons)
+        origin_ids = _origins(arrays, comparisons, self.device.graph)
         ops = self.device.graph.op_index()
         origins = describe_origins(origin_ids, ops, outputs, lineage.links)
         counts = count(len(order), comparisons)
@@ -197,9 +197,28 @@ def _compare_all(
         progress.step(note=item.op.name)
 
 
-def _origins(arrays: GraphArrays, comparisons: Sequence[Comparison]) -> list[str]:
+def _origins(
+    arrays: GraphArrays, comparisons: Sequence[Comparison], graph: ModelGraph
+) -> list[str]:
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
-    return [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
+    first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
+    explained = _owners(graph, {item.op for item in comparisons if item.over})
+    return [op for op in first if op not in explained]
+
+
+def _owners(graph: ModelGraph, inner: Collection[str]) -> set[str]:
+    """The ops in whose bodies an op of *inner* is: their results come from there."""
+    owners = {body.name: body.owner for body in graph.subgraphs}
+    if not owners:
+        return set()
+    place = {op.id: op.subgraph for op in graph.ops}
+    found: set[str] = set()
+    for op in inner:
+        owner = owners.get(place.get(op, ""), "")
+        while owner and owner not in found:
+            found.add(owner)
+            owner = owners.get(place.get(owner, ""), "")
+    return found
 
 
 def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str]) -> Iterator[str]:

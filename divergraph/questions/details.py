@@ -201,7 +201,7 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     if row.state is OpState.BROKEN:
         return f"NaN or Inf the golden side does not have, after {_names(row.origins)}"
     if row.state is OpState.INHERITED:
-        return f"{broken}; inherited from {_names(row.origins)}"
+        return f"{broken}; inherited from {_names(row.origins) or 'the ops of its bodies'}"
     if row.state is OpState.DRIFTING:
         return "within the limits, past a warning level"
     return "within every limit"

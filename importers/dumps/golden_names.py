@@ -73,7 +73,7 @@ class _Table:
         self.tensors: dict[str, list[tuple[Op, int]]] = {}
         inlined = inlined_names(graph)
         for op in graph.ops:
-            for name in {op.name, inlined.get(op.id, op.name)}:
+            for name in {op.name, op.id, inlined.get(op.id, op.name)}:
                 self.ops.setdefault(write(name), []).append(op)
             for port, tensor in enumerate(op.outputs):
                 if tensor.name:
