@@ -85,6 +85,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
             inputs = executor.inputs
         feeds = _feeds(request, inputs)
         folder = opened.enter_context(_appearing(request.output))
+        opened.enter_context(_guesses_named(request, inputs))
         model = request.model
         if executor is None:
             progress.stage(f"making the {request.device} model")
@@ -130,6 +131,24 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array
     if error is not None:
         raise error
     return feeds
+
+
+@contextmanager
+def _guesses_named(request: CaptureRequest, inputs: Sequence[Tensor]) -> Iterator[None]:
+    """Add to what goes wrong that sizes were made up: the likeliest cause."""
+    try:
+        yield
+    except ExecutionError as error:
+        given = {full_name(name, {each.name for each in inputs}) for name in request.inputs}
+        guessed = [
+            each.name
+            for each in inputs
+            if each.name not in given and each.shape is not None and None in each.shape
+        ]
+        if request.seed is None or not guessed or error.hint:
+            raise
+        hint = f"the unknown sizes of {', '.join(guessed)} were taken as 1: give --inputs NAME=FILE"
+        raise ExecutionError(error.what, where=error.where, hint=hint) from error
 
 
 def _stand_in(request: CaptureRequest, folder: Path, feeds: Mapping[str, Array]) -> Path:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BIG = 1 << 30
 """From this many bytes of weights on, they are written beside the model."""
+_FATAL_ONLY, _WARNINGS = 4, 2  # severities of ONNX Runtime; the second is its default
 
 
 class StandIn(StrEnum):
@@ -139,10 +140,14 @@ def _conversion_errors(model: Path, kind: StandIn) -> Iterator[None]:
 
 @contextmanager
 def _no_chatter() -> Iterator[None]:
-    """The converters log hints at their own command lines."""
+    """The converters log hints at their own command lines, ONNX Runtime what it raises."""
+    import onnxruntime
+
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
+    onnxruntime.set_default_logger_severity(_FATAL_ONLY)
     try:
         yield
     finally:
         logging.disable(before)
+        onnxruntime.set_default_logger_severity(_WARNINGS)

@@ -9,8 +9,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.capture import CaptureRequest, CaptureResult, capture
+from divergraph.capture import CaptureRequest, CaptureResult, StandIn, capture
 from divergraph.pipeline import CompareRequest, compare
+from graphstore.errors import ExecutionError
 from graphstore.model import OpState, Verdict
 from importers.dumps import read_array, scan_golden_dumps
 from importers.registry import read_graph
@@ -123,3 +124,25 @@ def test_no_file_stays_behind_beside_the_model(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     captured(model(tmp_path / "m" / "net.onnx"), tmp_path / "golden", flag=True)
     assert [each.name for each in (tmp_path / "m").iterdir()] == ["net.onnx"]
+
+
+def test_made_up_sizes_are_named_where_the_model_fails(tmp_path: Path, capfd) -> None:
+    """A reflecting Pad needs more than the one element made up for an unknown size."""
+    pads = numpy_helper.from_array(np.array([0, 3, 0, 3]), "pads")
+    made = helper.make_graph(
+        [node("Pad", ["x", "pads"], ["y"], "pad", mode="reflect")],
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [pads],
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save_model(
+        helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        str(path),
+    )
+    for device in (StandIn.FP32, StandIn.INT8):
+        with pytest.raises(ExecutionError, match="unknown sizes of x were taken as 1"):
+            capture(CaptureRequest(path, tmp_path / "out", device=device, seed=1))
+    assert capfd.readouterr().err == ""
+    assert not (tmp_path / "out").exists()
