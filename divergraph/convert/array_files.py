@@ -69,13 +69,14 @@ class OutputFolder:
     def text(self, name: str, array: Array) -> None:
         """Write *array* as ``numpy.loadtxt`` reads it: a line for each row of the last axis."""
         form = _TEXT_FORMATS.get(f"{array.dtype.kind}{array.dtype.itemsize}", "%d")
-        rows = array.reshape(-1, array.shape[-1]) if array.ndim > 1 and array.size else array
+        flat = array.ndim < 2 or not array.size
+        rows = array.reshape(-1) if flat else array.reshape(-1, array.shape[-1])
         shape = ",".join(map(str, array.shape)) or "scalar"
 
         def write(part: Path) -> None:
             with part.open("w", encoding="ascii") as file:
                 file.write(f"# {array.dtype.name} {shape}\n")
-                np.savetxt(file, np.atleast_1d(rows), fmt=form)
+                np.savetxt(file, rows, fmt=form)
 
         self._place(name, write)
 

@@ -152,7 +152,7 @@ def test_types_numpy_lacks_are_decoded(divergraph, tmp_path, write_dump, tensor,
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 3), (2, 1, 3)])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 3), (2, 1, 3), (0, 2, 3)])
 def test_text_holds_every_digit(divergraph, tmp_path, write_dump, stamp, dtype, shape):
     random = np.random.default_rng(1)
     values = (random.standard_normal(shape) * 100).astype(dtype)
