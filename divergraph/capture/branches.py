@@ -183,6 +183,6 @@ def _as_model(
         )
     for name, value in feeds.items():
         kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-        graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+        graph.input.append(helper.make_tensor_value_info(name, kind, [None] * value.ndim))
     set_outputs(single, root_tensors(graph))
     return single

@@ -10,7 +10,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from divergraph.execution.contract import Array, Piece
 from divergraph.execution.onnx_files import bodies, captured_names
@@ -137,8 +139,11 @@ def explode(
     weights: dict[str, None] = {}
     for number, (part, given) in enumerate(zip(slices, values, strict=True)):
         renamed = _renamed(source, part, number)
+        owns = any(True for place in part.nodes for _ in bodies(source.model.graph.node[place]))
         for name in part.piece.inputs:
-            called = _add_input(graph, renamed[name], given[name], narrow.get(name))
+            # A branch that is not taken need not fit the shapes there are.
+            shape = [None] * given[name].ndim if owns else given[name].shape
+            called = _add_input(graph, renamed[name], given[name].dtype, shape, narrow.get(name))
             feeds[called] = given[name]
         for place in part.nodes:
             graph.node.append(_copy(source.model.graph.node[place], renamed, number))
@@ -149,16 +154,22 @@ def explode(
     return exploded, feeds
 
 
-def _add_input(graph: GraphProto, called: str, value: Array, narrow: int | None) -> str:
+def _add_input(
+    graph: GraphProto,
+    called: str,
+    dtype: np.dtype[Any],
+    shape: Sequence[int | None],
+    narrow: int | None,
+) -> str:
     """Declare an input and return its name; a narrow one is made from float32."""
     from onnx import helper
 
-    kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+    kind = helper.np_dtype_to_tensor_dtype(dtype)
     if narrow is None:
-        graph.input.append(helper.make_tensor_value_info(called, kind, value.shape))
+        graph.input.append(helper.make_tensor_value_info(called, kind, shape))
         return called
     wide = f"{called}:float32"
-    graph.input.append(helper.make_tensor_value_info(wide, kind, value.shape))
+    graph.input.append(helper.make_tensor_value_info(wide, kind, shape))
     graph.node.append(helper.make_node("Cast", [wide], [called], to=narrow))
     return wide
 

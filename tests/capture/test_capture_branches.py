@@ -146,3 +146,39 @@ def test_made_up_sizes_are_named_where_the_model_fails(tmp_path: Path, capfd) ->
             capture(CaptureRequest(path, tmp_path / "out", device=device, seed=1))
     assert capfd.readouterr().err == ""
     assert not (tmp_path / "out").exists()
+
+
+def test_a_branch_not_taken_need_not_fit_the_inputs(tmp_path: Path) -> None:
+    """A model for two sizes of input, each with a branch that Squeezes the other's axis."""
+    branches = {
+        name: helper.make_graph(
+            [node("Squeeze", ["x", f"axis{k}"], [f"s{k}"], f"squeeze{k}")],
+            name,
+            [],
+            [helper.make_tensor_value_info(f"s{k}", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(np.array([k]), f"axis{k}")],
+        )
+        for k, name in enumerate(("then_branch", "else_branch"))
+    }
+    nodes = [node("If", ["flag"], ["b"], "if", **branches), node("Tanh", ["b"], ["y"], "tanh")]
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"]),
+        helper.make_tensor_value_info("flag", TensorProto.BOOL, []),
+    ]
+    end = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    made = helper.make_model(
+        helper.make_graph(nodes, "net", given, [end]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    onnx.save_model(made, str(tmp_path / "net.onnx"))
+    np.save(tmp_path / "x.npy", np.ones((1, 5), np.float32))
+    np.save(tmp_path / "flag.npy", np.array(True))
+    inputs = {"x": tmp_path / "x.npy", "flag": tmp_path / "flag.npy"}
+    capture(CaptureRequest(tmp_path / "net.onnx", tmp_path / "golden", inputs))
+    values = dumped(tmp_path / "net.onnx", tmp_path / "golden")
+    assert {name: value.shape for name, value in values.items()} == {
+        "if": (5,),
+        "if/then_branch/squeeze0": (5,),
+        "tanh": (5,),
+    }
