@@ -177,6 +177,17 @@ class Connection:
         with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
             session.execute_write(work)
 
+    def look(self, work: Callable[[Statement], _T]) -> _T:
+        """Do *work*, which only reads, in one transaction; as :meth:`change` otherwise."""
+        import neo4j
+
+        @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
+        def transact(transaction: neo4j.ManagedTransaction) -> _T:
+            return work(self._statement(transaction))
+
+        with self._errors(), self._session(neo4j.READ_ACCESS) as session:
+            return session.execute_read(transact)
+
     def change(self, work: Callable[[Statement], _T], *, again: bool = False) -> _T:
         """Do *work* in one writing transaction; it is done again if the server lost it.
 
@@ -191,11 +202,7 @@ class Connection:
 
         @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
         def transact(transaction: neo4j.ManagedTransaction) -> _T:
-            def run(cypher: str, **params: object) -> list[dict[str, Any]]:
-                with self._hopeless():
-                    return transaction.run(cypher, params).data()
-
-            return work(run)
+            return work(self._statement(transaction))
 
         with self._errors():
             for _ in range(_UNSURE if again else 0):
@@ -206,6 +213,13 @@ class Connection:
                     continue
             with self._session(neo4j.WRITE_ACCESS) as session:
                 return session.execute_write(transact)
+
+    def _statement(self, transaction: neo4j.ManagedTransaction) -> Statement:
+        def run(cypher: str, **params: object) -> list[dict[str, Any]]:
+            with self._hopeless():
+                return transaction.run(cypher, params).data()
+
+        return run
 
     def define(self, statement: str) -> None:
         """Run a statement of the schema; somebody else may have done the same just now."""

@@ -198,6 +198,8 @@ def _write_settings(setup: Setup) -> None:
         "server.memory.pagecache.size": "128m",
         "dbms.usage_report.enabled": "false",
         "dbms.security.allow_csv_import_from_file_urls": "false",
+        # signs of life: after twice that, a client takes a silent server for frozen
+        "server.bolt.connection_keep_alive": "15s",
         # half a gigabyte of empty log files otherwise
         "db.tx_log.preallocate": "false",
         **setup.settings,

@@ -156,7 +156,7 @@ class Neo4jStore(CypherStore):
         """What the store is and holds; a server does not say how much disk it takes."""
         schema = schema_version(self._wire)
         counts = self._rows(_ANY, "store_counts", {})[0]
-        left = () if self._read_only or schema is None else self._wire.change(left_behind)
+        left = () if schema is None else self._wire.look(left_behind)
         return StoreInfo(
             url=self.url,
             engine=self._wire.server_agent().replace("/", " "),

@@ -1,0 +1,166 @@
+"""A Neo4j server that stops, dies or freezes in the middle of an import or an answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from graphstore.contract import RunData
+from graphstore.errors import StoreError
+from graphstore.model import Side
+from graphstore.neo4j import Neo4jStore, connection
+from graphstore.neo4j.local_server import LTS, LocalServer, local_server
+
+pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts")]
+
+SAMPLES = Path(__file__).with_name("conformance_samples.py")
+OPS = 1000
+
+CHILD = """
+import importlib.util, os, sys
+from graphstore.errors import DivergraphError
+from graphstore.neo4j import Neo4jStore, bulk, connection
+
+samples, url, user, ops, patience = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("samples", samples)
+made = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(made)
+bulk._ROWS = 10  # many transactions
+connection._WRITE_RETRY_SECONDS = connection._READ_RETRY_SECONDS = float(patience)
+with Neo4jStore(url, user, os.environ["SECRET"]) as store:
+    try:
+        store.save_run(made.chain_run("first", "net", int(ops)))
+    except DivergraphError as error:
+        print(type(error).__name__, error, flush=True)
+    else:
+        print("saved", flush=True)
+"""
+EDGES = "MATCH (:Op)-[f:FEEDS]->(:Op) WITH count(f) AS n WHERE n >= 100 RETURN n"
+
+Server = Callable[[], AbstractContextManager[LocalServer]]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Server:
+    """Starts the server, each time with the same data and port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    version = os.environ.get("DIVERGRAPH_TEST_NEO4J", LTS)
+    # how often it gives signs of life; after twice that a client takes it for frozen
+    settings = {"server.bolt.connection_keep_alive": "3s"}
+    return lambda: local_server(
+        tmp_path / "server", version=version, port=port, settings=settings, start_seconds=400
+    )
+
+
+@contextmanager
+def importing(running: LocalServer, patience: float) -> Iterator[subprocess.Popen[str]]:
+    """A process that has written some of the rows of a run."""
+    arguments = [SAMPLES, running.url, running.user, OPS, patience]
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, *map(str, arguments)],
+        env={**os.environ, "SECRET": running.password},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        try:
+            with opened(running) as store:
+                until = time.monotonic() + 120
+                while not store._wire.read(EDGES, {}).rows:
+                    assert child.poll() is None
+                    assert time.monotonic() < until, "the moment did not come"
+                    time.sleep(0.01)
+            yield child
+        finally:
+            child.kill()
+
+
+def opened(running: LocalServer) -> Neo4jStore:
+    return Neo4jStore(running.url, running.user, running.password)
+
+
+def end(running: LocalServer, by: signal.Signals) -> None:
+    os.kill(running.pid, by)
+    until = time.monotonic() + 120
+    while Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until, "the server did not end"
+        time.sleep(0.1)
+
+
+def check_whole(store: Neo4jStore, data: RunData) -> None:
+    assert store.run_data("first") == data
+    assert store.graph("first", Side.GOLDEN) == data.golden
+    assert store.info().pending == ()
+    for pattern, rows in {
+        "(:Op)": 2 * OPS,
+        "(:Tensor)": 2 * OPS,
+        "(:Op)-[:FEEDS]->(:Op)": 2 * (OPS - 1),
+        "(:Op)-[:FUSES]->(:Op)": OPS,
+        "(:Run)-[:COMPARED]->(:Metric)-[:OF]->(:Op)": OPS,
+    }.items():
+        found = store._wire.read(f"MATCH {pattern} RETURN count(*)", {}).rows
+        assert found == ((rows,),), pattern
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+class TestMiddleOfAnImport:
+    @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+    def test_it_goes_on_when_the_server_is_back(
+        self, server: Server, chain_run: Callable[..., RunData], by: signal.Signals
+    ) -> None:
+        with ExitStack() as stack:
+            first = stack.enter_context(server())
+            child = stack.enter_context(importing(first, patience=400))
+            end(first, by)
+            assert child.poll() is None
+            second = stack.enter_context(server())
+            said, _ = child.communicate(timeout=400)
+            assert said == "saved\n"
+            with opened(second) as store:
+                check_whole(store, chain_run("first", "net", OPS))
+
+    def test_it_says_so_when_the_server_stays_away(
+        self, server: Server, chain_run: Callable[..., RunData]
+    ) -> None:
+        with server() as first, importing(first, patience=2) as child:
+            end(first, signal.SIGKILL)
+            said, _ = child.communicate(timeout=120)
+        assert said.startswith("StoreError")
+        assert "cannot reach Neo4j" in said
+        data = chain_run("first", "net", OPS)
+        with server() as second, opened(second) as store:
+            assert store.runs() == []
+            assert store.graphs() == []
+            assert "a half-written run 'first'" in store.info().pending
+            assert store.repair()
+            left = store._wire.read("MATCH (n) RETURN DISTINCT labels(n)[0]", {}).rows
+            assert left == (("SchemaVersion",),)
+            store.save_run(data)
+            check_whole(store, data)
+
+
+def test_a_reader_gives_up_on_a_frozen_server(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_READ_RETRY_SECONDS", 1.0)
+    monkeypatch.setattr(connection, "_CONNECT_SECONDS", 2.0)
+    with server() as running, opened(running) as store:
+        assert store.runs() == []
+        os.kill(running.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreError, match="there is no answer") as caught:
+                store.runs()
+        finally:
+            os.kill(running.pid, signal.SIGCONT)
+        assert caught.value.retryable
+        assert store.runs() == []
