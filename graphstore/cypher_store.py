@@ -40,7 +40,12 @@ from graphstore.model import (
 )
 from graphstore.op_blocks import BLOCK, OpReader
 from graphstore.op_search import OpIndex
-from graphstore.original_ids import with_original_ids
+from graphstore.original_ids import (
+    may_be_escaped,
+    original_comparison,
+    original_ids,
+    original_link,
+)
 from graphstore.queries import WINDOW, Dialect, NamedQuery, load
 from graphstore.query_limits import (
     NO_LIMITS,
@@ -200,12 +205,20 @@ class CypherStore(GraphStore):
                     raise self._unknown_op(place, op, Side.DEVICE)
             rows = self._rows(place, "op_metrics", {"ops": list(nodes.values())})
         with paused_collector():
-            return [comparison_value(row) for row in rows]
+            found = [comparison_value(row) for row in rows]
+        device = self._original_ids(place, Side.DEVICE, (item.op for item in found))
+        partners = (item.golden.op for item in found if item.golden is not None)
+        golden = self._original_ids(place, Side.GOLDEN, partners)
+        if not device and not golden:
+            return found
+        return [original_comparison(item, device, golden) for item in found]
 
     def states(self, run: str) -> dict[str, OpState]:
         """The state of every device op of a run, by op id, in topo order."""
-        rows = self._rows(self._run_place(run), "run_states", {})
-        return {row["op"]: OpState(row["state"]) for row in rows}
+        place = self._run_place(run)
+        rows = self._rows(place, "run_states", {})
+        own = self._original_ids(place, Side.DEVICE, (row["op"] for row in rows))
+        return {own.get(row["op"], row["op"]): OpState(row["state"]) for row in rows}
 
     def origins(self, run: str) -> list[Origin]:
         """The origins of a run in rank order."""
@@ -220,7 +233,11 @@ class CypherStore(GraphStore):
             name = "lineage_of_device_op" if side is Side.DEVICE else "lineage_of_original_op"
             node = self._nodes(place, [op], side).get(op)
             rows = [] if node is None else self._rows(place, name, {"op": node})
+        device = self._original_ids(place, Side.DEVICE, (row["device"] for row in rows))
+        golden = self._original_ids(place, Side.GOLDEN, (row["original"] for row in rows))
         found = [(int(row["seq"]), _link(row)) for row in rows]
+        if device or golden:
+            found = [(seq, original_link(link, device, golden)) for seq, link in found]
         loose = codec.links_value(str(self._run_record(place)["loose_links"]))
         for seq, link in loose:
             end = link.device if side is Side.DEVICE else link.original
@@ -244,7 +261,7 @@ class CypherStore(GraphStore):
                 origins=tuple(self.origins(name)),
             )
             if self.run(name) == run:  # not replaced while it was being read
-                return with_original_ids(data)
+                return data
         raise StoreError(
             f"the run {name!r} is replaced all the time", where=self.url, retryable=True
         )
@@ -458,6 +475,13 @@ class CypherStore(GraphStore):
             return {op: known[text] for op, text in wanted.items() if text in known}
         first = first_id(key)
         return {op: first + number[text] for op, text in wanted.items() if text in number}
+
+    def _original_ids(self, place: Place, side: Side, ops: Iterable[str]) -> Mapping[str, str]:
+        """The ids in the graph on *side* by those the database gave, where they differ."""
+        if not may_be_escaped(ops):
+            return {}
+        key, content = place.graph(side)
+        return original_ids(self._graphs.get(content, lambda: self._read_graph(place, key)))
 
     def _unknown_op(self, place: Place, op: str, side: Side) -> UnknownNameError:
         return UnknownNameError("op", op, near=self._index(place, side).find(op, 3))

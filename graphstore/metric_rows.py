@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore import codec
-from graphstore.codec import plain_text
+from graphstore.codec import plain_text, plain_texts
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
@@ -80,7 +80,7 @@ def metric_table(
             [item.over for item in items],
             [None if origin is None else origin.rank for origin in at],
             [None if origin is None else _float(origin.suspicion) for origin in at],
-            [None if origin is None else origin.cause for origin in at],
+            plain_texts([None if origin is None else origin.cause for origin in at]),
             *_metric_columns([item.metrics for item in items]),
             [[metric.value for metric in item.failed] or None for item in items],
             [

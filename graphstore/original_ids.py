@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from graphstore.contract import RunData
+from graphstore.codec import plain_text
 from graphstore.model import Comparison, LineageLink, ModelGraph, TensorRef
-from graphstore.records import plain_text
+
+_ESCAPE = "\\ud"
+"""How a half surrogate pair starts that was written as an escape."""
 
 
-def with_original_ids(data: RunData) -> RunData:
-    """*data* as a database answers it, with the op ids its graphs have.
+def may_be_escaped(ops: Iterable[str]) -> bool:
+    """True if one of *ops*, as a database says them, may have another id in its graph."""
+    return any(_ESCAPE in op for op in ops)
+
+
+def original_ids(graph: ModelGraph) -> dict[str, str]:
+    """The ids of *graph* that a database cannot hold, by what it has instead.
 
     Half surrogate pairs are in a database as backslash escapes; the graphs, which it keeps
     as JSON, have them as they were.
     """
-    device, golden = _escaped(data.device), _escaped(data.golden)
-    if not device and not golden:
-        return data
-    return replace(
-        data,
-        links=tuple(_link(link, device, golden) for link in data.links),
-        comparisons=tuple(_comparison(item, device, golden) for item in data.comparisons),
-        states={device.get(op, op): state for op, state in data.states.items()},
-    )
-
-
-def _escaped(graph: ModelGraph) -> dict[str, str]:
     ids = ((plain_text(op.id), op.id) for op in graph.ops if not op.id.isascii())
     return {plain: own for plain, own in ids if plain != own}
 
 
-def _link(link: LineageLink, device: Mapping[str, str], golden: Mapping[str, str]) -> LineageLink:
+def original_link(
+    link: LineageLink, device: Mapping[str, str], golden: Mapping[str, str]
+) -> LineageLink:
+    """*link* with the ids of :func:`original_ids` of both graphs."""
     return replace(
         link,
         device=device.get(link.device, link.device),
@@ -40,9 +38,10 @@ def _link(link: LineageLink, device: Mapping[str, str], golden: Mapping[str, str
     )
 
 
-def _comparison(
+def original_comparison(
     item: Comparison, device: Mapping[str, str], golden: Mapping[str, str]
 ) -> Comparison:
+    """*item* with the ids of :func:`original_ids` of both graphs."""
     ref = item.golden
     if ref is not None:
         ref = TensorRef(golden.get(ref.op, ref.op), ref.port)

@@ -1,0 +1,67 @@
+"""Half surrogate pairs, which no database holds, come back as they were, whatever is asked."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from graphstore.contract import GraphStore, RunData
+from graphstore.model import Side
+
+HALF = "\ud83d"
+
+
+def odd_run() -> RunData:
+    place = Path(__file__).with_name("lifecycle_samples.py")
+    spec = importlib.util.spec_from_file_location("lifecycle_samples", place)
+    assert spec is not None
+    assert spec.loader is not None
+    samples: ModuleType = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(samples)
+    data: RunData = samples.odd_run()
+    old, new = data.device.ops[0].id, f"half {HALF}"
+    device, golden = (
+        replace(
+            graph,
+            format=f"format {HALF}",
+            ops=(replace(graph.ops[0], id=new, name=new), *graph.ops[1:]),
+        )
+        for graph in (data.device, data.golden)
+    )
+    return replace(
+        data,
+        device=device,
+        golden=golden,
+        links=tuple(
+            replace(link, device=new, original=new) if link.device == old else link
+            for link in data.links
+        ),
+        comparisons=tuple(
+            replace(item, op=new, golden=replace(item.golden, op=new))
+            if item.op == old and item.golden is not None
+            else item
+            for item in data.comparisons
+        ),
+        states={new if op == old else op: state for op, state in data.states.items()},
+        origins=tuple(replace(origin, cause=f"cause {HALF}") for origin in data.origins),
+    )
+
+
+def test_ids_with_half_surrogates_come_back_from_every_question(store: GraphStore) -> None:
+    data = odd_run()
+    store.save_run(data)
+    name, half = data.run.name, data.device.ops[0].id
+    assert store.states(name) == dict(data.states)
+    found = store.comparisons(name)
+    assert [item.op for item in found] == [item.op for item in data.comparisons]
+    assert [item.golden for item in found] == [item.golden for item in data.comparisons]
+    (one,) = store.comparisons(name, [half])
+    assert (one.op, one.golden) == (half, data.comparisons[0].golden)
+    assert store.links(name) == list(data.links)
+    assert store.links(name, half) == store.links(name, half, Side.GOLDEN) == [data.links[-1]]
+    assert store.origins(name)[0].cause == f"cause {HALF}"
+    assert store.graph(name).format == f"format {HALF}"
+    whole = store.run_data(name)
+    assert (whole.links, whole.states) == (data.links, dict(data.states))
