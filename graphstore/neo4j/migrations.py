@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import StoreError
 from graphstore.neo4j.writers import take_turn
-from graphstore.schema import SCHEMA_VERSION, neo4j_ddl
+from graphstore.schema import NAME_PARTS, SCHEMA_VERSION, neo4j_ddl, neo4j_search_ddl
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement
@@ -23,6 +23,8 @@ _VERSION = (
 )
 _FIRST_READABLE = 2
 """The oldest form whose rows the queries understand."""
+_MANY_OPS = 10_000
+"""Fewer are indexed while they are written."""
 
 
 def schema_version(wire: Connection) -> int | None:
@@ -57,10 +59,7 @@ def make_schema(wire: Connection) -> None:
         StoreError: as :func:`schema_version`.
     """
     version = schema_version(wire)
-    there = _names(wire)
-    for name, statement in neo4j_ddl().items():
-        if name not in there:
-            wire.define(statement)
+    _define(wire, neo4j_ddl())
     if version == SCHEMA_VERSION:
         return
     wire.define("CALL db.awaitIndexes(600)")
@@ -68,6 +67,30 @@ def make_schema(wire: Connection) -> None:
         if version is not None and version < target:
             wire.change(lambda run, step=step: step(run))  # type: ignore[misc]
     wire.change(_mark)
+
+
+def make_search_indexes(wire: Connection) -> None:
+    """Begin to index names for users' searches; the server does it after this returns."""
+    _define(wire, neo4j_search_ddl())
+
+
+def set_names_aside(wire: Connection, ops: int) -> None:
+    """Drop the index on parts of names where *ops* new ones are as many as are there.
+
+    Then it is cheaper to make it anew, after the import and by all names at once.
+    """
+    if ops < _MANY_OPS:
+        return
+    there = wire.read("MATCH (g:Graph) RETURN coalesce(sum(g.ops), 0)", {}).rows[0][0]
+    if isinstance(there, int) and ops >= there:
+        wire.define(f"DROP INDEX {NAME_PARTS} IF EXISTS")
+
+
+def _define(wire: Connection, statements: Mapping[str, str]) -> None:
+    there = _names(wire)
+    for name, statement in statements.items():
+        if name not in there:
+            wire.define(statement)
 
 
 def _names(wire: Connection) -> set[object]:

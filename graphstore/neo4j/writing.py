@@ -22,6 +22,7 @@ from graphstore.neo4j.bulk import (
     run_batches,
 )
 from graphstore.neo4j.clearing import clear, clear_own
+from graphstore.neo4j.migrations import make_search_indexes, set_names_aside
 from graphstore.neo4j.pending import (
     Claim,
     Wish,
@@ -68,6 +69,7 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
     with Writer(wire, LANES).living() as writer:
         wanted, claimed = _claimed(writer, wish)
         golden, device = wanted.graphs
+        set_names_aside(wire, _new_ops(wanted, claimed))
         with Sender(writer).running() as sender, paused_collector():
             _send_graphs(writer, sender, wanted, claimed)
             key = claimed.run or name
@@ -75,6 +77,7 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
             _set_facts(writer, "Run", records)
             sender.stage(metric_batches(records, key))
             sender.stage(run_batches(records))
+        make_search_indexes(wire)
         _show(writer, lambda run: show_run(run, writer.token, wanted, claimed))
 
 
@@ -89,8 +92,10 @@ def save_graph(
     first = Wish("graph", name, (graph,), replace)
     with Writer(wire, LANES).living() as writer:
         wanted, claimed = _claimed(writer, wish, first)
+        set_names_aside(wire, _new_ops(wanted, claimed))
         with Sender(writer).running() as sender, paused_collector():
             _send_graphs(writer, sender, wanted, claimed)
+        make_search_indexes(wire)
         _show(writer, lambda run: show_graph(run, writer.token, wanted, claimed, created))
 
 
@@ -151,6 +156,10 @@ def _claimed(
             time.sleep(_LOOK_AGAIN_SECONDS)
         else:
             return wanted, got
+
+
+def _new_ops(wanted: Wish, claimed: Claim) -> int:
+    return sum(len(graph.graph.ops) for graph in wanted.graphs if graph.key in claimed.mine)
 
 
 def _send_graphs(writer: Writer, sender: Sender, wanted: Wish, claimed: Claim) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphstore.errors import StoreError
-from graphstore.neo4j import Neo4jStore
+from graphstore.neo4j import Neo4jStore, migrations
 from graphstore.neo4j.local_server import LocalServer
-from graphstore.schema import SCHEMA_VERSION, neo4j_ddl
+from graphstore.schema import NAME_PARTS, SCHEMA_VERSION, neo4j_ddl, neo4j_search_ddl
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 
@@ -26,18 +26,36 @@ def test_a_new_database_gets_all_indexes(neo4j_store: Neo4jStore, sample_run) ->
     neo4j_store._wire.define("DROP INDEX divergraph_op_names IF EXISTS")
     neo4j_store.save_run(sample_run("first"))
     there = {name for (name,) in neo4j_store._wire.read("SHOW INDEXES YIELD name", {}).rows}
-    assert there >= set(neo4j_ddl())
+    assert there >= {*neo4j_ddl(), *neo4j_search_ddl()}
     assert neo4j_store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
+
+
+def test_the_index_on_names_is_made_anew_for_many(
+    neo4j_store: Neo4jStore, chain_run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where as many ops come as are there; the import itself brings it back."""
+    wire = neo4j_store._wire
+    monkeypatch.setattr(migrations, "_MANY_OPS", 10)
+    neo4j_store.save_run(chain_run("first", "net", 20))
+    assert NAME_PARTS in migrations._names(wire)
+    migrations.set_names_aside(wire, 5)
+    migrations.set_names_aside(wire, 39)
+    assert NAME_PARTS in migrations._names(wire)
+    migrations.set_names_aside(wire, 40)
+    assert NAME_PARTS not in migrations._names(wire)
+    neo4j_store.save_run(chain_run("many", "large", 30))
+    assert NAME_PARTS in migrations._names(wire)
 
 
 def test_names_are_found_by_full_text(neo4j_store: Neo4jStore, sample_run) -> None:
     neo4j_store.save_run(sample_run("first"))
+    neo4j_store._wire.write_alone("CALL db.awaitIndexes(60)", {})
     neo4j_store._wire.write_alone(
         "CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh", {}
     )
     found = neo4j_store._wire.read(
         "CALL db.index.fulltext.queryNodes('divergraph_op_names', 'relu') YIELD node "
-        "RETURN node.op",
+        "RETURN node.name",
         {},
     )
     assert ("block/relu",) in found.rows
