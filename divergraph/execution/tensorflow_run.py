@@ -13,12 +13,13 @@ from divergraph.execution.contract import Array
 from divergraph.execution.tensorflow_chunks import chunks, dead_tensors, item_size, known_size
 from divergraph.execution.tensorflow_files import first_line, new_session, tensorflow_errors
 from divergraph.execution.tensorflow_model import Model
-from divergraph.execution.tensorflow_step import needed
+from divergraph.execution.tensorflow_step import in_order, needed
 from divergraph.execution.tensorflow_values import as_typed, plain
 from graphstore.errors import ExecutionError
 
 _MOST_FAILURES = 20
 """Tensors that may fail in a row before the whole run counts as failed."""
+_EMPTY = "its variable has no value"
 _NO_VALUE = ("Could not find variable", "uninitialized value", "is uninitialized")
 """What TensorFlow says of variables nothing gave a value, of each kind."""
 
@@ -49,6 +50,10 @@ class Run:
         try:
             early = [tensor for tensor in self._tensors if tensor.name not in late]
             dead = self._dead()
+            empty = self._behind_empty()
+            yield from ((t.name, _EMPTY) for t in self._tensors if t.op in empty)
+            self._tensors = [tensor for tensor in self._tensors if tensor.op not in empty]
+            early = [tensor for tensor in early if tensor.op not in empty]
             for tensor in self._tensors:
                 if tensor.name in dead:
                     yield tensor.name, "its branch is not taken on these inputs"
@@ -72,7 +77,7 @@ class Run:
                 yield from self._group(group[middle:], fresh=fresh)
                 return
             if any(words in str(error) for words in _NO_VALUE):
-                yield group[0].name, "its variable has no value"
+                yield group[0].name, _EMPTY
                 return
             self._failures += 1
             if self._failures > _MOST_FAILURES:
@@ -104,6 +109,15 @@ class Run:
             model.fed | set(self._feeds),
             lambda tensors: self._fetch(tensors, fresh=model.changes),
         )
+
+    def _behind_empty(self) -> set[Any]:
+        """The ops that need a variable nothing gave a value."""
+        self._fetch([], fresh=False)
+        found = self._model.preparation.without_value(self._session)
+        for op in in_order(self._model.graph) if found else ():
+            if any(each.op in found and each.name not in self._feeds for each in op.inputs):
+                found.add(op)
+        return found
 
     def _sizes(self, tensors: Sequence[Any]) -> dict[str, int]:
         """Bytes of *tensors*, those of unknown shape counted in a run of their own."""

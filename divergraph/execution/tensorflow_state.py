@@ -96,6 +96,7 @@ class Preparation:
         first_ops = initializers(graph, meta)
         self._init = [first_ops[op.name] for op in rest if op.name in first_ops]
         self._asks: dict[str, Any] = {}
+        self._checks = {op: _asks(graph, op) for op in rest} if self._restore[0] else {}
         if self._restore[0]:
             self._asks = {
                 first_ops[op.name]: _asks(graph, op) for op in rest if op.name in first_ops
@@ -145,6 +146,13 @@ class Preparation:
                 f"TensorFlow cannot prepare the variables: {first_line(error)}",
                 hint="--checkpoint PREFIX or --variables DIR says where their values are",
             ) from error
+
+    def without_value(self, session: Any) -> set[Any]:
+        """The variables a restored checkpoint left without a value, in a prepared session."""
+        if not self._checks:
+            return set()
+        there = session.run(list(self._checks.values()))
+        return {op for op, is_there in zip(self._checks, there, strict=True) if not is_there}
 
     def _stored(self, op: Any) -> bool:
         if op.name in self._first.arrays:
