@@ -7,7 +7,7 @@ address space it may reserve, its silent limit of 30 hops, one connection a quer
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +31,9 @@ _SMALLEST_DB_SIZE = 2**30
 _BUFFER_POOL = 2**28
 """The memory the engine may take, if more is not needed: it takes what it needs only, and
 ends a query or a copy that needs more. 64 MiB are too few for joins over 100,000 ops."""
+_NODE_POOL = 2**27
+_CHUNK, _POOL_A_CHUNK = 2**17, 8
+"""Rows of a chunk of a node table, and what the engine may take for each byte of them."""
 _MOST_BUFFER_POOL = 2**31
 _POOL_A_ROW = 40
 _POOL_A_BYTE = 2
@@ -54,20 +57,19 @@ def write_database(path: Path, records: Records) -> None:
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    nodes = sum(map(len, records.nodes.values()))
-    rels = sum(map(len, records.rels.values()))
+    count = sum(map(len, (*records.nodes.values(), *records.rels.values())))
     with _engine_errors(path):
-        with _opened(path) as database:
-            with _connected(database) as connection:
-                for statement in embedded_ddl():
-                    connection.execute(statement)
-            _copy_all(database, _node_tables(records))
-        # the engine's buffer is empty again, and relationships need more of it
-        with _opened(path, _POOL_A_ROW * (nodes + rels)) as database:
-            _copy_all(database, _rel_tables(records))
+        with _opened(path) as database, _connected(database) as connection:
+            for statement in embedded_ddl():
+                connection.execute(statement)
+        _copy_all(path, _node_tables(records), _node_pool, threads=1)
+        pool = max(_BUFFER_POOL, _POOL_A_ROW * count)
+        _copy_all(path, _rel_tables(records), lambda _: pool, threads=0)
 
 
-def _copy_all(database: Any, tables: Iterator[_RowsOf]) -> None:
+def _copy_all(
+    path: Path, tables: Iterator[_RowsOf], pool: Callable[[Any], int], threads: int
+) -> None:
     """Fill *tables*; while the engine copies one, the rows of the next are made."""
     copying: Future[None] | None = None
     with ThreadPoolExecutor(1, "graphstore-copy") as engine:
@@ -76,11 +78,23 @@ def _copy_all(database: Any, tables: Iterator[_RowsOf]) -> None:
             if copying is not None:
                 copying.result()
             give_back()
-            copying = None if made is None else engine.submit(_copy, database, table, made)
+            copying = None
+            if made is not None:
+                copying = engine.submit(_copy_alone, path, table, made, pool(made), threads)
             del made
         if copying is not None:
             copying.result()
     give_back()
+
+
+def _node_pool(rows: Any) -> int:
+    """The memory the engine may take for the rows of a node table.
+
+    It needs about four times a chunk of them, fills what it may take with pages that are
+    written anyway, and has a chunk for every thread.
+    """
+    chunk: float = rows.nbytes * min(1.0, _CHUNK / len(rows))
+    return max(_NODE_POOL, round(_POOL_A_CHUNK * chunk))
 
 
 def _node_tables(records: Records) -> Iterator[_RowsOf]:
@@ -320,6 +334,12 @@ def _repeats(texts: Any) -> bool:
     return len(some.unique()) * 2 <= len(some)
 
 
+def _copy_alone(path: Path, table: str, rows: Any, pool: int, threads: int) -> None:
+    """As :func:`_copy`, with an engine of its own: it keeps its buffer as long as it is open."""
+    with _opened(path, pool, least=_NODE_POOL, threads=threads) as database:
+        _copy(database, table, rows)
+
+
 def _copy(database: Any, table: str, rows: Any) -> None:
     """Give the engine the rows of an Arrow table, all in one step: a table without an index
     takes rows once only."""
@@ -328,12 +348,13 @@ def _copy(database: Any, table: str, rows: Any) -> None:
         connection.execute(f"COPY {table} FROM $rows", {"rows": rows})
 
 
-def _open(path: Path, *, read_only: bool, wanted: int) -> Any:
+def _open(
+    path: Path, *, read_only: bool, wanted: int, least: int = _BUFFER_POOL, threads: int = 0
+) -> Any:
     """The database, which may take *wanted* bytes of memory if that is a sensible number."""
     import ladybug
 
-    pool = max(_BUFFER_POOL, min(wanted, _MOST_BUFFER_POOL))
-
+    pool = max(least, min(wanted, _MOST_BUFFER_POOL))
     size = _MAX_DB_SIZE
     while True:
         try:
@@ -344,6 +365,7 @@ def _open(path: Path, *, read_only: bool, wanted: int) -> Any:
                 # On a full disk one of its own kind ends the whole process.
                 auto_checkpoint=False,
                 buffer_pool_size=min(size // 2, pool),
+                max_num_threads=threads,
             )
         except RuntimeError as error:
             if "mmap" not in str(error).lower() or size <= _SMALLEST_DB_SIZE:
@@ -352,9 +374,11 @@ def _open(path: Path, *, read_only: bool, wanted: int) -> Any:
 
 
 @contextmanager
-def _opened(path: Path, wanted: int = _BUFFER_POOL) -> Iterator[Any]:
+def _opened(
+    path: Path, wanted: int = _BUFFER_POOL, *, least: int = _BUFFER_POOL, threads: int = 0
+) -> Iterator[Any]:
     """A database to be written."""
-    database = _open(path, read_only=False, wanted=wanted)
+    database = _open(path, read_only=False, wanted=wanted, least=least, threads=threads)
     try:
         yield database
     finally:
