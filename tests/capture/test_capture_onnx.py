@@ -220,6 +220,8 @@ def test_the_page_on_capturing_runs(tmp_path: Path) -> None:
     np.save(tmp_path / "input.npy", np.ones((1, 4, 8, 8), np.float32))
     place = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        if language == "sh":
+            continue  # needs TensorFlow, or a machine with TensorFlow 1
         command = ["bash", "-c", text] if language == "bash" else [sys.executable, "-c", text]
         done = subprocess.run(
             command,
