@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from graphstore.cancellation import Cancellation
@@ -21,6 +22,7 @@ from graphstore.neo4j.server_errors import (
     server_error,
     wire_error,
 )
+from graphstore.schema import NODES, RELS
 
 if TYPE_CHECKING:
     import neo4j
@@ -346,14 +348,31 @@ class Connection:
             raise wire_error(error, self._asked(cypher, timeout)) from error
 
 
+def _in_order(label: str, properties: Mapping[str, object]) -> dict[str, object]:
+    """Properties in the order of their table, as the embedded store gives them."""
+    known = {name: properties[name] for name in _columns().get(label, ()) if name in properties}
+    return {
+        "_label": label,
+        **known,
+        **dict(sorted((name, properties[name]) for name in properties.keys() - known.keys())),
+    }
+
+
+@cache
+def _columns() -> Mapping[str, Sequence[str]]:
+    tables = [(node.label, node.columns) for node in NODES]
+    tables += [(rel.type, rel.columns) for rel in RELS]
+    return {name: [column.name for column in columns] for name, columns in tables}
+
+
 def _plain(value: Any) -> object:
     """Nodes and relationships as dicts, paths as lists, times as text."""
     import neo4j.graph
 
     if isinstance(value, neo4j.graph.Node):
-        return {"_label": ":".join(sorted(value.labels)), **dict(sorted(value.items()))}
+        return _in_order(":".join(sorted(value.labels)), value)
     if isinstance(value, neo4j.graph.Relationship):
-        return {"_label": value.type, **dict(sorted(value.items()))}
+        return _in_order(value.type, value)
     if isinstance(value, neo4j.graph.Path):
         return [_plain(node) for node in value.nodes]
     if isinstance(value, list):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import networkx as nx
 import pytest
 
 from divergraph.pipeline import CompareRequest, compare
-from graphstore.contract import GraphStore, RunData
+from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.model import EdgeKind, ModelGraph, Side
 from graphstore.neo4j import Neo4jStore
@@ -50,6 +51,22 @@ def test_a_real_run_is_answered_alike(
                 here = embedded.named(query.name, name, params, limit=limit)
                 there = neo4j_store.named(query.name, name, params, limit=limit)
                 assert here == there, query.name
+
+
+@pytest.mark.neo4j
+@pytest.mark.xdist_group("neo4j")
+def test_whole_nodes_and_edges_are_written_alike(
+    neo4j_store: Neo4jStore, tmp_path: Path, lenet_run: RunData
+) -> None:
+    """Also in the order of their properties, which JSON shows."""
+    cypher = "MATCH (a:Op {graph: $graph})-[f:FEEDS]->(b:Op) RETURN a, f ORDER BY a.topo, b.topo"
+    with EmbeddedStore(tmp_path / "store") as embedded:
+        answers = []
+        for store in (embedded, neo4j_store):
+            store.save_run(lenet_run)
+            found = store.query(cypher, QueryParameters(), lenet_run.run.name)
+            answers.append(json.dumps(found.rows))
+    assert answers[0] == answers[1]
 
 
 def data_graph(graph: ModelGraph) -> nx.DiGraph:
