@@ -94,10 +94,10 @@ def answered(command: str) -> str:
 def show(text: str) -> None:
     if "--pages" in OPTIONS and text.count("\n") > 4:
         first, rest = text.split("\n", 1)
+        as_before = termios.tcgetattr(0)
+        tty.setcbreak(0)  # a pager takes a key as it is hit; this drops what came before
         sys.stdout.write(f"{first}\n--More--")
         sys.stdout.flush()
-        as_before = termios.tcgetattr(0)
-        tty.setcbreak(0)  # a pager takes a key as it is hit
         os.read(0, 1)
         termios.tcsetattr(0, termios.TCSANOW, as_before)
         text = rest
