@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from graphstore.errors import InputError
 from graphstore.model import ModelGraph, Tensor
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -144,14 +145,43 @@ class OptionFactory(ExecutorFactory, Protocol):
         ...
 
 
+def chosen_tensors(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The tensors a run is to give: *wanted*, or all *known*.
+
+    Raises:
+        InputError: a name that is not among them.
+    """
+    if wanted is None:
+        return tuple(known)
+    can_be_given = set(known)
+    for name in wanted:
+        if name not in can_be_given:
+            raise InputError(f"the model makes no tensor {name!r} that can be kept")
+    return tuple(wanted)
+
+
+def checked_feeds(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """*feeds* as *inputs* take them.
+
+    Raises:
+        InputError: one is missing, unknown or does not fit.
+    """
+    known = {tensor.name: tensor for tensor in inputs}
+    missing = [name for name in known if name not in feeds]
+    unknown = [name for name in feeds if name not in known]
+    if missing or unknown:
+        what = f"no value for input {missing[0]!r}" if missing else f"no input {unknown[0]!r}"
+        listed = ", ".join(known) or "none"
+        raise InputError(what, hint=f"the model's inputs: {listed}")
+    return {name: checked_feed(known[name], value) for name, value in feeds.items()}
+
+
 def checked_feed(tensor: Tensor, value: Array) -> Array:
     """*value* as the input *tensor* takes it, floats cast to its float type.
 
     Raises:
         InputError: another kind of element, rank or dimension.
     """
-    from graphstore.errors import InputError
-
     wanted = None if tensor.dtype is None else tensor.dtype.numpy
     if wanted is not None and value.dtype != wanted:
         if value.dtype.kind != np.dtype(wanted).kind:

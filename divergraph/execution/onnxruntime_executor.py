@@ -17,7 +17,8 @@ from divergraph.execution.contract import (
     PieceResult,
     PieceValues,
     Unavailable,
-    checked_feed,
+    checked_feeds,
+    chosen_tensors,
 )
 from divergraph.execution.live_values import LiveValues
 from divergraph.execution.onnx_files import load_model, root_tensors, set_outputs
@@ -29,7 +30,7 @@ from divergraph.execution.onnx_session import (
     plain_options,
     run_session,
 )
-from graphstore.errors import ExecutionError, InputError
+from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Tensor
 
 if TYPE_CHECKING:
@@ -101,12 +102,8 @@ class OnnxRuntimeExecutor:
         memory: int = DEFAULT_MEMORY,
     ) -> Iterator[tuple[str, Array]]:
         """The values of *wanted*, part after part of the model, each op run once."""
-        names = self.tensors if wanted is None else tuple(wanted)
-        known = set(self.tensors)
-        for name in names:
-            if name not in known:
-                raise InputError(f"the model makes no tensor {name!r} that can be kept")
-        checked = self._checked(feeds)
+        names = chosen_tensors(self.tensors, wanted)
+        checked = checked_feeds(self.inputs, feeds)
         unfeedable = frozenset(name for name, kind in self._types.items() if kind is None)
         parts = segments(self._source, checked, names, memory // 2, unfeedable)
         asked = set(names)
@@ -164,16 +161,6 @@ class OnnxRuntimeExecutor:
         if kind in _NARROW or kind in _NUMPY:
             return None
         return f"elements of type {kind}"
-
-    def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        inputs = {tensor.name: tensor for tensor in self.inputs}
-        missing = [name for name in inputs if name not in feeds]
-        unknown = [name for name in feeds if name not in inputs]
-        if missing or unknown:
-            what = f"no value for input {missing[0]!r}" if missing else f"no input {unknown[0]!r}"
-            listed = ", ".join(inputs) or "none"
-            raise InputError(what, hint=f"the model's inputs: {listed}")
-        return {name: checked_feed(inputs[name], value) for name, value in feeds.items()}
 
     def _run_part(self, part: Piece, given: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
         """The outputs of one part, let go as they are taken."""

@@ -14,9 +14,10 @@ from divergraph.execution.contract import (
     PieceResult,
     PieceValues,
     Unavailable,
-    checked_feed,
+    checked_feeds,
+    chosen_tensors,
 )
-from graphstore.errors import ExecutionError, InputError
+from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Tensor
 
 _MOST_PIECES = 400
@@ -78,12 +79,8 @@ class TensorFlowExecutor:
         """The values of *wanted*; what an untaken branch would have made is left out."""
         from divergraph.execution.tensorflow_run import Run
 
-        names = self.tensors if wanted is None else tuple(wanted)
-        known = set(self.tensors)
-        for name in names:
-            if name not in known:
-                raise InputError(f"the model makes no tensor {name!r} that can be kept")
-        run = Run(self._model, self._checked(feeds), names, memory)
+        names = chosen_tensors(self.tensors, wanted)
+        run = Run(self._model, checked_feeds(self.inputs, feeds), names, memory)
         for tensor, value in run.values():
             if isinstance(value, str):
                 self._lose(tensor, value)
@@ -133,16 +130,6 @@ class TensorFlowExecutor:
             return
         for part, made in zip(slices, found, strict=True):
             yield PieceResult(part.piece.key, dict(zip(part.made, made, strict=True)))
-
-    def _checked(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        inputs = {tensor.name: tensor for tensor in self.inputs}
-        missing = [name for name in inputs if name not in feeds]
-        unknown = [name for name in feeds if name not in inputs]
-        if missing or unknown:
-            what = f"no value for input {missing[0]!r}" if missing else f"no input {unknown[0]!r}"
-            listed = ", ".join(inputs) or "none"
-            raise InputError(what, hint=f"the model's inputs: {listed}")
-        return {name: checked_feed(inputs[name], value) for name, value in feeds.items()}
 
     def _lose(self, tensor: str, reason: str) -> None:
         if all(each.tensor != tensor for each in self.unavailable):
