@@ -248,15 +248,18 @@ def _save(path: Path, value: Array) -> int:
         raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 
 
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _write_manifest(
     request: CaptureRequest, result: CaptureResult, inputs: Mapping[str, str]
 ) -> None:
     shape = {
         "divergraph": __version__,
         "model": str(request.model),
-        "sha256": hashlib.sha256(request.model.read_bytes()).hexdigest()
-        if request.model.is_file()
-        else None,
+        "sha256": _digest(request.model) if request.model.is_file() else None,
         "device": request.device.value,
         "executor": result.executor,
         "ran": result.model.name,

@@ -20,11 +20,6 @@ class ShownGraph:
     label: str
     rows: Mapping[str, OpRow] = field(default_factory=dict)
 
-    @property
-    def is_measured(self) -> bool:
-        """True for the device side of a run."""
-        return any(row.state is not None for row in self.rows.values())
-
 
 def body_paths(graph: ModelGraph) -> dict[str, tuple[str, ...]]:
     """For each body the bodies around it and itself, the outermost first; () for the root."""
