@@ -21,6 +21,7 @@ from pathlib import Path
 from graphstore.errors import InputError, StoreError
 from graphstore.neo4j.address import DEFAULT_PORT, Address
 from graphstore.neo4j.credentials import Password, check_private
+from graphstore.neo4j.interrupts import interrupts_held
 from graphstore.neo4j.jars import fetch_jars, version_number
 from graphstore.neo4j.java import find_java
 from graphstore.neo4j.locks import held_lock, is_locked
@@ -125,9 +126,7 @@ def start(
         say(f"starting Neo4j {wanted.version} on Java {java.major}")
         password = prepare(setup)
         _note(wanted)
-        with held_lock(_running_lock()) as lock:
-            process = launch(setup, lock)
-        _wait(setup, password, process)
+        process = _launched(setup, password)
     # it outlives us; Python would warn about a child nobody waits for
     _STARTED.append(process)
     return status()
@@ -184,14 +183,19 @@ def is_managed(address: Address) -> bool:
     return noted is not None and address.host in _OURS and noted.port == address.port
 
 
-def _wait(setup: Setup, password: Password, process: subprocess.Popen[bytes]) -> None:
+def _launched(setup: Setup, password: Password) -> subprocess.Popen[bytes]:
+    """The server, answering. What was not waited for to the end is not left running."""
+    process = None
     try:
+        with held_lock(_running_lock()) as lock, interrupts_held():
+            process = launch(setup, lock)
         wait_until_ready(setup, password, process, START_SECONDS)
     except BaseException:
-        # Ctrl-C too: what was not waited for to the end is not left running
-        process.kill()
-        process.wait()
+        if process is not None:
+            process.kill()
+            process.wait()
         raise
+    return process
 
 
 def _wanted(noted: _Noted | None, version: str | None, port: int | None) -> _Noted:
