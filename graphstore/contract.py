@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.model import (
     Comparison,
+    Finding,
     LineageLink,
     ModelGraph,
     Op,
@@ -33,7 +34,8 @@ class RunData:
     """Everything a finished comparison writes, in one step.
 
     ``comparisons`` holds one or more values for each device op; ``states`` the state of
-    each device op by id; ``origins`` are in rank order.
+    each device op by id; ``origins`` are in rank order, ``suspects`` too: ops over the
+    lower limit of suspicion that are not guilty.
     """
 
     run: Run
@@ -43,6 +45,8 @@ class RunData:
     comparisons: tuple[Comparison, ...]
     states: Mapping[str, OpState]
     origins: tuple[Origin, ...]
+    suspects: tuple[Origin, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from graphstore.model.dumps import (
     TensorPart,
     TensorStatistics,
 )
+from graphstore.model.figures import Figures, SideFigures
 from graphstore.model.graph import (
     AttrValue,
     Constant,
@@ -43,6 +44,7 @@ from graphstore.model.graph import (
     op_id,
 )
 from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
+from graphstore.model.root_cause import ErrorSplit, Finding, FindingKind, Guilt, Role
 
 __all__ = [
     "AttrValue",
@@ -54,8 +56,13 @@ __all__ = [
     "DumpTensorRef",
     "Edge",
     "EdgeKind",
+    "ErrorSplit",
+    "Figures",
+    "Finding",
+    "FindingKind",
     "Framework",
     "GraphKind",
+    "Guilt",
     "InputRef",
     "Level",
     "LineageLink",
@@ -69,9 +76,11 @@ __all__ = [
     "Origin",
     "Reason",
     "Reorder",
+    "Role",
     "Run",
     "Shape",
     "Side",
+    "SideFigures",
     "Subgraph",
     "Tensor",
     "TensorIO",

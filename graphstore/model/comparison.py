@@ -8,8 +8,10 @@ from enum import StrEnum
 
 from graphstore.model.dtypes import DType
 from graphstore.model.dumps import TensorIO
+from graphstore.model.figures import Figures
 from graphstore.model.graph import TensorRef
 from graphstore.model.lineage import LineageRule
+from graphstore.model.root_cause import ErrorSplit
 
 
 class Metric(StrEnum):
@@ -137,6 +139,8 @@ class Comparison:
     ``overflow`` is set for float16 (some |x| reached 65504), and True for every output
     of an op for which the device recorded an overflow. ``detail`` says more of the
     reason, or of how the metrics were found where it was not from all values.
+    ``limit`` names the threshold rule that decided the level. ``split`` is set for outputs
+    by the root-cause analysis.
     """
 
     op: str
@@ -156,6 +160,9 @@ class Comparison:
     golden_path: str = ""
     address: int | None = None
     overflow: bool | None = None
+    figures: Figures | None = None
+    split: ErrorSplit | None = None
+    limit: str = ""
 
     @property
     def compared(self) -> bool:
@@ -202,7 +209,9 @@ class Counts:
 @dataclass(frozen=True, slots=True)
 class Run:
     """A finished comparison. ``golden`` and ``device`` are graph ids; ``created`` is
-    an ISO 8601 UTC time; ``inputs`` keeps the paths and options it was made with."""
+    an ISO 8601 UTC time; ``inputs`` keeps the paths and options it was made with.
+    ``analysis`` holds what the root-cause analysis says of the run as a whole, as JSON
+    values (limits of suspicion, device precision, executor, entry mismatches, blame)."""
 
     name: str
     golden: str
@@ -215,3 +224,4 @@ class Run:
     inputs: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     version: str = ""
+    analysis: Mapping[str, object] = field(default_factory=dict)

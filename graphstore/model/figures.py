@@ -1,0 +1,51 @@
+"""What one sweep over a tensor pair tells beside the ten metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SideFigures:
+    """One side of a tensor pair. ``low``, ``high``, ``mean`` and ``std`` are of its finite
+    values (NaN if there are none), std of the population."""
+
+    low: float
+    high: float
+    mean: float
+    std: float
+    zeros: int = 0
+    nans: int = 0
+    infinities: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """x is the device side, y the golden side, places are flat C-order indices of the
+    compared (golden) shape, -1 where there is none.
+
+    An element is *bad* unless both are NaN, or equal, or finite with
+    |x - y| <= ``atol`` + ``rtol`` * |y|. ``equal`` counts elements of the same value in
+    their own types (int64 exactly; NaN equals NaN). ``worst`` is the place of the largest
+    |x - y|, one-sided NaN and infinities first.
+    """
+
+    device: SideFigures
+    golden: SideFigures
+    atol: float
+    rtol: float
+    equal: int
+    bad: int
+    first_bad: int
+    worst: int
+    worst_device: float
+    worst_golden: float
+    snr: float
+    """10 log10(sum y^2 / sum (x-y)^2) in dB; infinite if equal."""
+    psnr: float
+    """10 log10((max y - min y)^2 / mean (x-y)^2) in dB; infinite if equal."""
+    max_ulp: float | None = None
+    """Largest distance in units of the last place of the coarser of both float types; None
+    where it was not asked for or not defined."""
+    where_bad: str = ""
+    """Where the bad elements sit if that is a pattern: ``channels 8-15 of axis 1``."""

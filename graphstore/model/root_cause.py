@@ -1,0 +1,89 @@
+"""Who introduced an error, who only carries it: values of the root-cause analysis.
+
+d is a device tensor, g its golden tensor, f(d_in) what the reference ops between measured
+tensors make of the device's own inputs. d - g splits exactly into introduced d - f(d_in)
+and propagated f(d_in) - g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from graphstore.model.dumps import TensorIO
+
+
+class Role(StrEnum):
+    """What an op does to the error."""
+
+    INTRODUCES = "introduces"
+    CARRIES = "carries"
+    AMPLIFIES = "amplifies"
+    ATTENUATES = "attenuates"
+    CLEAN = "clean"
+    UNKNOWN = "unknown"
+    """No reference could be run, so nothing is said."""
+
+
+class Guilt(StrEnum):
+    """How far the introduced error is above what the device's arithmetic explains."""
+
+    NONE = "none"
+    SUSPECT = "suspect"
+    GUILTY = "guilty"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSplit:
+    """The error of one device output tensor, split. Errors are Euclidean norms.
+
+    ``introduced`` = |d - f(d_in)| / |f(d_in)|, ``propagated`` = |f(d_in) - g| / |g|,
+    ``floor`` the introduced error the device's own precision explains,
+    ``suspicion`` = introduced / floor. ``amplification`` = propagated over the largest
+    relative error of the measured inputs, None without one. Infinite where only one side
+    is finite. ``group`` holds the ids of the golden ops that were run as one reference,
+    ``reference`` what ran them (``onnxruntime 1.31.1``). With a ``failure`` no reference
+    could be run, numbers are None and the role is unknown.
+    """
+
+    role: Role
+    guilt: Guilt = Guilt.NONE
+    introduced: float | None = None
+    propagated: float | None = None
+    floor: float | None = None
+    suspicion: float | None = None
+    amplification: float | None = None
+    group: tuple[str, ...] = ()
+    reference: str = ""
+    failure: str = ""
+
+
+class FindingKind(StrEnum):
+    """Which check made a finding."""
+
+    CAUSE = "cause"
+    """Why a guilty op is wrong (root-cause analysis)."""
+    ADVICE = "advice"
+    """A detection of the advisor over the whole run."""
+    CONSISTENCY = "consistency"
+    """A check that needs the device side only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something found, in words, with the numbers behind it.
+
+    ``label`` is the machine's word for it (``lost_bias``), unique in its kind.
+    ``op`` is a device op's id, "" for the whole run; ``port`` -1 for the op as a whole.
+    ``confidence`` is 0 to 1. ``evidence`` holds JSON values.
+    """
+
+    kind: FindingKind
+    label: str
+    sentence: str
+    op: str = ""
+    io: TensorIO = TensorIO.OUTPUT
+    port: int = -1
+    confidence: float = 1.0
+    evidence: Mapping[str, object] = field(default_factory=dict)
