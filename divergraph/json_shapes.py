@@ -16,6 +16,7 @@ from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
     Counts,
+    ErrorSplit,
     LineageLink,
     Metric,
     MetricSet,
@@ -281,6 +282,26 @@ def row_json(row: OpRow) -> dict[str, Json]:
         "detail": row.detail or None,
         "gain": number(row.gain),
         "from": list(row.origins),
+        "split": split_json(row.split),
+    }
+
+
+_SPLIT_NUMBERS = ("introduced", "propagated", "floor", "suspicion", "amplification")
+
+
+def split_json(split: ErrorSplit | None) -> Json:
+    """The split of an output's error; null where no root-cause analysis was made."""
+    if split is None:
+        return None
+    values: dict[str, float | None] = {name: getattr(split, name) for name in _SPLIT_NUMBERS}
+    return {
+        "role": split.role.value,
+        "guilt": split.guilt.value,
+        **{name: number(value) for name, value in values.items()},
+        "infinite": [name for name, value in values.items() if value == math.inf],
+        "group": list(split.group),
+        "reference": split.reference or None,
+        "failure": split.failure or None,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphstore.model import Level, Metric, MetricSet, OpState, Reason, Shape, Side
+from graphstore.model import ErrorSplit, Level, Metric, MetricSet, OpState, Reason, Shape, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,8 @@ class OpRow:
     ``reason`` and ``detail`` say why); ``output`` is that output's port. ``fused`` is
     the number of originals (0: inserted, 1: itself). ``gain`` is relative error out over
     the worst relative error of the nearest measured ancestors, None if unknown.
-    ``origins`` are the ids of the origins an inherited error can come from.
+    ``origins`` are the ids of the origins an inherited error can come from. ``split`` is
+    that of the op's most suspicious output (None: no root-cause analysis was made).
     Outside a run (an imported graph) ``state`` and what follows are None or empty.
     """
 
@@ -39,3 +40,4 @@ class OpRow:
     detail: str = ""
     gain: float | None = None
     origins: tuple[str, ...] = ()
+    split: ErrorSplit | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,16 @@ from divergraph.questions.reasons import ReasonCounter
 from graphstore.algorithms import worst_before
 from graphstore.arrays import Bool, GraphArrays
 from graphstore.contract import GraphStore, ListedOp
-from graphstore.model import Comparison, OpState, Reason, Side, Tensor, TensorIO
+from graphstore.model import (
+    Comparison,
+    ErrorSplit,
+    Guilt,
+    OpState,
+    Reason,
+    Side,
+    Tensor,
+    TensorIO,
+)
 from graphstore.op_row import OpRow
 
 _CARRIES = (OpState.INHERITED, OpState.BROKEN)
@@ -80,7 +89,22 @@ def _row(op: ListedOp, side: Side, topo: int, op_id: str) -> OpRow:
         failed=() if item is None else item.failed,
         reason=reason,
         detail=detail,
+        split=most_suspicious(outputs),
     )
+
+
+def most_suspicious(outputs: Iterable[Comparison]) -> ErrorSplit | None:
+    """The split that says most against an op: the guiltiest, then the largest suspicion."""
+    splits = [item.split for item in outputs if item.split is not None]
+    return max(splits, key=_weight, default=None)
+
+
+_GUILT = {Guilt.NONE: 0, Guilt.SUSPECT: 1, Guilt.GUILTY: 2}
+
+
+def _weight(split: ErrorSplit) -> tuple[int, float]:
+    suspicion = -1.0 if split.suspicion is None else split.suspicion
+    return _GUILT[split.guilt], suspicion
 
 
 def _why_not(outputs: Sequence[Comparison]) -> tuple[Reason | None, str]:

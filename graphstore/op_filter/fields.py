@@ -74,6 +74,18 @@ _RESULT = (
     Field("reason", ("why",), Kind.PART, "part of why it was not compared; none"),
     Field("output", ("port",), Kind.NUMBER, "port of the worst compared output"),
     Field("gain", (), Kind.NUMBER, "relative error out over the worst one in"),
+    Field(
+        "role",
+        (),
+        Kind.CHOICE,
+        "introduces, carries, amplifies, attenuates, clean, unknown (or none)",
+    ),
+    Field("guilt", (), Kind.CHOICE, "guilty, suspect or none"),
+    Field("suspicion", ("susp",), Kind.NUMBER, "introduced error over what precision explains"),
+    Field("introduced", ("intro",), Kind.NUMBER, "error the op makes itself, on its own inputs"),
+    Field("propagated", ("prop",), Kind.NUMBER, "error that its inputs brought"),
+    Field("floor", (), Kind.NUMBER, "introduced error the device's precision explains"),
+    Field("amplification", ("amp",), Kind.NUMBER, "propagated error over the worst one in"),
 )
 
 _METRICS = (

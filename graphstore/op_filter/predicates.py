@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from graphstore.model import Level, Metric, OpState, Side
+from graphstore.model import Guilt, Level, Metric, OpState, Role, Side
 from graphstore.op_filter.fields import (
     FIELDS,
     Kind,
@@ -142,6 +142,9 @@ def _number_test(field: str, operator: Operator, pieces: Pieces) -> Callable[[fl
 def _numbers(field: str) -> Callable[[OpRow], float | None]:
     if field in _PLAIN_NUMBERS:
         return _PLAIN_NUMBERS[field]
+    if field in _SPLIT:
+        part: Callable[[object], float | None] = compare.attrgetter(field)
+        return lambda row: None if row.split is None else part(row.split)
     if field in _SPREAD:
         position = _SPREAD[field]
         return lambda row: None if row.metrics is None else row.metrics.standard_deviation[position]
@@ -156,6 +159,8 @@ _PLAIN_NUMBERS: dict[str, Callable[[OpRow], float | None]] = {
     "gain": lambda row: row.gain,
     "rank": lambda row: None if row.shape is None else len(row.shape),
 }
+
+_SPLIT = frozenset({"suspicion", "introduced", "propagated", "floor", "amplification"})
 
 _SPREAD = {"mean": 0, str(Metric.STANDARD_DEVIATION): 1, "golden_mean": 2, "golden_std": 3}
 
@@ -178,6 +183,8 @@ _ONE_TEXT: dict[str, Callable[[OpRow], str]] = {
     "side": lambda row: row.side,
     "state": lambda row: row.state or "",
     "level": lambda row: row.level or "",
+    "role": lambda row: "" if row.split is None else row.split.role,
+    "guilt": lambda row: "" if row.split is None else row.split.guilt,
     "shape": lambda row: "" if row.shape is None else _shape_text(row.shape),
 }
 
@@ -252,7 +259,7 @@ def _choice_predicate(field: str, _operator: Operator, pieces: Pieces) -> Predic
     word = normalised("*".join(pieces))
     known = {normalised(choice): choice for choice in _CHOICES[field]}
     if word == "none":
-        absent = ("", OpState.NOT_COMPARED) if field == "state" else ("",)
+        absent = ("", *_ABSENT.get(field, ()))
         return _on_texts(field, lambda text: text in absent)
     if len(pieces) > 1:
         return _on_texts(field, _whole(pieces))
@@ -265,7 +272,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "state": tuple(OpState),
     "level": tuple(Level),
     "side": tuple(Side),
+    "role": tuple(Role),
+    "guilt": tuple(Guilt),
 }
+
+_ABSENT = {"state": (OpState.NOT_COMPARED,), "guilt": (Guilt.NONE,)}
 
 
 def _metric_predicate(field: str, _operator: Operator, pieces: Pieces) -> Predicate:

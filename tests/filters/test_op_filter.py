@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphstore.errors import FilterError
-from graphstore.model import Level, Metric, MetricSet, OpState, Reason, Side
+from graphstore.model import (
+    ErrorSplit,
+    Guilt,
+    Level,
+    Metric,
+    MetricSet,
+    OpState,
+    Reason,
+    Role,
+    Side,
+)
 from graphstore.op_filter import (
     FIELDS,
     Kind,
@@ -56,6 +66,14 @@ SOFTMAX = OpRow(
     failed=(Metric.COSINE_SIMILARITY, Metric.RELATIVE_EUCLIDEAN_DISTANCE),
     gain=37.2,
     origins=("bert/layer_3/attention/SoftmaxV2_31",),
+    split=ErrorSplit(
+        Role.INTRODUCES,
+        Guilt.GUILTY,
+        introduced=0.26,
+        propagated=1e-4,
+        floor=3e-4,
+        suspicion=866.0,
+    ),
 )
 
 TRANSDATA = OpRow(
@@ -127,6 +145,8 @@ CONSTANT = dataclasses.replace(
         "from!=SoftmaxV2",
         "over:cos over:red !over:kl",
         "failed:any",
+        "role:introduces guilt:guilty suspicion>10 introduced>0.1 propagated<1e-3 floor<1e-3",
+        "role!=carries|amplifies !guilt:none amplification:none",
         "subgraph:none side:device reason:none",
         "name~layer_[0-4]/(attention|mlp)/",
     ],
@@ -248,6 +268,17 @@ def test_refusals_point_at_the_wrong_part(text, span, says):
         parse_filter(text)
     assert text[caught.value.start : caught.value.end] == span
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["role:none", "guilt:none", "!suspicion>0", "!role:clean"])
+def test_ops_without_analysis_have_no_role(text):
+    assert parse_filter(text).matches(TRANSDATA)
+
+
+def test_not_guilty_is_none():
+    innocent = dataclasses.replace(SOFTMAX, split=ErrorSplit(Role.CARRIES, amplification=1.1))
+    assert parse_filter("guilt:none role:carries amp>1").matches(innocent)
+    assert not parse_filter("guilt:none").matches(SOFTMAX)
 
 
 def test_every_metric_is_a_field_by_its_json_name():
