@@ -83,7 +83,9 @@ def faulty_op(kind: FaultKind, edit: NodeEdit, rng: np.random.Generator) -> Node
 
 def _gain(factor: float) -> ValueFault:
     def scaled(values: Array, rng: np.random.Generator, _context: Context) -> Array:
-        return np.multiply(values, values.dtype.type(factor if rng.random() < 0.5 else 2 - factor))
+        sign = 1 if rng.random() < 0.5 else -1
+        wrong: Array = values * values.dtype.type(1 + sign * (factor - 1))
+        return wrong
 
     return scaled
 
