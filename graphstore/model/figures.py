@@ -24,10 +24,12 @@ class Figures:
     """x is the device side, y the golden side, places are flat C-order indices of the
     compared (golden) shape, -1 where there is none.
 
-    An element is *bad* unless both are NaN, or equal, or finite with
-    |x - y| <= ``atol`` + ``rtol`` * |y|. ``equal`` counts elements of the same value in
-    their own types (int64 exactly; NaN equals NaN). ``worst`` is the place of the largest
-    |x - y|, one-sided NaN and infinities first.
+    Unlike the ten metrics these are of the values in their own types: float64 is not cut to
+    float32, int64 is exact. An element is *bad* unless both are NaN, or equal, or finite with
+    |x - y| <= ``atol`` + ``rtol`` * |y|. ``equal`` counts elements of the same value (NaN
+    equals NaN). ``worst`` is the place of the largest |x - y|, one-sided NaN and infinities
+    first; -1 and NaN values where nothing differs. ``snr``, ``psnr`` and
+    ``cosine_distance`` are of the pairs that are finite on both sides.
     """
 
     device: SideFigures
@@ -47,5 +49,8 @@ class Figures:
     max_ulp: float | None = None
     """Largest distance in units of the last place of the coarser of both float types; None
     where it was not asked for or not defined."""
+    cosine_distance: float | None = None
+    """1 - cosine, with the digits a cosine of 0.999999... loses; None where it is not
+    defined (a side is all zero)."""
     where_bad: str = ""
     """Where the bad elements sit if that is a pattern: ``channels 8-15 of axis 1``."""
