@@ -11,6 +11,8 @@ from pathlib import Path
 from graphstore.errors import ImportFormatError
 from importers.contract import HEAD_BYTES
 
+_HASHED_AT_ONCE = 1 << 24
+
 
 def read_head(path: Path) -> bytes:
     """The first bytes of a file, empty for a folder.
@@ -65,8 +67,15 @@ def read_whole(path: Path) -> bytes:
 
 
 def sha256(data: bytes | mmap.mmap) -> str:
-    """Hexadecimal SHA-256 of *data*."""
-    return hashlib.sha256(data).hexdigest()
+    """Hexadecimal SHA-256 of *data*; pages of a mapped file are let go as they are read."""
+    digest = hashlib.sha256()
+    with memoryview(data) as view:
+        for start in range(0, len(view), _HASHED_AT_ONCE):
+            digest.update(view[start : start + _HASHED_AT_ONCE])
+            if isinstance(data, mmap.mmap) and len(view) > _HASHED_AT_ONCE:
+                length = min(_HASHED_AT_ONCE, len(view) - start)
+                data.madvise(mmap.MADV_DONTNEED, start, length)
+    return digest.hexdigest()
 
 
 @contextmanager

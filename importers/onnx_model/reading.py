@@ -44,7 +44,6 @@ def load_model(path: Path, form: Form) -> tuple[ModelProto, str]:
     from onnx import ModelProto
 
     with mapped(path) as buffer:
-        digest = sha256(buffer)
         model = ModelProto()
         if form is Form.BINARY:
             _fill_binary(model, buffer, path)
@@ -52,7 +51,8 @@ def load_model(path: Path, form: Form) -> tuple[ModelProto, str]:
             _fill_text(model, TextReader(buffer, path))
         else:
             model = _parsed(buffer, path, form)
-    return model, digest
+        # last, so that a large damaged file is refused at once
+        return model, sha256(buffer)
 
 
 def _fill_binary(model: ModelProto, buffer: Buffer, path: Path) -> None:

@@ -53,11 +53,11 @@ def read_tensorflow(path: Path, kind: Kind, tags: str = "") -> ModelGraph:
     saved, meta = pb.SavedModel(), pb.MetaGraphDef()
     message = {Kind.GRAPH: meta.graph_def, Kind.META: meta, Kind.SAVED: saved}[kind]
     with mapped(path) as buffer:
-        digest = sha256(buffer)
         if binary_kind(buffer[:HEAD_BYTES]) is not None:
             _parse(message, buffer, path, _PLANS[kind])
         else:
             _parse_text(message, TextReader(buffer, path), _ENTER[kind])
+        digest = sha256(buffer)
     told: list[str] = []
     if kind is Kind.SAVED:
         meta, told = _main(saved, path, tags)
