@@ -8,6 +8,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
+from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
 from importers.contract import (
@@ -50,7 +51,9 @@ def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> Mo
     for confidence, importer in found:
         if confidence is best:
             try:
-                return _read(importer, path, options or {})
+                # a graph is values that all stay alive; importers need not think of it
+                with paused_collector():
+                    return _read(importer, path, options or {})
             except ImportFormatError as error:
                 failure = failure or error
     raise failure or unknown(path, head)

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
@@ -62,7 +61,7 @@ def read_ge_text(path: Path) -> ModelGraph:
     Raises:
         ImportFormatError: with line and column, where the text is broken or cut.
     """
-    with mapped(path) as buffer, paused_collector():
+    with mapped(path) as buffer:
         reader = TextReader(buffer, path, unread_entries)
         graphs: list[RawGraph] = []
         model = RawGraph()

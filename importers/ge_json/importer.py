@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
@@ -69,13 +68,12 @@ def read_ge_json(path: Path) -> ModelGraph:
             raise ImportFormatError(path, what, hint="give the ge_proto text or the .om itself")
         digest = sha256(buffer)
         content = buffer[:].decode("utf-8", "replace")
-    with paused_collector():
-        reading = _Reading(JsonReader(content, path))
-        reading.model()
-        graphs = reading.graphs
-        if not graphs or not graphs[0].nodes:
-            raise ImportFormatError(path, "no op in its first graph", line=1, hint=_NO_GRAPH)
-        return assemble(graphs, reading.around, path, digest, form="ge_json")
+    reading = _Reading(JsonReader(content, path))
+    reading.model()
+    graphs = reading.graphs
+    if not graphs or not graphs[0].nodes:
+        raise ImportFormatError(path, "no op in its first graph", line=1, hint=_NO_GRAPH)
+    return assemble(graphs, reading.around, path, digest, form="ge_json")
 
 
 class _Reading:

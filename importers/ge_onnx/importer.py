@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, ModelGraph
 from importers.contract import Confidence, Detection
@@ -51,7 +50,7 @@ def read_ge_onnx(path: Path) -> ModelGraph:
     Raises:
         ImportFormatError: with line and column, where the text is broken or cut.
     """
-    with mapped(path) as buffer, paused_collector():
+    with mapped(path) as buffer:
         reader = TextReader(buffer, path)
         root = RawGraph()
         model = RawGraph()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphstore.collector import paused_collector
 from graphstore.model import AttrValue, ModelGraph
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
@@ -37,7 +36,7 @@ def read_om(path: Path) -> ModelGraph:
     Raises:
         ImportFormatError: with the byte offset, where the file is damaged or cut.
     """
-    with mapped(path) as buffer, paused_collector():
+    with mapped(path) as buffer:
         model = read_model(buffer, path)
         return assembled(model, path, sha256(buffer))
 
