@@ -1,0 +1,239 @@
+"""What is known of one tensor with an introduced error, and how rules look at it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from graphstore.model import AttrValue, DType, Op
+
+Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Rerun: TypeAlias = Callable[[Op, Mapping[str, AttrValue]], "Array | None"]
+
+WORKING_SIZE = 1 << 21
+"""Elements a rule computes with; of larger tensors every k-th slice of the longest axes."""
+
+_UNITS = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8, DType.FLOAT32: 2.0**-24}
+_BEGINNING = 256
+_TELLING = 8
+
+
+class OtherTensors(Protocol):
+    """Finds dumped tensors by content."""
+
+    def holding(self, values: Array, besides: str = "") -> Sequence[str]:
+        """The names of tensors with these values, but for the one called *besides*."""
+        ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """One device output with an introduced error.
+
+    ``device`` is d in golden layout, ``reference`` f(d_in) of the same shape, ``inputs``
+    d_in by golden tensor name; ``floor`` the relative error the device's arithmetic
+    explains. ``golden`` is used in sentences only. ``channel_axis`` None: all axes are
+    tried. ``dtype`` is what the device computes in; ``ops`` are the golden ops of the group
+    in order; ``constants`` their weights by tensor name, as far as they are at hand.
+    ``others`` finds dumped tensors that do not depend on this one, which is called
+    ``tensor`` there. ``rerun`` gives the group's output on ``inputs`` with attributes of one
+    op changed, None if that does not run.
+    """
+
+    op: str
+    port: int
+    device: Array
+    reference: Array
+    floor: float = 0.0
+    inputs: Mapping[str, Array] = field(default_factory=dict)
+    golden: Array | None = None
+    channel_axis: int | None = None
+    dtype: DType | None = None
+    ops: tuple[Op, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    others: OtherTensors | None = None
+    tensor: str = ""
+    rerun: Rerun | None = None
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of the group's ops."""
+        return tuple(op.type for op in self.ops)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a rule says: a label, a sentence, how sure it is and its numbers."""
+
+    label: str
+    sentence: str
+    confidence: float
+    evidence: Mapping[str, object] = field(default_factory=dict)
+
+
+class View:
+    """A case as rules compute with it: float64, sampled if it is large.
+
+    ``d`` and ``r`` have the shape of the tensor, or of the sample: whole slices, so axes
+    keep their meaning. Elements that are not finite on either side count as equal.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.steps = sampling_steps(case.reference.shape, case.channel_axis)
+        self.sampled = any(step > 1 for step in self.steps)
+        d, r = self.sample(case.device), self.sample(case.reference)
+        self.finite: Mask = np.isfinite(d) & np.isfinite(r)
+        self.d: Floats = np.where(self.finite, d, 0.0)
+        self.r: Floats = np.where(self.finite, r, 0.0)
+        self.e: Floats = self.d - self.r
+
+    def sample(self, values: Array) -> Floats:
+        """*values*, of the tensor's shape, as the view takes them."""
+        cut = values[tuple(slice(None, None, step) for step in self.steps)]
+        return np.asarray(cut, np.float64)
+
+    @cached_property
+    def energy(self) -> float:
+        """The sum of the squared errors."""
+        return float(np.sum(self.e * self.e))
+
+    @cached_property
+    def size(self) -> float:
+        """The root mean square of the reference."""
+        return rms(self.r)
+
+    @cached_property
+    def error(self) -> float:
+        """The root mean square of the error."""
+        return rms(self.e)
+
+    @cached_property
+    def noise(self) -> float:
+        """The root mean square error that the device's arithmetic explains."""
+        return self.case.floor * self.size
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of the reference."""
+        return float(np.std(self.r)) if self.r.size else 0.0
+
+    @property
+    def unit(self) -> float:
+        """The relative rounding error of the device's element type."""
+        return _UNITS.get(self.case.dtype, 0.0) if self.case.dtype else 0.0
+
+    @cached_property
+    def tolerance(self) -> Floats:
+        """How far each element may be off by noise alone."""
+        steady = max(4.0 * self.noise, 1e-7 * self.size)
+        found: Floats = steady + 4.0 * self.unit * np.abs(self.r)
+        return found
+
+    @cached_property
+    def wrong(self) -> Mask:
+        """The elements that noise does not explain."""
+        found: Mask = np.abs(self.e) > self.tolerance
+        return found
+
+    def fits(self, predicted: Floats, where: Mask | None = None, *, rest: float = 0.12) -> bool:
+        """Whether *predicted* is what the device has: what is left is noise or little.
+
+        *rest* is the share of the error's norm that may stay unexplained.
+        """
+        left = self.d - predicted
+        error = self.e
+        if where is not None:
+            left, error = left[where], error[where]
+        if left.size == 0:
+            return False
+        return rms(left) <= max(rest * rms(error), min(2.0 * self.noise, 0.4 * rms(error)))
+
+    def left(self, predicted: Floats, where: Mask | None = None) -> float:
+        """The share of the error's norm that *predicted* leaves unexplained."""
+        left, error = self.d - predicted, self.e
+        if where is not None:
+            left, error = left[where], error[where]
+        whole = rms(error)
+        return rms(left) / whole if whole else 0.0
+
+    def axes(self) -> list[int]:
+        """The axes with more than one slice, the channel axis first."""
+        shape = self.r.shape
+        axes = [axis for axis in range(len(shape)) if shape[axis] > 1]
+        first = self.case.channel_axis
+        if first is None and len(shape) >= 2:
+            first = 1 if len(shape) in (4, 5) else len(shape) - 1
+        return sorted(axes, key=lambda axis: (axis != first, axis))
+
+
+class TensorHashes:
+    """Dumped tensors, found again by their values, whatever their shape: 64 bytes each."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, list[str]] = {}
+
+    def add(self, name: str, values: Array) -> None:
+        """Remember a tensor if its values say anything."""
+        for key in _contents(values):
+            self._names.setdefault(key, []).append(name)
+
+    def holding(self, values: Array, besides: str = "") -> tuple[str, ...]:
+        """The tensors that begin with these values, in the order they were added.
+
+        Those of the same size hold just these values. Of others, the first 256 are compared.
+        """
+        for key in _contents(values):
+            found = [name for name in self._names.get(key, []) if name != besides]
+            if found:
+                return tuple(found)
+        return ()
+
+
+def rms(values: Floats) -> float:
+    """The root mean square; 0 of nothing."""
+    if values.size == 0:
+        return 0.0
+    largest = float(np.max(np.abs(values)))
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    scaled = values / largest
+    return largest * float(np.sqrt(np.mean(scaled * scaled)))
+
+
+def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[int, ...]:
+    """Every how manieth slice of each axis to take so that no more than WORKING_SIZE is left."""
+    steps = [1] * len(shape)
+    left = list(shape)
+    while int(np.prod(left, dtype=np.int64)) > WORKING_SIZE:
+        order = sorted(range(len(left)), key=lambda axis: (axis == channel_axis, -left[axis]))
+        axis = next(axis for axis in order if left[axis] > 1)
+        steps[axis] += 1 + (steps[axis] > 1)  # 3, 5, ...: odd, so as not to beat with tiles
+        left[axis] = -(-shape[axis] // steps[axis])
+    return tuple(steps)
+
+
+def _contents(values: Array) -> list[bytes]:
+    """Hashes of all values and of the first, as float32; none of what looks alike by chance."""
+    flat = np.ascontiguousarray(values, np.float32).reshape(-1)
+    keys = [_digest(flat)] if flat.size >= _TELLING and _tells(flat) else []
+    if flat.size >= _BEGINNING and _tells(flat[:_BEGINNING]):
+        keys.append(b"begins" + _digest(flat[:_BEGINNING]))
+    return keys
+
+
+def _tells(flat: Array) -> bool:
+    looked_at = flat[:: max(1, flat.size // (1 << 14))]
+    return np.unique(looked_at).size >= min(_TELLING, flat.size // 2)
+
+
+def _digest(flat: Array) -> bytes:
+    return hashlib.blake2b(flat.view(np.uint8).data, digest_size=16).digest()

@@ -1,0 +1,123 @@
+"""Outputs that hold another tensor: an input (the op did nothing) or a foreign one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.root_cause.causes.case import Array, Cause, Floats, View, rms
+
+_APART = 0.1
+"""An input this near the device, in errors, explains it."""
+_UNRELATED = 0.3
+_ENOUGH = 16
+
+
+def missing_op(view: View) -> Cause | None:
+    """The output equals an input, though the op should have changed it."""
+    for name, values in view.case.inputs.items():
+        given = _as_output(view, values)
+        if given is None or rms(given - view.r) <= 0.5 * view.error:
+            continue
+        if not view.fits(given, rest=_APART):
+            continue
+        what = " and ".join(dict.fromkeys(view.case.types)) or "op"
+        small = view.d.size < 8
+        return Cause(
+            "missing_op",
+            f"the output equals the input {name}: the {what} was not computed",
+            0.6 if small else 0.95,
+            {"input": name, "left": view.left(given), "elements": int(view.case.device.size)},
+        )
+    return _without_relu(view)
+
+
+def _without_relu(view: View) -> Cause | None:
+    """Negative values where a Relu at the group's end should have made zeros."""
+    cut = view.r == 0.0
+    count = int(np.count_nonzero(cut))
+    if count < 3 or float(view.r.min()) < 0.0 or cut.all() or view.case.inputs == {}:
+        return None
+    below = view.d[cut]
+    outside = rms(view.e[~cut]) * np.sqrt(float((~cut).sum()))
+    if (below < -view.noise).mean() < 0.5 or (below <= view.noise).mean() < 0.98:
+        return None
+    if outside > 0.15 * np.sqrt(view.energy):
+        return None
+    slope = _leak(view, cut)
+    how = f"as if it were a LeakyRelu of slope {slope:.3g}" if slope else "the Relu is missing"
+    return Cause(
+        "wrong_activation",
+        f"{int((below < 0).sum())} values are negative where a Relu gives 0, positive ones are "
+        f"right: {how}",
+        0.9 if count >= 8 else 0.6,
+        {"negative": int((below < 0).sum()), "slope": slope},
+    )
+
+
+def _leak(view: View, cut: np.ndarray) -> float | None:
+    for values in view.case.inputs.values():
+        given = _as_output(view, values)
+        if given is None:
+            continue
+        x, y = given[cut], view.d[cut]
+        power = float(np.sum(x * x))
+        slope = float(np.sum(x * y)) / power if power else 0.0
+        if 0.0 < slope < 0.95 and rms(y - slope * x) <= 0.1 * rms(y):
+            return slope
+    return None
+
+
+def stale_tensor(view: View) -> Cause | None:
+    """The very values of another dumped tensor."""
+    case = view.case
+    if case.others is None or view.error <= 0.05 * view.size:
+        return None
+    names = tuple(case.others.holding(case.device, case.tensor))
+    if not names:
+        return None
+    more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
+    return Cause(
+        "stale_tensor",
+        f"the output holds the values of another tensor, {names[0]}{more}: a stale or foreign "
+        "buffer was read",
+        0.97,
+        {"same_as": list(names[:8]), "elements": int(case.device.size)},
+    )
+
+
+def unrelated_values(view: View) -> Cause | None:
+    """Values that have nothing to do with what is expected."""
+    if view.d.size < _ENOUGH or view.spread <= 2.0 * view.noise:
+        return None
+    link = correlation(view.d, view.r)
+    ranked = correlation(*(_ranks(values) for values in (view.d, view.r)))
+    if abs(link) >= _UNRELATED or abs(ranked) >= _UNRELATED:
+        return None
+    return Cause(
+        "unrelated_values",
+        f"the values have nothing to do with the expected ones (correlation {link:.2f}): stale, "
+        "uninitialised or foreign memory",
+        0.8 if view.d.size >= 64 else 0.5,
+        {"correlation": link, "rank_correlation": ranked},
+    )
+
+
+def correlation(a: Floats, b: Floats) -> float:
+    """Pearson's correlation; 0 where one side does not vary."""
+    x, y = (a - a.mean()).reshape(-1), (b - b.mean()).reshape(-1)
+    scale = float(np.linalg.norm(x)) * float(np.linalg.norm(y))
+    return float(x @ y) / scale if scale else 0.0
+
+
+def _ranks(values: Floats) -> Floats:
+    flat = values.reshape(-1)[:: max(1, values.size // 50_000)]
+    ranks = np.empty(flat.size)
+    ranks[np.argsort(flat, kind="stable")] = np.arange(flat.size)
+    return ranks
+
+
+def _as_output(view: View, values: Array) -> Floats | None:
+    """An input as the view sees the output, if it has as many elements."""
+    if values.dtype.kind not in "fiu" or values.size != view.case.reference.size:
+        return None
+    return view.sample(values.reshape(view.case.reference.shape))

@@ -1,0 +1,250 @@
+"""The right values in the wrong places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import numpy as np
+
+from divergraph.root_cause.causes.case import Array, Cause, View, rms
+from divergraph.root_cause.causes.words import ranges_text
+
+_PROBES = 4096
+_LARGEST_SORT = 1 << 25
+_LARGEST_AXIS = 4096
+_BLOCKS = (16, 32, 8, 4)
+_FEW = 12
+"""With fewer elements an order may fit by chance."""
+_LAGS = 8
+
+
+def reordered(view: View) -> Cause | None:
+    """A permutation of the expected values, named if it is a common one."""
+    if view.d.size < 4 or view.error <= max(3.0 * view.noise, 0.01 * view.spread):
+        return None
+    found = _shifted(view) or (_permuted(view) if _same_values(view) else None)
+    if found is None:
+        return None
+    evidence = {**found.evidence, "elements": int(view.case.device.size)}
+    sure = found.confidence if view.case.device.size >= _FEW else 0.5
+    return Cause(found.label, found.sentence, sure, evidence)
+
+
+def _same_values(view: View) -> bool:
+    """Whether both sides hold the same values; of huge tensors, the view's."""
+    whole = view.case.device.size <= _LARGEST_SORT
+    d = np.asarray(view.case.device, np.float32).reshape(-1) if whole else view.d.reshape(-1)
+    r = np.asarray(view.case.reference, np.float32).reshape(-1) if whole else view.r.reshape(-1)
+    if not (np.isfinite(d).all() and np.isfinite(r).all()):
+        return False
+    apart = rms(np.sort(d).astype(np.float64) - np.sort(r))
+    if apart <= 0.03 * view.error:
+        # Equal but for noise that would also blur a sorted grid.
+        return view.error > 0.1 * view.spread or apart <= 0.25 * view.noise or apart == 0.0
+    far = view.error > 0.4 * view.spread and view.error > 10.0 * view.noise
+    return far and apart <= 1.2 * view.noise
+
+
+def _permuted(view: View) -> Cause:
+    probes = _Probes(view)
+    for words, places in _candidates(view.case.reference.shape, probes):
+        if probes.fit(places):
+            return Cause("reordered", f"the right values in another order: {words}", 0.95)
+    by_slices = _slices_swapped(view)
+    if by_slices is not None:
+        return by_slices
+    return Cause(
+        "reordered",
+        "the right values in another order (sorted, both sides are equal); the order is none of "
+        "the usual ones",
+        0.8,
+    )
+
+
+class _Probes:
+    """Some positions of the device, and what the reference has at given ones."""
+
+    def __init__(self, view: View) -> None:
+        size = view.case.reference.size
+        rng = np.random.default_rng(7)
+        count = min(size, _PROBES)
+        self.flat = np.arange(size) if size <= _PROBES else np.sort(rng.integers(0, size, count))
+        self._d = np.asarray(view.case.device).reshape(-1)[self.flat].astype(np.float64)
+        self._r = np.asarray(view.case.reference).reshape(-1)
+        self._error = rms(self._d - self._r[self.flat])
+        self._noise = view.noise
+
+    def fit(self, places: Array, where: Array | None = None) -> bool:
+        """Whether the device has the reference's values of *places* (where asked)."""
+        d, error = self._d, self._error
+        if where is not None:
+            d = d[where]
+            error = rms(d - self._r[self.flat[where]])
+        if d.size < 4 or error == 0.0:
+            return False
+        left = rms(d - self._r[places].astype(np.float64))
+        return left <= max(0.05 * error, min(2.0 * self._noise, 0.3 * error))
+
+
+def _candidates(shape: tuple[int, ...], probes: _Probes) -> Iterator[tuple[str, Array]]:
+    """Usual mix-ups of a memory order: in words, and where each probed value comes from."""
+    axes = len(shape)
+    if 2 <= axes <= 5:
+        for order in permutations(range(axes)):
+            if order != tuple(range(axes)):
+                yield _transposed(shape, order, probes)
+    for axis in range(axes):
+        if shape[axis] > 1:
+            at = list(np.unravel_index(probes.flat, shape))
+            at[axis] = shape[axis] - 1 - at[axis]
+            yield f"axis {axis} runs backwards", np.ravel_multi_index(tuple(at), shape)
+    if axes in (4, 5):
+        for block in _BLOCKS:
+            if shape[1] % block == 0 and shape[1] > block:
+                yield from _blocked(shape, block, probes)
+
+
+def _transposed(
+    shape: tuple[int, ...], order: tuple[int, ...], probes: _Probes
+) -> tuple[str, Array]:
+    memory = tuple(shape[axis] for axis in order)
+    at = np.unravel_index(probes.flat, memory)
+    back: list[Array] = [at[0]] * len(shape)
+    for place, axis in enumerate(order):
+        back[axis] = at[place]
+    names = "NCHW" if len(shape) == 4 else "NCDHW" if len(shape) == 5 else ""
+    if names and order == (0, *range(2, len(shape)), 1):
+        words = f"memory of channels last ({_letters(names, order)}) was read as {names}"
+    elif names and order == (0, len(shape) - 1, *range(1, len(shape) - 1)):
+        words = f"memory of {names} was read as channels last ({_letters(names, order)})"
+    elif len(shape) == 2:
+        words = "the matrix is transposed in memory"
+    else:
+        words = f"memory in the order of axes {','.join(map(str, order))} was read as if in order"
+    return words, np.ravel_multi_index(tuple(back), shape)
+
+
+def _letters(names: str, order: tuple[int, ...]) -> str:
+    return "".join(names[axis] for axis in order)
+
+
+def _blocked(shape: tuple[int, ...], block: int, probes: _Probes) -> Iterator[tuple[str, Array]]:
+    inner = int(np.prod(shape[2:]))
+    split = (shape[0], shape[1] // block, block, inner)
+    for order, words in (
+        ((0, 1, 3, 2), f"channel blocks of {block} (NC1HWC0) were not undone"),
+        ((0, 3, 1, 2), f"channels come last, in blocks of {block}"),
+    ):
+        memory = tuple(split[axis] for axis in order)
+        at = np.unravel_index(probes.flat, memory)
+        back: list[Array] = [at[0]] * 4
+        for place, axis in enumerate(order):
+            back[axis] = at[place]
+        yield words, np.ravel_multi_index(tuple(back), split)
+
+
+def _shifted(view: View) -> Cause | None:
+    """All values moved by a few places, in memory or along one axis."""
+    probes = _Probes(view)
+    shape, size = view.case.reference.shape, view.case.reference.size
+    for axis in reversed(range(len(shape))):
+        length = shape[axis]
+        for lag in _lags(length):
+            at = list(np.unravel_index(probes.flat, shape))
+            from_there = at[axis] - lag
+            inside = (from_there >= 0) & (from_there < length)
+            around = list(at)
+            around[axis] = from_there % length
+            if probes.fit(np.ravel_multi_index(tuple(around), shape)):
+                return _shift_cause(lag, axis, "around the end, as a roll does")
+            at[axis] = np.clip(from_there, 0, length - 1)
+            cut = [each[inside] for each in at]
+            enough = inside.sum() >= 0.4 * inside.size and length > 2 * abs(lag) + 1
+            if enough and probes.fit(np.ravel_multi_index(tuple(cut), shape), inside):
+                return _shift_cause(lag, axis, "")
+    for lag in _flat_lags(view):
+        moved = probes.flat - lag
+        inside = (moved >= 0) & (moved < size)
+        if inside.sum() >= 0.4 * inside.size and probes.fit(moved[inside], inside):
+            return Cause(
+                "reordered",
+                f"the right values, {abs(lag)} places {'late' if lag > 0 else 'early'} in memory: "
+                "a wrong offset",
+                0.9,
+                {"lag": int(lag)},
+            )
+    return None
+
+
+def _shift_cause(lag: int, axis: int, around: str) -> Cause:
+    ends = f", {around}" if around else ""
+    return Cause(
+        "reordered",
+        f"the right values, shifted by {lag:+d} along axis {axis}{ends}",
+        0.95,
+        {"axis": axis, "lag": lag},
+    )
+
+
+def _lags(length: int) -> Iterator[int]:
+    for lag in range(1, min(_LAGS, length // 2) + 1):
+        yield lag
+        yield -lag
+
+
+def _flat_lags(view: View) -> list[int]:
+    """The likeliest shifts in memory, by cross-correlation of a stretch."""
+    size = min(view.case.reference.size, 1 << 16)
+    if size < 64:
+        return []
+    d = np.asarray(view.case.device).reshape(-1)[:size].astype(np.float64)
+    r = np.asarray(view.case.reference).reshape(-1)[:size].astype(np.float64)
+    if not (np.isfinite(d).all() and np.isfinite(r).all()):
+        return []
+    spectrum = np.fft.rfft(d - d.mean(), 2 * size) * np.conj(np.fft.rfft(r - r.mean(), 2 * size))
+    product = np.fft.irfft(spectrum, 2 * size)
+    best = np.argsort(product)[::-1][:3]
+    lags = [int(place) if place < size else int(place) - 2 * size for place in best]
+    return [lag for lag in lags if lag != 0]
+
+
+def _slices_swapped(view: View) -> Cause | None:
+    """Whole slices of an axis in another order: a concat's operands, channels."""
+    if view.sampled:
+        return None
+    for axis in range(view.d.ndim):
+        length = view.d.shape[axis]
+        if not 2 <= length <= _LARGEST_AXIS or view.d.size // length < 2:
+            continue
+        order = _order_of_slices(view, axis)
+        if order is None or not view.fits(np.take(view.r, order, axis=axis), rest=0.05):
+            continue
+        moved = np.flatnonzero(order != np.arange(length)).tolist()
+        how = _blocks_text(order, "Concat" in view.case.types)
+        return Cause(
+            "reordered",
+            f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}",
+            0.95,
+            {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]},
+        )
+    return None
+
+
+def _order_of_slices(view: View, axis: int) -> Array | None:
+    """Which slice of the reference each slice of the device is nearest to."""
+    d = np.moveaxis(view.d, axis, 0).reshape(view.d.shape[axis], -1)
+    r = np.moveaxis(view.r, axis, 0).reshape(view.d.shape[axis], -1)
+    mix = np.random.default_rng(11).standard_normal((d.shape[1], 6))
+    mine, theirs = d @ mix, r @ mix
+    order = np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
+    return order if np.unique(order).size > 1 else None
+
+
+def _blocks_text(order: Array, concat: bool) -> str:
+    starts = np.flatnonzero(np.diff(order) != 1) + 1
+    blocks = [int(order[0]), *(int(order[place]) for place in starts)]
+    if len(blocks) > 16:
+        return ""
+    operands = ": the operands of the Concat are in another order" if concat else ""
+    return f" (blocks starting at {', '.join(map(str, blocks))}){operands}"

@@ -1,0 +1,100 @@
+"""The ordered table of rules: the first that is sure says the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from divergraph.root_cause.causes.affine import affine
+from divergraph.root_cause.causes.case import Case, Cause, View
+from divergraph.root_cause.causes.copies import missing_op, stale_tensor, unrelated_values
+from divergraph.root_cause.causes.extremes import quantised_grid, rounding, saturation
+from divergraph.root_cause.causes.functions import free_curve, known_function
+from divergraph.root_cause.causes.nonfinite import nonfinite
+from divergraph.root_cause.causes.orders import reordered
+from divergraph.root_cause.causes.places import wrong_channels
+from divergraph.root_cause.causes.rest import random_op, unclassified
+from divergraph.root_cause.causes.settings import wrong_setting
+from divergraph.root_cause.causes.zeros import (
+    all_zero,
+    flush_to_zero,
+    tail_not_written,
+    zero_slices,
+)
+from graphstore.model import Finding, FindingKind
+
+Rule: TypeAlias = Callable[[View], "Cause | None"]
+
+RULES: tuple[Rule, ...] = (
+    nonfinite,
+    random_op,
+    all_zero,
+    missing_op,
+    stale_tensor,
+    tail_not_written,
+    zero_slices,
+    flush_to_zero,
+    saturation,
+    wrong_setting,
+    reordered,
+    affine,
+    known_function,
+    quantised_grid,
+    unrelated_values,
+    free_curve,
+    wrong_channels,
+    rounding,
+)
+"""What is exact comes before what fits a model, what has few parameters before what has many."""
+
+
+def explain(case: Case) -> Finding | None:
+    """Why the op's output is not what its own inputs should give.
+
+    Decided on the device's values and the reference on the device's inputs, never on
+    golden values. None where there is nothing to explain: no error, other shapes, or values
+    that are no numbers. Otherwise the label is ``unclassified`` if no rule is sure.
+    """
+    if case.device.shape != case.reference.shape or case.device.size == 0:
+        return None
+    if case.device.dtype.kind not in "fiub" or case.reference.dtype.kind not in "fiub":
+        return None
+    view = View(case)
+    cause = nonfinite(view)
+    if cause is None and view.error == 0.0:
+        return None
+    cause = cause or next(
+        (found for rule in RULES[1:] if (found := rule(view)) is not None), unclassified(view)
+    )
+    return _finding(case, view, cause)
+
+
+def _finding(case: Case, view: View, cause: Cause) -> Finding:
+    evidence = {**cause.evidence, "floor": case.floor}
+    confidence = cause.confidence
+    if view.sampled:
+        evidence["sampled_elements"] = int(view.d.size)
+    if 0.0 < view.error < 10.0 * view.noise:
+        confidence *= 0.9
+    return Finding(
+        kind=FindingKind.CAUSE,
+        label=cause.label,
+        sentence=cause.sentence,
+        op=case.op,
+        port=case.port,
+        confidence=round(confidence, 3),
+        evidence={key: _plain(value) for key, value in evidence.items()},
+    )
+
+
+def _plain(value: object) -> object:
+    """A JSON value."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,209 @@
+"""Attributes tried out: does the op, told otherwise, give what the device has?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+
+from divergraph.root_cause.causes.case import Array, Cause, View, rms
+from graphstore.model import AttrValue, Op
+
+_MOST_TRIES = 40
+_LARGEST = 1 << 24
+"""Elements of an output for which ops are still run again and again."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Attributes to try, the label if they fit, and the words for it."""
+
+    label: str
+    words: str
+    attrs: Mapping[str, AttrValue]
+
+
+def wrong_setting(view: View) -> Cause | None:
+    """The op was computed with another attribute: axis, pads, epsilon, mode."""
+    case = view.case
+    if case.rerun is None or case.device.size > _LARGEST:
+        return None
+    tries = 0
+    for op in case.ops:
+        for trial in trials(op, case.reference.ndim):
+            tries += 1
+            if tries > _MOST_TRIES:
+                return None
+            made = case.rerun(op, trial.attrs)
+            if _explains(view, made):
+                return _cause(op, trial, view, made)
+        for name, label in _NUMBERS.get(op.type, {}).items():
+            found = _search(view, op, name, label)
+            if found is not None:
+                return found
+    return None
+
+
+def trials(op: Op, axes: int) -> Iterator[Trial]:
+    """Other attributes that compilers confuse, for one op."""
+    for types, make in _TRIALS:
+        if op.type in types:
+            yield from make(op, axes)
+
+
+def _axis(op: Op, axes: int) -> Iterator[Trial]:
+    own = op.attrs.get("axis", -1)
+    number = int(own) % axes if isinstance(own, int) and axes else 0
+    for axis in range(axes):
+        if axis != number:
+            yield Trial("wrong_axis", f"along axis {axis} in place of {number}", {"axis": axis})
+
+
+def _pads(op: Op, _axes: int) -> Iterator[Trial]:
+    auto = op.attrs.get("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        other = "SAME_LOWER" if auto == "SAME_UPPER" else "SAME_UPPER"
+        yield Trial("wrong_pads", f"with auto_pad {other} in place of {auto}", {"auto_pad": other})
+    pads = op.attrs.get("pads")
+    if not isinstance(pads, tuple) or not all(isinstance(each, int) for each in pads):
+        return
+    own = [int(each) for each in pads if isinstance(each, int)]
+    half = len(own) // 2
+    moves: dict[tuple[int, ...], None] = {}
+    for axis in reversed(range(half)):
+        for by in (1, -1):
+            moves[_moved(own, [axis], by)] = None
+    for by in (1, -1):
+        moves[_moved(own, list(range(half)), by)] = None
+    for axis in range(half):
+        both = own[axis] + own[half + axis]
+        for begin in range(both + 1):
+            each = [*own]
+            each[axis], each[half + axis] = begin, both - begin
+            moves[tuple(each)] = None
+    for moved in moves:
+        if moved != tuple(own) and min(moved) >= 0:
+            words = f"with pads {list(moved)} in place of {own}"
+            yield Trial("wrong_pads", words, {"pads": moved})
+
+
+def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
+    found, half = [*pads], len(pads) // 2
+    for axis in axes:
+        found[axis] -= by
+        found[half + axis] += by
+    return tuple(found)
+
+
+def _order(op: Op, axes: int) -> Iterator[Trial]:
+    own = op.attrs.get("perm")
+    if axes > 4:
+        return
+    for order in permutations(range(axes)):
+        if order != own:
+            words = f"with axes in the order {list(order)}"
+            yield Trial("wrong_axis", words, {"perm": order})
+
+
+def _choices(name: str, values: tuple[AttrValue, ...]) -> Callable[[Op, int], Iterator[Trial]]:
+    def listed(op: Op, _axes: int) -> Iterator[Trial]:
+        own = op.attrs.get(name, values[0])
+        for value in values:
+            if value != own:
+                words = f"with {name} {value} in place of {own}"
+                yield Trial("wrong_setting", words, {name: value})
+
+    return listed
+
+
+_PADDED = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger"))
+_TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial]]], ...] = (
+    (frozenset(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")), _axis),
+    (_PADDED, _pads),
+    (frozenset(("Transpose",)), _order),
+    (frozenset(("AveragePool",)), _choices("count_include_pad", (0, 1))),
+    (frozenset(("Gelu",)), _choices("approximate", ("none", "tanh"))),
+    (
+        frozenset(("Resize", "Upsample")),
+        _choices(
+            "coordinate_transformation_mode",
+            ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"),
+        ),
+    ),
+    (
+        frozenset(("Resize",)),
+        _choices("nearest_mode", ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")),
+    ),
+    (frozenset(("Resize", "Upsample")), _choices("mode", ("nearest", "linear", "cubic"))),
+    (frozenset(("DepthToSpace",)), _choices("mode", ("DCR", "CRD"))),
+    (frozenset(("CumSum",)), _choices("exclusive", (0, 1))),
+    (frozenset(("CumSum",)), _choices("reverse", (0, 1))),
+    (frozenset(("Pad",)), _choices("mode", ("constant", "reflect", "edge"))),
+    (frozenset(("Gemm",)), _choices("transB", (0, 1))),
+    (frozenset(("GRU",)), _choices("linear_before_reset", (0, 1))),
+)
+_NORMS = (
+    *("BatchNormalization", "LayerNormalization", "InstanceNormalization"),
+    *("GroupNormalization", "RMSNormalization", "SkipLayerNormalization"),
+)
+_NUMBERS: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(_NORMS, {"epsilon": "wrong_epsilon"}),
+    "LeakyRelu": {"alpha": "wrong_setting"},
+    "Elu": {"alpha": "wrong_setting"},
+    "HardSigmoid": {"alpha": "wrong_setting", "beta": "wrong_setting"},
+}
+
+
+def _search(view: View, op: Op, name: str, label: str) -> Cause | None:
+    """The number for attribute *name* that explains the device best, if it does."""
+    rerun = view.case.rerun
+    own = op.attrs.get(name)
+    if rerun is None or not isinstance(own, float) or own <= 0.0:
+        return None
+
+    def left(power: float) -> float:
+        made = rerun(op, {name: own * 10.0**power})
+        return np.inf if made is None else _left(view, made)
+
+    coarse = np.linspace(-4.0, 4.0, 17) if label == "wrong_epsilon" else np.linspace(-1, 1, 17)
+    lefts = [left(float(power)) for power in coarse]
+    place = int(np.argmin(lefts))
+    low, high = coarse[max(0, place - 1)], coarse[min(coarse.size - 1, place + 1)]
+    for _ in range(12):
+        first, second = low + (high - low) * 0.382, low + (high - low) * 0.618
+        if left(float(first)) < left(float(second)):
+            high = second
+        else:
+            low = first
+    value = own * 10.0 ** float((low + high) / 2)
+    if abs(value / own - 1.0) < 1e-3:
+        return None
+    made = rerun(op, {name: value})
+    trial = Trial(label, f"with {name} {value:.3g} in place of {own:.3g}", {name: value})
+    return _cause(op, trial, view, made) if _explains(view, made) else None
+
+
+def _explains(view: View, made: Array | None) -> bool:
+    if made is None or made.shape != view.case.reference.shape:
+        return False
+    return view.fits(np.nan_to_num(view.sample(made)), rest=0.1)
+
+
+def _left(view: View, made: Array) -> float:
+    return rms(view.d - np.nan_to_num(view.sample(made)))
+
+
+def _cause(op: Op, trial: Trial, view: View, made: Array | None) -> Cause:
+    left = _left(view, made) / view.error if made is not None and view.error else 0.0
+    return Cause(
+        trial.label,
+        f"the device has just what {op.type} {op.name or op.id} gives {trial.words}",
+        0.97 if view.d.size >= 16 else 0.7,
+        {"op": op.id, "attributes": {k: _json(v) for k, v in trial.attrs.items()}, "left": left},
+    )
+
+
+def _json(value: AttrValue) -> object:
+    return list(value) if isinstance(value, tuple) else value
