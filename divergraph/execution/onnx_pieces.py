@@ -127,7 +127,7 @@ def explode(
     slice by slice. *narrow* gives the ONNX type of tensors numpy has no type for
     (bfloat16, 8-bit floats): they are taken and given as float32, which holds them exactly.
     """
-    from onnx import ModelProto
+    from onnx import ModelProto, helper
 
     exploded = ModelProto()
     exploded.ir_version = max(source.model.ir_version, 4)  # weights need not be inputs from 4 on
@@ -145,6 +145,9 @@ def explode(
             shape = [None] * given[name].ndim if owns else given[name].shape
             called = _add_input(graph, renamed[name], given[name].dtype, shape, narrow.get(name))
             feeds[called] = given[name]
+        for name in part.made:
+            if name in part.weights:  # asked for as it is
+                graph.node.append(helper.make_node("Identity", [name], [renamed[name]]))
         for place in part.nodes:
             graph.node.append(_copy(source.model.graph.node[place], renamed, number))
         for name in part.made:
@@ -191,7 +194,7 @@ def tensor_name(number: int, name: str) -> str:
 
 def _renamed(source: Explodable, part: Slice, number: int) -> dict[str, str]:
     """New names of all tensors of a slice but its weights."""
-    names = set(part.piece.inputs)
+    names = {*part.piece.inputs, *part.made}
     for place in part.nodes:
         names.update(name for name in source.model.graph.node[place].output if name)
     return {name: tensor_name(number, name) for name in names}

@@ -1,0 +1,1 @@
+"""Who introduces an error, who only carries it: every op's reference on the device's own inputs."""

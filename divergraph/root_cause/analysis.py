@@ -1,0 +1,296 @@
+"""Split the error of every compared device output: the analysis of one run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from divergraph.execution.contract import Array, Executor, Piece
+from divergraph.pipeline.pairing import Pair
+from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.floors import Floors, floor_of
+from divergraph.root_cause.golden_graph import GoldenGraph
+from divergraph.root_cause.groups import Group, Grouping
+from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.precision import Precision, precision_of
+from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
+from divergraph.root_cause.values import RunValues, is_numeric, relative
+from graphstore.model import Comparison, ErrorSplit, ModelGraph, TensorIO, TensorRef
+from importers.dumps import DumpIndex
+
+_SHARE_OF_MEMORY = 8
+_SHARE_THAT_COUNTS = 0.15
+_ENTRY_UNITS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What an analysis works on: both graphs, both dumps, and what was held against what."""
+
+    golden: ModelGraph
+    device: ModelGraph
+    golden_dump: DumpIndex
+    device_dump: DumpIndex
+    pairs: Sequence[Pair]
+    comparisons: Sequence[Comparison]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryMismatch:
+    """An input of the model on which the sides differ already: no op is to blame for it."""
+
+    op: str
+    tensor: str
+    error: float
+    floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """The splits by device output, and what they were made with."""
+
+    by_output: Mapping[TensorRef, ErrorSplit]
+    groups: Mapping[TensorRef, Group]
+    precision: Precision
+    precisions: Mapping[str, int]
+    executor: str
+    entries: tuple[EntryMismatch, ...]
+
+
+def split_run(
+    inputs: RunInputs,
+    executor: Executor,
+    options: RootCauseOptions,
+    progress: Progress = NO_PROGRESS,
+) -> Splits:
+    """The error of every compared device output, split; memory stays about as the options say."""
+    return _Analysis(inputs, executor, options, progress).splits()
+
+
+@dataclass
+class _Analysis:
+    inputs: RunInputs
+    executor: Executor
+    options: RootCauseOptions
+    progress: Progress
+    golden: GoldenGraph = field(init=False)
+    values: RunValues = field(init=False)
+    compared: Mapping[TensorRef, Comparison] = field(init=False)
+
+    def __post_init__(self) -> None:
+        outputs = {
+            TensorRef(item.op, item.port): item
+            for item in self.inputs.comparisons
+            if item.io is TensorIO.OUTPUT and item.compared and item.shape is not None
+        }
+        pairs = {
+            TensorRef(pair.op.id, pair.port): pair
+            for pair in self.inputs.pairs
+            if pair.io is TensorIO.OUTPUT
+            and pair.device.statistics is None
+            and pair.golden.statistics is None
+        }
+        self.compared = {ref: item for ref, item in outputs.items() if ref in pairs}
+        self.golden = GoldenGraph(self.inputs.golden)
+        self.values = RunValues(
+            pairs,
+            {ref: item.shape for ref, item in self.compared.items() if item.shape is not None},
+            self.inputs.golden_dump,
+            self.inputs.device_dump,
+            self.options.memory // 4,
+        )
+
+    def splits(self) -> Splits:
+        self.progress.stage("finding the device's precision")
+        found = self._precisions()
+        precision = self.options.precision or _coarsest(found)
+        floors = Floors(self.executor, self.golden, precision, self.options.memory // 2)
+        groups = self._groups()
+        splits: dict[TensorRef, ErrorSplit] = {}
+        self.progress.stage("running original ops on the device's values", len(groups))
+        for chunk in self._chunks(groups):
+            splits.update(self._split_chunk(chunk, floors))
+            self.progress.step(len(chunk))
+        return Splits(
+            splits,
+            {group.output: group for group in groups},
+            precision,
+            {str(name): count for name, count in found.items()},
+            self.executor.name,
+            tuple(self._entry_mismatches(precision)),
+        )
+
+    def _precisions(self) -> Counter[Precision]:
+        found: Counter[Precision] = Counter()
+        for ref in self.compared:
+            pair = self.values.pairs[ref]
+            value = self.values.device(ref)
+            kind = None if value is None else precision_of(value, pair.device.dtype)
+            if kind is not None:
+                found[kind] += 1
+        return found
+
+    def _groups(self) -> list[Group]:
+        measured = {
+            ref: item.golden for ref, item in self.compared.items() if item.golden is not None
+        }
+        dumped = frozenset(
+            TensorRef(op, port)
+            for op, io, port in self.inputs.golden_dump.tensors
+            if io is TensorIO.OUTPUT
+        )
+        ops = self.inputs.device.op_index()
+        grouping = Grouping(self.golden, ops, measured, dumped)
+        return [grouping.group(ref) for ref in measured]
+
+    def _chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
+        chunk: list[Group] = []
+        held = 0
+        for group in groups:
+            size = 16 * sum(
+                prod(self.compared[ref].shape or ()) for ref in (group.output, *group.measured)
+            )
+            if chunk and held + size > self.options.memory // _SHARE_OF_MEMORY:
+                yield chunk
+                chunk, held = [], 0
+            chunk.append(group)
+            held += size
+        if chunk:
+            yield chunk
+
+    def _split_chunk(
+        self, chunk: Sequence[Group], floors: Floors
+    ) -> Iterator[tuple[TensorRef, ErrorSplit]]:
+        runnable: list[Group] = []
+        feeds: list[dict[str, Array]] = []
+        for group in chunk:
+            if group.failure:
+                yield group.output, unknown(group.failure, group.ops)
+            elif group.passes_on is not None:
+                yield group.output, self._passed_on(group, group.passes_on, floors.precision)
+            else:
+                given, missing = self._feeds(group)
+                if missing:
+                    yield group.output, unknown(f"no values of {missing}", group.ops)
+                else:
+                    runnable.append(group)
+                    feeds.append(given)
+        references = self._references(runnable, feeds)
+        emulated = floors.emulated(runnable, feeds)
+        for group, reference, imitated in zip(runnable, references, emulated, strict=True):
+            if isinstance(reference, str):
+                yield group.output, unknown(reference, group.ops, self.executor.name)
+            else:
+                floor = floor_of(reference, imitated, floors.precision, len(group.ops))
+                yield group.output, self._split(group, reference, floor)
+
+    def _references(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+    ) -> list[Array | str]:
+        """f(d_in) of each group, or why there is none."""
+        pieces = [
+            Piece(
+                str(number),
+                tuple(feed.tensor for feed in group.feeds),
+                (self.golden.name(group.golden),),
+            )
+            for number, group in enumerate(groups)
+        ]
+        found: list[Array | str] = ["it was not run"] * len(groups)
+        for result in self.executor.run_pieces(
+            pieces, lambda piece: feeds[int(piece.key)], memory=self.options.memory // 2
+        ):
+            value = next(iter(result.values.values()), None)
+            number = int(result.key)
+            found[number] = (result.failure or "it gave nothing") if value is None else value
+        return found
+
+    def _feeds(self, group: Group) -> tuple[dict[str, Array], str]:
+        """What *group* is fed, and the first tensor without a value."""
+        given: dict[str, Array] = {}
+        for feed in group.feeds:
+            if feed.device is not None:
+                value = self.values.device(feed.device)
+            elif feed.golden is not None:
+                value = self.values.golden(feed.golden)
+            else:
+                value = self.values.graph_input(feed.tensor)
+            if value is None:
+                return given, feed.tensor
+            given[feed.tensor] = value
+        return given, ""
+
+    def _passed_on(self, group: Group, source: TensorRef, precision: Precision) -> ErrorSplit:
+        reference = self.values.device(source)
+        if reference is None:
+            return unknown(f"no values of {source}", group.ops)
+        floor = floor_of(reference, reference, precision, 1)
+        return self._split(group, reference, floor, (source,))
+
+    def _split(
+        self,
+        group: Group,
+        reference: Array,
+        floor: float,
+        sources: Sequence[TensorRef] | None = None,
+    ) -> ErrorSplit:
+        device, golden = self.values.device(group.output), self.values.golden(group.golden)
+        shape = self.compared[group.output].shape
+        if device is None or golden is None or shape is None:
+            return unknown("its values cannot be read", group.ops, self.executor.name)
+        fitting = same_shape(reference, device.shape)
+        golden_like = same_shape(golden, device.shape)
+        if fitting is None or golden_like is None:
+            said = f"the reference has shape {list(reference.shape)}, not {list(device.shape)}"
+            return unknown(said, group.ops, self.executor.name)
+        if not all(map(is_numeric, (device, fitting, golden_like))):
+            return unknown("its elements are no numbers", group.ops, self.executor.name)
+        error = self._inputs_error(group, group.measured if sources is None else sources)
+        measured = Measured(device, fitting, golden_like, floor, error)
+        return split_error(measured, self.options, group.ops, self.executor.name)
+
+    def _inputs_error(self, group: Group, sources: Sequence[TensorRef]) -> float | None:
+        errors: list[float] = []
+        for ref in sources:
+            metrics = self.compared[ref].metrics
+            error = math.nan if metrics is None else metrics.relative_euclidean_distance
+            if math.isfinite(error):
+                errors.append(error)
+        for feed in group.feeds:
+            if feed.device is None and feed.golden is None:
+                entry = self._entry_error(feed.tensor)
+                errors += [] if entry is None else [entry]
+        return worst_error(errors)
+
+    def _entry_error(self, name: str) -> float | None:
+        device, golden = self.values.device_input(name), self.values.golden_input(name)
+        if device is None or golden is None or not (is_numeric(device) and is_numeric(golden)):
+            return None
+        return relative(device, golden)
+
+    def _entry_mismatches(self, precision: Precision) -> Iterator[EntryMismatch]:
+        floor = _ENTRY_UNITS * precision.unit
+        for tensor in self.inputs.golden.inputs:
+            error = self._entry_error(tensor.name)
+            if error is not None and error > floor:
+                yield EntryMismatch("", tensor.name, error, floor)
+        for ref, item in self.compared.items():
+            golden = item.golden
+            if golden is None or golden.op not in self.golden.ops or item.metrics is None:
+                continue
+            if self.golden.is_source(golden.op):
+                error = item.metrics.relative_euclidean_distance
+                if error > floor:
+                    yield EntryMismatch(ref.op, str(golden), error, floor)
+
+
+def _coarsest(found: Mapping[Precision, int]) -> Precision:
+    """The coarsest precision a good part of the tensors is in."""
+    total = sum(found.values())
+    for precision in (Precision.BF16, Precision.FP16):
+        if found.get(precision, 0) > _SHARE_THAT_COUNTS * total:
+            return precision
+    return Precision.FP32

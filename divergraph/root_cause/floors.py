@@ -1,0 +1,163 @@
+"""The noise floor: the same ops on the same inputs, in the device's arithmetic imitated.
+
+Op by op, inputs, weights and outputs are rounded as the device would (fp32: disturbed by a
+few units of the last place, as sums in another order are), so what comes out differs from
+the reference by what healthy arithmetic explains. It holds the length of sums,
+cancellation and the actual data without a formula for any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divergraph.execution.contract import Array, Executor, Piece
+from divergraph.root_cause.golden_graph import GoldenGraph
+from divergraph.root_cause.groups import Group
+from divergraph.root_cause.precision import Precision, rounded
+from divergraph.root_cause.values import is_numeric, relative
+from graphstore.model import Op, TensorRef
+
+_FP32_UNITS = 8.0
+_LEAST_UNITS = {
+    # Rounding at random leaves 0.29 to 0.58 units; one value can be exact by luck.
+    Precision.FP16: 0.3,
+    Precision.BF16: 0.3,
+    Precision.FP32: 4.0,
+    Precision.INT8: 4.0,
+}
+_EXACT_CONSTANTS = frozenset(
+    {
+        *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
+        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+        *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "RoiAlign"),
+    }
+)
+"""Ops whose constants say sizes, scales or coordinates, no weights."""
+
+
+@dataclass
+class Floors:
+    """Runs groups in an arithmetic of *executor*'s model."""
+
+    executor: Executor
+    golden: GoldenGraph
+    precision: Precision
+    memory: int
+    _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
+
+    def emulated(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+    ) -> list[Array | None]:
+        """What each group makes of its feeds in the device's arithmetic; None if it fails."""
+        states = [
+            _State(group, self.golden, {name: self._round(value) for name, value in given.items()})
+            for group, given in zip(groups, feeds, strict=True)
+        ]
+        weights = self._weights(states)
+        while step := {str(n): each for n, each in enumerate(states) if each.next_op() is not None}:
+            self._advance(step, weights)
+        return [state.result() for state in states]
+
+    def _advance(self, states: Mapping[str, _State], weights: Mapping[str, Array]) -> None:
+        """Run the next op of each group, all side by side."""
+        pieces = [state.piece(key, weights) for key, state in states.items()]
+        for result in self.executor.run_pieces(
+            pieces, lambda piece: states[piece.key].inputs(piece, weights), memory=self.memory
+        ):
+            made = {name: self._round(value) for name, value in result.values.items()}
+            states[result.key].take(made, failed=bool(result.failure))
+
+    def _round(self, value: Array) -> Array:
+        if value.dtype.kind != "f":
+            return value
+        if self.precision in (Precision.FP16, Precision.BF16):
+            return rounded(value, self.precision)
+        noise = self._draws.uniform(-1.0, 1.0, value.shape)
+        with np.errstate(all="ignore"):
+            moved = value * (1.0 + noise * (_FP32_UNITS * self.precision.unit))
+        return moved.astype(value.dtype)
+
+    def _weights(self, states: Sequence[_State]) -> dict[str, Array]:
+        """The constants these groups use that are rounded too."""
+        names = dict.fromkeys(name for state in states for name in state.constants())
+        pieces = [Piece(name, (), (name,)) for name in names]
+        found: dict[str, Array] = {}
+        for result in self.executor.run_pieces(pieces, lambda _: {}, memory=self.memory):
+            value = result.values.get(result.key)
+            if value is not None and value.dtype.kind == "f":
+                found[result.key] = self._round(value)
+        return found
+
+
+@dataclass
+class _State:
+    """How far the run of one group is."""
+
+    group: Group
+    golden: GoldenGraph
+    values: dict[str, Array]
+    place: int = 0
+    failed: bool = False
+
+    def next_op(self) -> Op | None:
+        if self.failed or self.place >= len(self.group.ops):
+            return None
+        return self.golden.ops[self.group.ops[self.place]]
+
+    def constants(self) -> Iterator[str]:
+        inside = set(self.group.ops)
+        for op in (self.golden.ops[op_id] for op_id in self.group.ops):
+            if op.type in _EXACT_CONSTANTS:
+                continue
+            for ref in self.golden.inputs(op):
+                inner = ref.producer is not None and ref.producer.op in inside
+                if not inner and ref.tensor not in self.values:
+                    yield ref.tensor
+
+    def piece(self, key: str, weights: Mapping[str, Array]) -> Piece:
+        op = self.next_op()
+        assert op is not None
+        names = dict.fromkeys(ref.tensor for ref in self.golden.inputs(op))
+        exact = op.type in _EXACT_CONSTANTS
+        given = [n for n in names if n in self.values or (n in weights and not exact)]
+        return Piece(key, tuple(given), tuple(self._needed(op)))
+
+    def inputs(self, piece: Piece, weights: Mapping[str, Array]) -> dict[str, Array]:
+        return {
+            name: self.values[name] if name in self.values else weights[name]
+            for name in piece.inputs
+        }
+
+    def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
+        self.values.update(made)
+        self.place += 1
+        self.failed = failed
+
+    def result(self) -> Array | None:
+        return None if self.failed else self.values.get(self.golden.name(self.group.golden))
+
+    def _needed(self, op: Op) -> Iterator[str]:
+        """The outputs of *op* that the group goes on with."""
+        inside = set(self.group.ops)
+        used = {ref.tensor for each in inside for ref in self.golden.inputs(self.golden.ops[each])}
+        for port, tensor in enumerate(op.outputs):
+            if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
+                yield tensor.name
+
+
+def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
+    """The relative introduced error that healthy arithmetic explains; never 0.
+
+    Without an emulation it is that of a chain of *ops* roundings.
+    """
+    least = _LEAST_UNITS[precision] * precision.unit
+    if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
+        return least * 4.0 * float(np.sqrt(ops + 1))
+    finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
+    if finite is not None and not finite.all():
+        emulated, reference = emulated[finite], reference[finite]
+    found = relative(emulated, reference)
+    return max(found if np.isfinite(found) else 0.0, least)

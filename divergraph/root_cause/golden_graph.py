@@ -1,0 +1,130 @@
+"""The golden graph as groups are cut out of it: what feeds an op, and what cannot be re-run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from graphstore.model import InputRef, ModelGraph, Op, TensorRef
+from graphstore.topo import topo_order
+
+_RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatefulRandom")
+_RANDOM_TYPES = frozenset({"Multinomial", "Bernoulli", "RngUniform", "StatefulUniform"})
+_ENTRY_TYPES = frozenset(
+    {
+        *("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Input", "Data", "Feed"),
+        *("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional", "OneShotIterator"),
+        *("ReaderReadV2", "ParseExample", "ParseExampleV2", "ReadFile", "ImageData", "HDF5Data"),
+    }
+)
+_VARIABLE_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"})
+_TRAINING_INPUT = 2
+
+
+class Source(Enum):
+    """Why an op's value cannot simply be computed anew."""
+
+    RANDOM = "draws random numbers"
+    ENTRY = "is fed from outside"
+    VARIABLE = "is a variable"
+
+
+def source_of(op: Op) -> Source | None:
+    """Whether *op* brings in a value from elsewhere; None for an op that computes one."""
+    if op.type.startswith(_RANDOM) or op.type in _RANDOM_TYPES:
+        return Source.RANDOM
+    if op.type == "Dropout" and len(op.inputs) > _TRAINING_INPUT:
+        return Source.RANDOM
+    if op.type in _ENTRY_TYPES or "Dequeue" in op.type:
+        return Source.ENTRY
+    return Source.VARIABLE if op.type in _VARIABLE_TYPES else None
+
+
+@dataclass
+class GoldenGraph:
+    """The golden ops by id, with what their bodies take from around them as inputs too.
+
+    ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
+    an input of the model; all others are the same in each run but for random ones and
+    variables, of which ``moving`` are made.
+    """
+
+    graph: ModelGraph
+    ops: dict[str, Op] = field(init=False)
+    rank: dict[str, int] = field(init=False)
+    fed: frozenset[str] = field(init=False)
+    moving: frozenset[str] = field(init=False)
+    entries: frozenset[str] = field(init=False)
+    _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ops = self.graph.op_index()
+        self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
+        self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
+        self._captured = self._captures()
+        self.fed = self._behind(
+            op.id
+            for op in self.graph.ops
+            if source_of(op) is Source.ENTRY or any(map(self.is_entry, self.inputs(op)))
+        )
+        self.moving = self._behind(
+            op.id for op in self.graph.ops if source_of(op) in (Source.RANDOM, Source.VARIABLE)
+        )
+
+    def inputs(self, op: Op) -> Iterator[InputRef]:
+        """What *op* reads: its connected inputs, and what its bodies take from around it."""
+        yield from (ref for ref in op.inputs if ref is not None)
+        yield from self._captured.get(op.id, ())
+
+    def name(self, ref: TensorRef) -> str:
+        """The name executors know a tensor by."""
+        return self.ops[ref.op].outputs[ref.port].name
+
+    def is_source(self, op_id: str) -> bool:
+        """Whether an op brings in what is fed from outside."""
+        return source_of(self.ops[op_id]) is Source.ENTRY
+
+    def is_entry(self, ref: InputRef) -> bool:
+        """Whether *ref* is an input of the model that no op stands for."""
+        return ref.producer is None and ref.tensor in self.entries
+
+    def _behind(self, starts: Iterator[str]) -> frozenset[str]:
+        users: dict[str, list[str]] = {}
+        for op in self.graph.ops:
+            for ref in self.inputs(op):
+                if ref.producer is not None:
+                    users.setdefault(ref.producer.op, []).append(op.id)
+        found = set(starts)
+        waiting = list(found)
+        while waiting:
+            following = [user for user in users.get(waiting.pop(), ()) if user not in found]
+            found.update(following)
+            waiting += following
+        return frozenset(found)
+
+    def _captures(self) -> dict[str, tuple[InputRef, ...]]:
+        """By owner: the tensors its bodies, and bodies inside of them, take from outside."""
+        if not self.graph.subgraphs:
+            return {}
+        owners = {body.name: body.owner for body in self.graph.subgraphs}
+        found: dict[str, dict[InputRef, None]] = {}
+        for op in self.graph.ops:
+            for ref in op.inputs if op.subgraph else ():
+                if ref is not None:
+                    for owner in self._outside_of(op, ref, owners):
+                        found.setdefault(owner, {})[ref] = None
+        return {owner: tuple(refs) for owner, refs in found.items()}
+
+    def _outside_of(self, op: Op, ref: InputRef, owners: dict[str, str]) -> Iterator[str]:
+        """The owners around *op* from which *ref* comes in from outside."""
+        if ref.producer is None and ref.tensor not in self.entries:
+            return  # a constant, or what the body itself is given
+        home = "" if ref.producer is None else self.ops[ref.producer.op].subgraph
+        inside = op.subgraph
+        while inside and inside != home:
+            owner = self.ops.get(owners.get(inside, ""))
+            if owner is None:
+                return
+            yield owner.id
+            inside = owner.subgraph

@@ -1,0 +1,163 @@
+"""Groups: the golden ops between one measured device output and the measured ones before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from divergraph.root_cause.golden_graph import GoldenGraph, Source, source_of
+from graphstore.model import Op, TensorRef
+
+_MOST_OPS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One input of a group, by the name of its golden tensor.
+
+    It is fed the device's own ``device`` output; if that is None, the value the golden
+    dump (of tensor ``golden``, or of a graph input) or the device's dump of the graph
+    input has.
+    """
+
+    tensor: str
+    device: TensorRef | None = None
+    golden: TensorRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What makes the golden tensor ``golden``, held against device output ``output``.
+
+    ``ops`` are golden op ids in topological order, none if the device only hands on a
+    value it was given (``passes_on``). ``failure`` says why there is no such group.
+    """
+
+    output: TensorRef
+    golden: TensorRef
+    ops: tuple[str, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    passes_on: TensorRef | None = None
+    failure: str = ""
+
+    @property
+    def measured(self) -> tuple[TensorRef, ...]:
+        """The device outputs it is fed."""
+        return tuple(feed.device for feed in self.feeds if feed.device is not None)
+
+
+class Grouping:
+    """Cuts groups out of *golden* for the outputs of a device graph.
+
+    *measured* gives the golden tensor each usable device output stands for, in device
+    order; *golden_dumped* are the golden tensors whose values are known.
+    """
+
+    def __init__(
+        self,
+        golden: GoldenGraph,
+        device_ops: Mapping[str, Op],
+        measured: Mapping[TensorRef, TensorRef],
+        golden_dumped: frozenset[TensorRef],
+    ) -> None:
+        self._golden = golden
+        self._device_ops = device_ops
+        self._measured = measured
+        self._golden_dumped = golden_dumped
+        self._first: dict[TensorRef, TensorRef] = {}
+        for device, original in measured.items():
+            self._first.setdefault(original, device)
+
+    def group(self, output: TensorRef) -> Group:
+        """The group of a measured device output."""
+        golden = self._measured[output]
+        cut, from_outside = self._cut(output.op)
+        if golden in cut:
+            return Group(output, golden, passes_on=cut[golden])
+        if self._golden.ops[golden.op].subgraph:
+            return Group(output, golden, failure="inside a body: its owner is run as one op")
+        found = self._between(output, golden, cut)
+        if not found.failure and (from_outside or not self._reaches_entry(found)):
+            return found
+        stops = {original: device for original, device in self._first.items() if device != output}
+        stops.pop(golden, None)
+        wider = self._between(output, golden, {**stops, **cut})
+        return found if wider.failure and not found.failure else wider
+
+    def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
+        """The measured device outputs a device op's value comes from, by golden tensor.
+
+        Of several device outputs of one golden tensor (before and after an inserted Cast)
+        it is the one the op really reads. True if some way leads to no measured one.
+        """
+        found: dict[TensorRef, TensorRef] = {}
+        open_end = False
+        seen: set[TensorRef] = set()
+        waiting = [op_id]
+        while waiting:
+            following: list[str] = []
+            for op in (self._device_ops[each] for each in waiting):
+                refs = [ref for ref in op.inputs if ref is not None]
+                open_end |= any(ref.producer is None for ref in refs) or not refs
+                for producer in (ref.producer for ref in refs):
+                    if producer is None or producer in seen:
+                        continue
+                    seen.add(producer)
+                    original = self._measured.get(producer)
+                    if original is not None:
+                        found.setdefault(original, producer)
+                    elif producer.op in self._device_ops:
+                        following.append(producer.op)
+            waiting = list(dict.fromkeys(following))
+        return found, open_end
+
+    def _reaches_entry(self, group: Group) -> bool:
+        return any(feed.device is None for feed in group.feeds)
+
+    def _between(
+        self, output: TensorRef, golden: TensorRef, stops: Mapping[TensorRef, TensorRef]
+    ) -> Group:
+        """The ops from *stops* (device outputs by golden tensor) to *golden*."""
+        graph = self._golden
+        ops: dict[str, None] = {}
+        feeds: dict[str, Feed] = {}
+        waiting = [golden.op]
+        while waiting:
+            op_id = waiting.pop()
+            if op_id in ops:
+                continue
+            op = graph.ops[op_id]
+            blocked = self._blocked(op)
+            if blocked is not None:
+                return Group(output, golden, tuple(ops) or (op_id,), failure=blocked)
+            ops[op_id] = None
+            if len(ops) > _MOST_OPS:
+                return Group(output, golden, failure=f"a group of more than {_MOST_OPS} ops")
+            for ref in graph.inputs(op):
+                producer = ref.producer
+                if producer is None:
+                    if graph.is_entry(ref):
+                        feeds[ref.tensor] = Feed(ref.tensor)
+                elif producer in stops:
+                    feeds[ref.tensor] = Feed(ref.tensor, stops[producer], producer)
+                elif self._from_golden(producer):
+                    feeds[ref.tensor] = Feed(ref.tensor, golden=producer)
+                elif producer.op in graph.fed or producer.op in graph.moving:
+                    waiting.append(producer.op)
+        order = tuple(sorted(ops, key=graph.rank.__getitem__))
+        return Group(output, golden, order, tuple(feeds.values()))
+
+    def _from_golden(self, ref: TensorRef) -> bool:
+        """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""
+        if ref not in self._golden_dumped:
+            return False
+        source = source_of(self._golden.ops[ref.op])
+        if source is not None:
+            return True
+        return ref.op in self._golden.moving and ref.op not in self._golden.fed
+
+    def _blocked(self, op: Op) -> str | None:
+        source = source_of(op)
+        if source is None or source is Source.VARIABLE:
+            return None  # an executor may know the variable's value
+        return f"{op.name} ({op.type}) {source.value}, so it is not run again"

@@ -1,0 +1,84 @@
+"""The arithmetic a device computes in: found from its dumps, and imitated by rounding."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from graphstore.model import DType
+
+_LOOKED_AT = 4096
+_TRIVIAL = 16
+"""Tensors with fewer different values say nothing about the arithmetic."""
+
+
+class Precision(StrEnum):
+    """An arithmetic; the value is the word of ``--precision`` and of the analysis."""
+
+    FP32 = "fp32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    INT8 = "int8"
+
+    @property
+    def unit(self) -> float:
+        """Largest relative error of one rounding (of int8: of the fp32 around it)."""
+        return _UNIT[self]
+
+
+_UNIT = {
+    Precision.FP32: 2.0**-24,
+    Precision.FP16: 2.0**-11,
+    Precision.BF16: 2.0**-8,
+    Precision.INT8: 2.0**-24,
+}
+
+
+def rounded(value: Array, precision: Precision) -> Array:
+    """*value* (float) with the mantissa of *precision*, as float32 or what it was.
+
+    fp16 has its subnormals, but not its upper bound: an overflow is no rounding.
+    """
+    if value.dtype.kind != "f" or precision in (Precision.FP32, Precision.INT8):
+        return value
+    wide = np.asarray(value, np.float32)
+    with np.errstate(all="ignore"):
+        found = _short(wide, 16 if precision is Precision.BF16 else 13)
+        if precision is Precision.FP16:
+            small = np.abs(wide) < 2.0**-14
+            found = np.where(small, wide.astype(np.float16).astype(np.float32), found)
+    return found.astype(value.dtype, copy=False)
+
+
+def _short(wide: Array, bits: int) -> Array:
+    """float32 values without their last *bits* of mantissa, rounded to nearest even."""
+    raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
+    last = (raw >> np.uint32(bits)) & np.uint32(1)
+    moved = raw + np.uint32((1 << (bits - 1)) - 1) + last
+    kept = (moved >> np.uint32(bits)) << np.uint32(bits)
+    found = kept.view(np.float32).reshape(wide.shape)
+    return np.where(np.isfinite(wide), found, wide)
+
+
+def precision_of(value: Array, dtype: DType | None) -> Precision | None:
+    """The precision the values of a device tensor are in; None if they do not tell.
+
+    A float32 dump may hold values that were rounded to 16 bits before.
+    """
+    if dtype is DType.FLOAT16:
+        return Precision.FP16
+    if dtype is DType.BFLOAT16:
+        return Precision.BF16
+    if value.dtype.kind != "f":
+        return None
+    flat = value.reshape(-1)
+    sample = flat[:: max(1, flat.size // _LOOKED_AT)]
+    sample = sample[np.isfinite(sample) & (sample != 0)]
+    if np.unique(sample).size < _TRIVIAL:
+        return None
+    for precision in (Precision.BF16, Precision.FP16):
+        if np.array_equal(rounded(sample, precision), sample):
+            return precision
+    return Precision.FP32

@@ -1,0 +1,159 @@
+"""The root-cause analysis of a compared run: who introduced the error, in a run's own values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from divergraph.execution.contract import Executor
+from divergraph.execution.installed import open_executor
+from divergraph.pipeline.pairing import Pair
+from divergraph.progress import Progress
+from divergraph.root_cause.analysis import RunInputs, Splits, split_run
+from divergraph.root_cause.fallback import with_fallback
+from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
+from divergraph.root_cause.verdicts import (
+    as_origins,
+    ops_over,
+    ranked,
+    states,
+    verdict,
+    with_splits,
+)
+from divergraph.wording import counted
+from graphstore.contract import RunData
+from graphstore.errors import ExecutionError
+from graphstore.measured import measured_ops
+from graphstore.model import ErrorSplit, Guilt, Method
+from graphstore.topo import graph_arrays
+from importers.dumps import DumpIndex
+
+
+@dataclass(frozen=True, slots=True)
+class RunSources:
+    """Where a run's values are: the golden model's file, both dumps, what was compared."""
+
+    golden_path: Path
+    golden_dump: DumpIndex
+    device_dump: DumpIndex
+    pairs: Sequence[Pair]
+
+
+def with_root_cause(
+    data: RunData,
+    sources: RunSources,
+    choice: MethodChoice,
+    options: RootCauseOptions,
+    progress: Progress,
+) -> RunData:
+    """*data* (compared, origins by thresholds) with the errors split and judged by that.
+
+    Unchanged but for a remark where *choice* is auto and the golden model cannot be run.
+
+    Raises:
+        ExecutionError: it cannot be run, and *choice* asks for root causes.
+    """
+    if choice is MethodChoice.THRESHOLDS or not data.run.counts.compared:
+        return data
+    try:
+        executor = open_executor(sources.golden_path, data.golden)
+    except ExecutionError as error:
+        if choice is MethodChoice.ROOT_CAUSE:
+            raise
+        return _by_thresholds(data, f"{error.what} ({error.hint})" if error.hint else error.what)
+    try:
+        splits = split_run(_inputs(data, sources), executor, options, progress)
+    finally:
+        executor.close()
+    if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
+        first = next((each.failure for each in splits.by_output.values()), "nothing to run")
+        return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
+    return _judged(data, splits, options)
+
+
+def _inputs(data: RunData, sources: RunSources) -> RunInputs:
+    return RunInputs(
+        data.golden,
+        data.device,
+        sources.golden_dump,
+        sources.device_dump,
+        sources.pairs,
+        data.comparisons,
+    )
+
+
+def _told(split: ErrorSplit) -> bool:
+    return not split.failure
+
+
+def _by_thresholds(data: RunData, note: str) -> RunData:
+    said = f"origins were found by thresholds, not by root-cause analysis: {note}"
+    run = replace(data.run, warnings=(*data.run.warnings, said), analysis={"note": note})
+    return replace(data, run=run)
+
+
+def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
+    arrays = graph_arrays(data.device)
+    by_output = with_fallback(arrays, data.comparisons, splits.by_output)
+    comparisons = with_splits(data.comparisons, by_output)
+    measured = measured_ops(arrays, comparisons)
+    ops = data.device.op_index()
+    guilty = ranked(arrays, ops_over(comparisons, Guilt.GUILTY), measured)
+    judged = {item.op for item in guilty}
+    suspects = {
+        op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in judged
+    }
+    causes: dict[str, str] = {}
+    origins = as_origins(guilty, ops, data.links, causes)
+    run = replace(
+        data.run,
+        verdict=verdict(data.run.counts, origins, comparisons),
+        method=Method.ROOT_CAUSE,
+        warnings=(*data.run.warnings, *_warnings(splits)),
+        analysis=_analysis(splits, options),
+    )
+    return replace(
+        data,
+        run=run,
+        comparisons=comparisons,
+        states=states(arrays, comparisons, judged),
+        origins=origins,
+        suspects=as_origins(ranked(arrays, suspects, measured), ops, data.links, causes),
+    )
+
+
+def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]:
+    failed = [each for each in splits.by_output.values() if each.failure]
+    return {
+        "executor": splits.executor,
+        "precision": splits.precision.value,
+        "precision_of_tensors": dict(splits.precisions),
+        "limits": {"suspect": options.suspect, "guilty": options.guilty},
+        "tensors": len(splits.by_output),
+        "not_run": len(failed),
+        "entry_mismatches": [
+            {"op": each.op, "tensor": each.tensor, "error": each.error, "floor": each.floor}
+            for each in splits.entries
+        ],
+    }
+
+
+def _warnings(splits: Splits) -> list[str]:
+    found = [
+        f"the sides were fed different values of {each.tensor} (relative error {each.error:.2g}): "
+        "no op is to blame for that"
+        for each in splits.entries
+    ]
+    failures = [each.failure for each in splits.by_output.values() if each.failure]
+    if failures:
+        found.append(
+            f"{counted(len(failures), 'tensor')} could not be computed anew and are judged by "
+            f"their gain only (first: {failures[0]})"
+        )
+    return found
+
+
+def executor_for(data: RunData, sources: RunSources) -> Executor:
+    """What runs the golden model of *data*."""
+    return open_executor(sources.golden_path, data.golden)

@@ -1,0 +1,97 @@
+"""The error of one device output, split into introduced and propagated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.values import norms
+from graphstore.model import ErrorSplit, Guilt, Role
+
+_AMPLIFIES = 1.5
+_ATTENUATES = 0.67
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of one output: ``device`` d, ``reference`` f(d_in), ``golden`` g.
+
+    ``floor`` is relative to the reference; ``inputs_error`` the largest relative error of
+    what the group was fed, None if it was fed nothing that can differ.
+    """
+
+    device: Array
+    reference: Array
+    golden: Array
+    floor: float
+    inputs_error: float | None
+
+
+def split_error(
+    measured: Measured, options: RootCauseOptions, group: tuple[str, ...], runner: str
+) -> ErrorSplit:
+    """The split of one output's error. *runner* says what ran the reference."""
+    apart, scale = norms(measured.device, measured.reference)
+    propagated_apart, golden_scale = norms(measured.reference, measured.golden)
+    introduced = _ratio(apart, scale)
+    propagated = _ratio(propagated_apart, golden_scale)
+    suspicion = introduced / measured.floor if introduced else 0.0
+    guilt = options.guilt(suspicion)
+    amplification = _amplification(propagated, measured.inputs_error)
+    return ErrorSplit(
+        role=_role(guilt, propagated, measured.floor, amplification),
+        guilt=guilt,
+        introduced=introduced,
+        propagated=propagated,
+        floor=measured.floor,
+        suspicion=suspicion,
+        amplification=amplification,
+        group=group,
+        reference=runner,
+    )
+
+
+def unknown(failure: str, group: tuple[str, ...] = (), runner: str = "") -> ErrorSplit:
+    """The split of an output for which no reference could be run."""
+    return ErrorSplit(Role.UNKNOWN, group=group, reference=runner, failure=failure)
+
+
+def _ratio(apart: float, scale: float) -> float:
+    if apart == 0.0:
+        return 0.0
+    return apart / scale if scale > 0.0 and math.isfinite(apart) else math.inf
+
+
+def _amplification(propagated: float, inputs_error: float | None) -> float | None:
+    if inputs_error is None or not math.isfinite(inputs_error) or inputs_error <= 0.0:
+        return None
+    return propagated / inputs_error
+
+
+def _role(guilt: Guilt, propagated: float, floor: float, amplification: float | None) -> Role:
+    if guilt is not Guilt.NONE:
+        return Role.INTRODUCES
+    if propagated <= floor:
+        healed = amplification is not None and amplification < _ATTENUATES
+        return Role.ATTENUATES if healed and propagated > 0.0 else Role.CLEAN
+    if amplification is None:
+        return Role.CARRIES
+    if amplification > _AMPLIFIES:
+        return Role.AMPLIFIES
+    return Role.ATTENUATES if amplification < _ATTENUATES else Role.CARRIES
+
+
+def same_shape(value: Array, shape: tuple[int, ...]) -> Array | None:
+    """*value* in *shape*, None if it has another number of elements."""
+    if value.shape == shape:
+        return value
+    return value.reshape(shape) if value.size == math.prod(shape) else None
+
+
+def worst_error(errors: list[float]) -> float | None:
+    """The largest of some relative errors; None without any."""
+    return float(np.max(errors)) if errors else None
