@@ -21,11 +21,10 @@ from divergraph.pipeline.dump_remarks import (
     with_overflows,
 )
 from divergraph.pipeline.matching import linked_graphs
-from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
+from divergraph.pipeline.measuring import DEFAULT_WORKERS, Workers, compare_all
+from divergraph.pipeline.pairing import device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
-from divergraph.pipeline.tensor_comparison import compare_pair
 from divergraph.progress import NO_PROGRESS, Progress
-from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
 from graphstore.algorithms import first_diverging
 from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
@@ -41,7 +40,8 @@ class CompareRequest:
     """What to compare. Graphs are files (``device`` also a folder of ge_proto files),
     dumps are folders, or Polygraphy's JSON files; ``thresholds`` is a TOML file, None for
     the defaults; ``choice`` says which of several runs, ranks and steps to take; ``match`` is
-    a TOML file with the user's word on which tensors belong together."""
+    a TOML file with the user's word on which tensors belong together; ``workers`` says who
+    measures, the results are the same."""
 
     golden: Path
     golden_dump: Path
@@ -51,15 +51,15 @@ class CompareRequest:
     name: str = "run"
     choice: DumpChoice = ANY_DUMP
     match: Path | None = None
-    method: MethodChoice = MethodChoice.AUTO
-    root_cause: RootCauseOptions = RootCauseOptions()
+    workers: Workers = DEFAULT_WORKERS
 
 
 def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunData:
     """Compare every matched tensor and find where the error starts.
 
-    Tensors are read one pair at a time, so memory does not grow with their number. A
-    damaged dump makes that tensor "not compared" with its reason; the run goes on.
+    Tensors are read one pair at a time (in each worker process), so memory does not grow
+    with their number. A damaged dump makes that tensor "not compared" with its reason; the
+    run goes on.
 
     Raises:
         InputError: a path or file cannot be used, or no dump file fits its graph.
@@ -116,11 +116,8 @@ class _Comparing:
         arrays = graph_arrays(self.device.graph)
         order = device_order(self.device.graph, list(arrays.ids))
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
-        pairs = sum(isinstance(item, Pair) for item in items)
-        progress.stage("comparing tensors", pairs)
-        comparisons = with_overflows(
-            _compare_all(items, self.thresholds, progress), self.device_dump.index
-        )
+        compared = compare_all(items, self.thresholds, progress, self.request.workers)
+        comparisons = with_overflows(compared, self.device_dump.index)
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
         origin_ids = _origins(arrays, comparisons, self.device.graph)
@@ -140,7 +137,7 @@ class _Comparing:
             warnings=(*linked.notes, *self._warnings(outputs, origin_ids, comparisons)),
             version=_version(),
         )
-        data = RunData(
+        return RunData(
             run,
             self.golden.graph,
             self.device.graph,
@@ -149,21 +146,6 @@ class _Comparing:
             op_states(arrays.ids, outputs, frozenset(origin_ids)),
             origins,
         )
-        return self._with_root_cause(data, items, progress)
-
-    def _with_root_cause(
-        self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
-    ) -> RunData:
-        from divergraph.root_cause.run import RunSources, with_root_cause  # it imports this package
-
-        sources = RunSources(
-            self.golden.path,
-            self.golden_dump.index,
-            self.device_dump.index,
-            [item for item in items if isinstance(item, Pair)],
-        )
-        request = self.request
-        return with_root_cause(data, sources, request.method, request.root_cause, progress)
 
     def _inputs(self) -> Mapping[str, str]:
         return {
@@ -202,17 +184,6 @@ class _Comparing:
             yield from dump_remarks(side, dump.index)
         yield from statistics_remark(comparisons)
         yield from _entry_mismatches(comparisons, origins)
-
-
-def _compare_all(
-    items: Sequence[Pair | Comparison], thresholds: Thresholds, progress: Progress
-) -> Iterator[Comparison]:
-    for item in items:
-        if isinstance(item, Comparison):
-            yield item
-            continue
-        yield compare_pair(item, thresholds)
-        progress.step(note=item.op.name)
 
 
 def _origins(

@@ -1,0 +1,195 @@
+"""Two dumped tensors measured: read, layout undone, one sweep; never an error.
+
+This is what workers do, so it loads little; what the numbers mean is judged afterwards
+by whoever asked, where the thresholds are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.comparison.measure import DEFAULT, Wanted, measure
+from divergraph.comparison.metrics import overflow_flag
+from divergraph.comparison.statistics import (
+    BY_STATISTICS,
+    NoStatisticsError,
+    compare_statistics,
+    statistics_of,
+)
+from divergraph.comparison.measure import Sweeper
+from graphstore.errors import ImportFormatError
+from graphstore.model import (
+    DType,
+    DumpTensorRef,
+    Figures,
+    MetricSet,
+    Reason,
+    Reorder,
+    TensorStatistics,
+)
+from importers.dumps.read import read_array
+from importers.layouts import LayoutError, UnsupportedLayoutError, align_to_golden, to_layout
+
+DEVICE_LAYOUTS = ("NC1HWC0", "FRACTAL", "NDC1HWC0", "C1HWN")
+FLOAT16_MAX = 65504.0
+_UNMEASURABLE = frozenset({DType.STRING, DType.STRING_REF, DType.VARIANT, DType.RESOURCE})
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPair:
+    """Two dumped tensors to hold against each other.
+
+    ``origin_layout`` is what the device graph says golden has, ``golden_layout`` what the
+    golden graph says; None where nobody says. ``reorder`` comes before the layout.
+    """
+
+    device: DumpTensorRef
+    golden: DumpTensorRef
+    origin_layout: str | None = None
+    golden_layout: str | None = None
+    reorder: Reorder | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read for it, as far as known."""
+        return self.device.nbytes + self.golden.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one pair gave: metrics, with figures where values were read, or a reason.
+
+    ``shape`` is the compared (golden) shape. Types are those of the dumps.
+    """
+
+    metrics: MetricSet | None = None
+    figures: Figures | None = None
+    reason: Reason | None = None
+    detail: str = ""
+    shape: tuple[int, ...] | None = None
+    overflow: bool | None = None
+    device_dtype: DType | None = None
+    golden_dtype: DType | None = None
+
+
+def measured_pair(
+    pair: TensorPair, want: Wanted = DEFAULT, sweeper: Sweeper | None = None
+) -> Measurement:
+    """The measurement of *pair*; damaged or unfitting dumps give a reason, never an error."""
+    base = Measurement(device_dtype=pair.device.dtype, golden_dtype=pair.golden.dtype)
+    try:
+        return _measured(pair, base, want, sweeper)
+    except ImportFormatError as error:
+        return replace(base, reason=Reason.UNREADABLE_DUMP, detail=str(error))
+    except LayoutError as error:
+        return replace(base, reason=_layout_reason(error), detail=str(error))
+    except NoStatisticsError as error:
+        return replace(base, reason=Reason.STATISTICS_ONLY, detail=str(error))
+
+
+def _measured(
+    pair: TensorPair, base: Measurement, want: Wanted, sweeper: Sweeper | None
+) -> Measurement:
+    if pair.device.statistics is not None or pair.golden.statistics is not None:
+        return _by_statistics(pair, base)
+    for ref in (pair.device, pair.golden):
+        if ref.dtype is None or ref.dtype in _UNMEASURABLE:
+            detail = f"{ref.path}: no metric is defined for {ref.dtype or 'this type'}"
+            return replace(base, reason=Reason.DTYPE_UNSUPPORTED, detail=detail)
+    device, golden = read_array(pair.device), _read_golden(pair)
+    base = replace(base, shape=tuple(golden.shape), overflow=overflow_flag(device))
+    if pair.reorder is not None:
+        from divergraph.matching.closeness import reordered
+
+        moved = reordered(device, pair.reorder, golden.shape)
+        if moved is None:
+            detail = f"{pair.reorder} does not lead to shape {tuple(golden.shape)}"
+            return replace(base, reason=Reason.SHAPE_MISMATCH, detail=detail)
+        device = moved
+    try:
+        aligned = _aligned(pair, device, tuple(golden.shape))
+    except LayoutError as error:
+        return replace(base, reason=_layout_reason(error), detail=str(error))
+    try:
+        found = measure(aligned, golden, want=want, sweeper=sweeper)
+    except ValueError as error:
+        return replace(base, reason=Reason.DTYPE_UNSUPPORTED, detail=str(error))
+    return replace(base, metrics=found.metrics, figures=found.figures)
+
+
+def read_pair(pair: TensorPair) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """The values of both sides in golden's shape and order.
+
+    Raises:
+        ImportFormatError: a dump cannot be read.
+        LayoutError: the shapes do not fit each other.
+    """
+    device, golden = read_array(pair.device), _read_golden(pair)
+    return _aligned(pair, device, tuple(golden.shape)), golden
+
+
+def _aligned(
+    pair: TensorPair, device: NDArray[np.generic], shape: tuple[int, ...]
+) -> NDArray[np.generic]:
+    if device.shape == shape and pair.device.layout is None:
+        return device
+    return align_to_golden(
+        device,
+        pair.device.layout,
+        pair.origin_layout or pair.golden_layout,
+        pair.device.original_shape,
+        shape,
+        groups=pair.device.groups,
+    )
+
+
+def _by_statistics(pair: TensorPair, base: Measurement) -> Measurement:
+    """The measurement where a dump holds statistics: bounds of the errors, said so."""
+    golden = pair.golden.statistics or statistics_of(_read_golden(pair))
+    device = pair.device.statistics or statistics_of(_device_values(pair))
+    padded = _is_padded(pair.device) and pair.device.statistics is not None
+    return replace(
+        base,
+        shape=pair.golden.shape,
+        metrics=compare_statistics(device, golden, padded=padded),
+        detail=f"{BY_STATISTICS}: errors are lower bounds",
+        overflow=_told_overflow(pair.device.dtype, device),
+    )
+
+
+def _device_values(pair: TensorPair) -> NDArray[np.generic]:
+    """The device's values without padding, where the golden shape is known."""
+    array = read_array(pair.device)
+    if not _is_padded(pair.device) or pair.golden.shape is None:
+        return array
+    return _aligned(pair, array, pair.golden.shape)
+
+
+def _is_padded(ref: DumpTensorRef) -> bool:
+    return ref.layout is not None and ref.layout.startswith(DEVICE_LAYOUTS)
+
+
+def _told_overflow(dtype: DType | None, device: TensorStatistics) -> bool | None:
+    if dtype is not DType.FLOAT16:
+        return None
+    ends = [abs(end) for end in (device.maximum, device.minimum) if end is not None]
+    return bool(device.infinities) or any(end >= FLOAT16_MAX for end in ends)
+
+
+def _read_golden(pair: TensorPair) -> NDArray[np.generic]:
+    """The golden values in framework layout (a golden side may be a device dump too)."""
+    array = read_array(pair.golden)
+    layout = pair.golden.layout
+    if layout is None or not layout.startswith(DEVICE_LAYOUTS):
+        return array
+    wanted = pair.golden_layout or pair.origin_layout or "ND"
+    shape = pair.golden.original_shape or None
+    return to_layout(array, layout, wanted, shape, groups=pair.golden.groups)
+
+
+def _layout_reason(error: LayoutError) -> Reason:
+    unsupported = isinstance(error, UnsupportedLayoutError)
+    return Reason.LAYOUT_UNSUPPORTED if unsupported else Reason.SHAPE_MISMATCH

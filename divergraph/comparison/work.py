@@ -1,0 +1,78 @@
+"""Measuring tensor pairs as the work of a job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from divergraph.comparison.measure import DEFAULT, Wanted
+from divergraph.comparison.measurement_json import measurement_json, measurement_value
+from divergraph.comparison.measure import Sweeper
+from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair
+from divergraph.jobs.journal import Journal, file_key
+from graphstore.model import DumpTensorRef, Reason
+
+_mine = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureWork:
+    """Measures one pair after the other, with the buffers of its thread."""
+
+    want: Wanted = DEFAULT
+
+    def __call__(self, item: TensorPair) -> Measurement:
+        """The measurement of one pair."""
+        sweeper: Sweeper | None = getattr(_mine, "sweeper", None)
+        if sweeper is None:
+            sweeper = _mine.sweeper = Sweeper()
+        return measured_pair(item, self.want, sweeper)
+
+    def lost(self, item: TensorPair, why: str) -> Measurement:
+        """A pair that cannot be measured on this machine."""
+        return Measurement(
+            reason=Reason.UNREADABLE_DUMP,
+            detail=f"{item.device.path} against {item.golden.path}: {why}",
+            device_dtype=item.device.dtype,
+            golden_dtype=item.golden.dtype,
+        )
+
+
+def measuring_journal(pairs: Sequence[TensorPair], work: MeasureWork) -> Journal[Measurement]:
+    """Keeps what was measured of *pairs*. A measurement counts again as long as both
+    files, what is read of them, and this version stay the same."""
+    from divergraph import __version__
+
+    now = time.time()
+
+    def key(number: int) -> str:
+        pair = pairs[number]
+        told = (_place(pair.device), _place(pair.golden), pair.origin_layout, pair.golden_layout)
+        paths = [*_files(pair.device), *_files(pair.golden)]
+        return file_key(now, paths, __version__, work, pair.reorder, *told)
+
+    name = "\n".join(f"{pair.device.path}\t{pair.golden.path}" for pair in pairs)
+    return Journal(name, key, measurement_json, measurement_value)
+
+
+def _files(ref: DumpTensorRef) -> list[Path]:
+    return [ref.path, *(part.tensor.path for part in ref.parts)]
+
+
+def _place(ref: DumpTensorRef) -> tuple[object, ...]:
+    """What is read of a file, and as what."""
+    return (
+        ref.io.value,
+        ref.port,
+        ref.dtype,
+        ref.shape,
+        ref.offset,
+        ref.nbytes,
+        ref.layout,
+        ref.original_shape,
+        ref.groups,
+        ref.statistics,
+    )

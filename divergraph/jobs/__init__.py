@@ -1,0 +1,26 @@
+"""Long work done in batches: here, in processes beside this one, or on a Dask cluster.
+
+A job is a list of items and a :class:`Work` that turns each into a small result. Results
+come back in the order of the items and are the same whatever did the work.
+"""
+
+from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor
+from divergraph.jobs.job import Job, JobCancelledError
+from divergraph.jobs.journal import Journal
+from divergraph.jobs.queue import JobQueue, QueuedJob
+from divergraph.jobs.states import JobProgress, JobState
+from divergraph.jobs.work import Work
+
+__all__ = [
+    "Executor",
+    "Job",
+    "JobCancelledError",
+    "JobProgress",
+    "JobQueue",
+    "JobState",
+    "Journal",
+    "QueuedJob",
+    "SerialExecutor",
+    "Work",
+    "chosen_executor",
+]

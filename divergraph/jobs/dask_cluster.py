@@ -1,0 +1,138 @@
+"""Batches done by the workers of a Dask cluster (extra ``cluster``).
+
+Paths are sent and small results come back, never arrays, so every worker must see the
+files under the same paths. Dask does the batches of a lost worker again elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, TypeVar
+
+from divergraph.jobs.batches import Batch
+from divergraph.jobs.executors import Stopped
+from divergraph.jobs.work import Work, run_batch
+from graphstore.errors import InputError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?")
+_AHEAD = 3
+"""Batches given out for each worker, so that none waits for the next."""
+_CONNECT_SECONDS = 20
+_LOOK_SECONDS = 0.2
+DIED = "the workers that read it died: out of memory, or the file was cut meanwhile"
+
+
+class DaskExecutor:
+    """The cluster at *address*: ``tcp://host:8786``, or ``local`` / ``local:N`` for worker
+    processes of its own on this machine, as many as cores or N.
+
+    Raises:
+        InputError: no such address, nobody there, or the workers have another version.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._local = _LOCAL.fullmatch(address)
+        if self._local is None and "://" not in address:
+            raise InputError(
+                f"--cluster {address}: no address of a scheduler",
+                hint="tcp://host:8786, local, or local:N for N processes here",
+            )
+        try:
+            import distributed
+        except ImportError as error:
+            raise InputError(
+                "the Dask libraries are not installed", hint="pip install 'divergraph[cluster]'"
+            ) from error
+        self._cluster: Any = None
+        if self._local is not None:
+            self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=int(self._local[1]) if self._local[1] else None,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+            )
+        try:
+            client: Any = distributed.Client(  # type: ignore[no-untyped-call]
+                self._cluster or address, timeout=_CONNECT_SECONDS
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise InputError(
+                f"--cluster {address}: no scheduler answers", hint="is dask scheduler running?"
+            ) from error
+        self._client: Any = client
+        self._check_workers()
+        threads: Mapping[str, int] = self._client.nthreads()
+        self.workers = max(sum(threads.values()), 1)
+
+    def close(self) -> None:
+        """Leave the cluster; one of its own is ended."""
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def results(
+        self, work: Work[T, R], batches: Iterable[Batch[T]], stopped: Stopped
+    ) -> Generator[tuple[Batch[T], list[R]], None, None]:
+        """Each batch, or the parts it was done in, as it gets done."""
+        import distributed
+
+        waited: Any = distributed.wait
+        source = iter(batches)
+        again: list[Batch[T]] = []
+        running: dict[Any, Batch[T]] = {}
+        try:
+            while not stopped():
+                while len(running) < _AHEAD * self.workers:
+                    batch = again.pop() if again else next(source, None)
+                    if batch is None:
+                        break
+                    future = self._client.submit(run_batch, work, batch.items, pure=False)
+                    running[future] = batch
+                if not running:
+                    return
+                try:
+                    done = waited(list(running), _LOOK_SECONDS, "FIRST_COMPLETED").done
+                except TimeoutError:
+                    continue
+                for future in done:
+                    batch = running.pop(future)
+                    try:
+                        found = future.result()
+                    except distributed.KilledWorker:
+                        if len(batch) > 1:
+                            again.extend(batch.halves())
+                        else:
+                            yield batch, [work.lost(item, DIED) for item in batch.items]
+                        continue
+                    yield batch, found
+        finally:
+            self._client.cancel(list(running))
+
+    def _check_workers(self) -> None:
+        from divergraph import __version__
+
+        try:
+            versions = self._client.run(_version)
+        except Exception as error:
+            raise InputError(
+                f"--cluster {self._address}: its workers cannot run divergraph: {error}",
+                hint="install the same version of divergraph on every worker",
+            ) from error
+        other = {version for version in versions.values() if version != __version__}
+        if other:
+            raise InputError(
+                f"--cluster {self._address}: workers have version {', '.join(sorted(other))}, "
+                f"this is {__version__}",
+                hint="install the same version of divergraph on every worker",
+            )
+
+
+def _version() -> str:
+    from divergraph import __version__
+
+    return __version__

@@ -1,0 +1,136 @@
+"""One job: items, who works on them, how far it is, and how to stop it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Generic, TypeVar
+
+from divergraph.jobs.batches import BATCH_BYTES, BATCH_ITEMS, in_batches
+from divergraph.jobs.executors import Executor, SerialExecutor
+from divergraph.jobs.journal import Journal
+from divergraph.jobs.states import JobProgress, JobState
+from divergraph.jobs.work import Work
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_PARTS_A_WORKER = 4
+"""Batches a worker gets at least, so that none is left with all of the last work."""
+_SERIAL_ITEMS = 20
+"""Here a batch costs nothing, and between two one can be stopped and seen."""
+
+
+class JobCancelledError(Exception):
+    """The job was stopped by :meth:`Job.cancel`."""
+
+
+class Job(Generic[T, R]):
+    """Turns *items* into results with *work*. *sizes* are the bytes of each item.
+
+    With a *journal* what an earlier job of the same items has done is not done again, and
+    what this one does is kept in case it is killed.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[T],
+        work: Work[T, R],
+        sizes: Sequence[int],
+        *,
+        executor: Executor | None = None,
+        journal: Journal[R] | None = None,
+        watch: Callable[[JobProgress, int], None] | None = None,
+    ) -> None:
+        """*watch* hears of every batch that is done, with the number of its items."""
+        self._items = items
+        self._work = work
+        self._sizes = sizes
+        self._executor: Executor = executor or SerialExecutor()
+        self._journal = journal
+        self._watch = watch
+        self._cancelled = threading.Event()
+        self._started = 0.0
+        self._progress = JobProgress(JobState.WAITING, 0, len(items), 0, sum(sizes))
+
+    @property
+    def progress(self) -> JobProgress:
+        """How far the job is; may be read from any thread."""
+        return self._progress
+
+    def cancel(self) -> None:
+        """Stop soon; from any thread. :meth:`run` then raises JobCancelledError."""
+        self._cancelled.set()
+
+    def run(self) -> list[R]:
+        """The results in the order of the items. A job runs once.
+
+        Raises:
+            JobCancelledError: :meth:`cancel` was called.
+        """
+        self._started = time.monotonic()
+        results: dict[int, R] = (
+            {} if self._journal is None else self._journal.done(len(self._items))
+        )
+        sizes = self._sizes
+        resumed = sum(sizes[number] for number in results)
+        self._advance(JobState.RUNNING, len(results), resumed)
+        try:
+            self._work_off(results)
+        except BaseException:
+            if self._journal is not None:
+                self._journal.close()
+            self._end(JobState.CANCELLED if self._cancelled.is_set() else JobState.FAILED)
+            raise
+        if self._journal is not None:
+            self._journal.remove()
+        self._end(JobState.DONE)
+        return [results[number] for number in range(len(self._items))]
+
+    def _work_off(self, results: dict[int, R]) -> None:
+        if results and self._watch is not None:
+            self._watch(self._progress, len(results))
+        open_numbers = [number for number in range(len(self._items)) if number not in results]
+        workers = self._executor.workers
+        most_items = _SERIAL_ITEMS
+        if workers > 1:
+            most_items = min(BATCH_ITEMS, -(-len(open_numbers) // (workers * _PARTS_A_WORKER)))
+        batches = in_batches(
+            open_numbers,
+            self._items,
+            self._sizes,
+            most_bytes=BATCH_BYTES,
+            most_items=max(most_items, 1),
+        )
+        done = self._executor.results(self._work, batches, self._cancelled.is_set)
+        with closing(done):
+            for batch, found in done:
+                fresh = dict(zip(batch.numbers, found, strict=True))
+                results.update(fresh)
+                if self._journal is not None:
+                    self._journal.add(fresh)
+                weight = sum(self._sizes[number] for number in batch.numbers)
+                self._advance(JobState.RUNNING, len(batch), 0, weight)
+                if self._watch is not None:
+                    self._watch(self._progress, len(batch))
+        if self._cancelled.is_set():
+            raise JobCancelledError("the job was stopped")
+
+    def _advance(self, state: JobState, count: int, resumed: int, weight: int = 0) -> None:
+        was = self._progress
+        first = was.state is JobState.WAITING
+        self._progress = JobProgress(
+            state,
+            was.done + count,
+            was.total,
+            was.bytes_done + (resumed if first else weight),
+            was.bytes_total,
+            count if first else was.resumed,
+            resumed if first else was.bytes_resumed,
+            time.monotonic() - self._started,
+        )
+
+    def _end(self, state: JobState) -> None:
+        self._advance(state, 0, 0)

@@ -1,0 +1,154 @@
+"""What a long job has done so far, kept so that a killed one can go on.
+
+One JSON line a batch: ``{"key of an item": result, ...}``. A line cut by the kill is passed
+over. The key of an item tells everything its result depends on, so a changed file is
+measured again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar
+
+R = TypeVar("R")
+
+_WORTH_SECONDS = 2.0
+"""A job shorter than this leaves no journal: it is done again sooner than read again."""
+_ENDING = ".journal"
+_OLDEST_SECONDS = 14 * 24 * 3600.0
+_VARIABLE = "DIVERGRAPH_CACHE"
+
+
+class Journal(Generic[R]):
+    """The journal of the job called *name*, in *folder*. *key* gives the key of an item by
+    its number, "" for one that must not be kept.
+
+    *encode* makes a JSON value of a result, *decode* the result of it; a ValueError,
+    KeyError or TypeError from it means that item is done again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: Callable[[int], str],
+        encode: Callable[[R], Any],
+        decode: Callable[[Any], R],
+        *,
+        folder: Path | None = None,
+        worth_seconds: float = _WORTH_SECONDS,
+    ) -> None:
+        self._key = key
+        self._encode = encode
+        self._decode = decode
+        whole = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        self.path = (journal_folder() if folder is None else folder) / (whole + _ENDING)
+        self._worth = worth_seconds
+        self._started = time.monotonic()
+        self._kept: dict[int, R] = {}
+        self._file: IO[str] | None = None
+        self._off = False
+
+    def done(self, total: int) -> dict[int, R]:
+        """Results an earlier job left, by the number of the item, of *total* items."""
+        found: dict[int, R] = {}
+        with suppress(OSError, UnicodeDecodeError), self.path.open(encoding="utf-8") as file:
+            number_of = {self._key(number): number for number in range(total)}
+            for line in file:
+                for key, value in _entries(line):
+                    if not key or (number := number_of.get(key)) is None:
+                        continue
+                    with suppress(ValueError, KeyError, TypeError, AttributeError):
+                        found[number] = self._decode(value)
+        return found
+
+    def add(self, results: Mapping[int, R]) -> None:
+        """Keep *results*, on disk once the job has run long enough to be worth it.
+
+        A folder that cannot be written means there is no journal, not that the job fails.
+        """
+        if self._off:
+            return
+        self._kept.update(results)
+        if self._file is None and time.monotonic() - self._started < self._worth:
+            return
+        kept, self._kept = self._kept, {}
+        keyed = {self._key(number): self._encode(value) for number, value in kept.items()}
+        try:
+            file = self._opened()
+            file.write(json.dumps(keyed) + "\n")
+            file.flush()
+        except OSError:
+            self._off = True
+
+    def close(self) -> None:
+        """The job ends; its journal stays for the next one."""
+        self._off = True
+        if self._file is not None:
+            self._file.close()
+
+    def remove(self) -> None:
+        """The job is done: nothing is left of the journal."""
+        self.close()
+        with suppress(OSError):
+            self.path.unlink()
+
+    def _opened(self) -> IO[str]:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            _forget_old(self.path.parent)
+            # A cut line must not take the next one with it.
+            cut = self.path.exists() and not self.path.read_bytes().endswith(b"\n")
+            self._file = self.path.open("a", encoding="utf-8")
+            if cut:
+                self._file.write("\n")
+        return self._file
+
+
+def journal_folder() -> Path:
+    """Where journals are kept: ``$DIVERGRAPH_CACHE/jobs``, else the user's cache folder."""
+    given = os.environ.get(_VARIABLE)
+    if given:
+        return Path(given) / "jobs"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("divergraph") / "jobs"
+
+
+def file_key(before: float, paths: Sequence[Path], *parts: object) -> str:
+    """A key from everything a result depends on: *parts*, and of the files at *paths* name,
+    size and time of change. Empty if one is missing or was changed after *before*, a time
+    in seconds: then nobody knows which content was read."""
+    told = [repr(part) for part in parts]
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            return ""
+        if status.st_mtime > before:
+            return ""
+        told.append(f"{path}|{status.st_size}|{status.st_mtime_ns}")
+    whole = "\0".join(told).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+
+
+def _entries(line: str) -> list[tuple[str, Any]]:
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return []
+    return list(content.items()) if isinstance(content, dict) else []
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove what jobs nobody went on with left behind."""
+    oldest = time.time() - _OLDEST_SECONDS
+    for path in folder.glob("*" + _ENDING):
+        with suppress(OSError):
+            if path.stat().st_mtime < oldest:
+                path.unlink()

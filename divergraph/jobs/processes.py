@@ -1,0 +1,234 @@
+"""Batches done by processes beside this one, each known by its own connection.
+
+Which batch a process that died was at is therefore known: only that one is done again, in
+halves, until the item that kills is alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, TypeAlias, TypeVar
+
+from divergraph.jobs.batches import Batch
+from divergraph.jobs.executors import Stopped
+from divergraph.jobs.work import Work
+from divergraph.jobs.worker import serve
+from graphstore.errors import DivergraphError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_Process: TypeAlias = "multiprocessing.process.BaseProcess | subprocess.Popen[bytes]"
+
+DIED = "the process that read it died twice: out of memory, or the file was cut meanwhile"
+_LOOK_SECONDS = 0.2
+_DEATHS_IN_A_ROW = 40
+_THREADED = ("ladybug", "onnxruntime", "tensorflow", "distributed")
+"""Libraries with threads of their own, which a forked copy of this process would lack."""
+
+
+class ProcessExecutor:
+    """*workers* processes on this machine, started when the first batch is there."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def results(
+        self, work: Work[T, R], batches: Iterable[Batch[T]], stopped: Stopped
+    ) -> Generator[tuple[Batch[T], list[R]], None, None]:
+        """Each batch, or the parts it was done in, as it gets done.
+
+        Raises:
+            DivergraphError: workers die whatever they are given.
+        """
+        todo = _Todo(iter(batches))
+        crew = _Crew()
+        deaths = 0
+        try:
+            while not stopped():
+                crew.hand_out(todo, work, self.workers)
+                if not crew.busy:
+                    return
+                for worker, answer in crew.answers():
+                    batch = worker.batch
+                    assert batch is not None
+                    worker.batch = None
+                    if isinstance(answer, _Died):
+                        deaths += 1
+                        crew.dismiss(worker)
+                        if deaths > _DEATHS_IN_A_ROW:
+                            raise DivergraphError(
+                                "the worker processes die one after the other",
+                                hint="--jobs 1 does the work in this process",
+                            )
+                        if (lost := todo.again(batch)) is not None:
+                            yield lost, [work.lost(item, DIED) for item in lost.items]
+                        continue
+                    if isinstance(answer, Exception):
+                        raise answer
+                    deaths = 0
+                    yield batch, answer
+        finally:
+            crew.end()
+
+    def close(self) -> None:
+        """Nothing is held: workers live as long as one job."""
+
+
+class _Died:
+    """Stands for the answer of a worker that is gone."""
+
+
+class _Todo:
+    """Batches still to do, first those that have to be done again."""
+
+    def __init__(self, batches: Iterator[Batch[Any]]) -> None:
+        self._batches = batches
+        self._again: deque[Batch[Any]] = deque()
+        self._once: set[int] = set()
+
+    def next(self) -> Batch[Any] | None:
+        return self._again.popleft() if self._again else next(self._batches, None)
+
+    def again(self, batch: Batch[Any]) -> Batch[Any] | None:
+        """Keep *batch* to be done again in halves; back if it is one item, tried twice."""
+        if len(batch) > 1:
+            self._again.extend(batch.halves())
+            return None
+        if batch.numbers[0] in self._once:
+            return batch
+        self._once.add(batch.numbers[0])
+        self._again.append(batch)
+        return None
+
+
+class _Worker:
+    """One process, the connection to it, and the batch it is at."""
+
+    def __init__(self, others: list[Connection[Any, Any]]) -> None:
+        """*others* are the connections to the workers there are."""
+        self.batch: Batch[Any] | None = None
+        ours, theirs = Pipe()
+        self.connection: Connection[Any, Any] = ours
+        with theirs:
+            if _may_fork():
+                self._process: _Process = _forked(theirs, [*others, ours])
+            else:
+                self._process = _started(theirs)
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid
+
+    def give(self, work: Work[Any, Any], batch: Batch[Any]) -> None:
+        self.batch = batch
+        with suppress(BrokenPipeError, ConnectionResetError):  # told by its answer
+            self.connection.send((work, batch.items))
+
+    def answer(self) -> Any:
+        try:
+            return self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            return _Died()
+
+    def end(self) -> None:
+        """Kill the process: it holds nothing but what it was reading."""
+        self.connection.close()
+        self._process.kill()
+        if isinstance(self._process, subprocess.Popen):
+            self._process.wait()
+        else:
+            self._process.join()
+            self._process.close()
+
+
+class _Crew:
+    """The workers there are."""
+
+    def __init__(self) -> None:
+        self._workers: list[_Worker] = []
+
+    @property
+    def busy(self) -> list[_Worker]:
+        return [worker for worker in self._workers if worker.batch is not None]
+
+    def hand_out(self, todo: _Todo, work: Work[Any, Any], most: int) -> None:
+        """Give every idle worker a batch, hiring up to *most* while there is one."""
+        idle = [worker for worker in self._workers if worker.batch is None]
+        while idle or len(self._workers) < most:
+            batch = todo.next()
+            if batch is None:
+                return
+            if idle:
+                worker = idle.pop()
+            else:
+                worker = _Worker([other.connection for other in self._workers])
+                self._workers.append(worker)
+            worker.give(work, batch)
+
+    def answers(self) -> Iterator[tuple[_Worker, Any]]:
+        """The workers that are done, with what they say; none if all are still busy."""
+        busy = {worker.connection: worker for worker in self.busy}
+        for connection in wait(list(busy), _LOOK_SECONDS):
+            worker = busy[connection]  # type: ignore[index]  # what was waited for
+            yield worker, worker.answer()
+
+    def dismiss(self, worker: _Worker) -> None:
+        self._workers.remove(worker)
+        worker.end()
+
+    def end(self) -> None:
+        while self._workers:
+            self._workers.pop().end()
+
+
+def _may_fork() -> bool:
+    """True where a copy of this process works: no threads that would be missing in it.
+
+    Those of OpenBLAS are no trouble, it starts them anew in the copy.
+    """
+    return (
+        sys.platform == "linux"
+        and threading.active_count() == 1
+        and not any(name in sys.modules for name in _THREADED)
+    )
+
+
+def _forked(
+    theirs: Connection[Any, Any], ours: list[Connection[Any, Any]]
+) -> multiprocessing.process.BaseProcess:
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=_serve_alone, args=(theirs, ours), daemon=True)
+    with warnings.catch_warnings():
+        # Python counts OpenBLAS's threads too when it warns of threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    return process
+
+
+def _serve_alone(theirs: Connection[Any, Any], ours: list[Connection[Any, Any]]) -> None:
+    """Serve without a hold on the other ends, whose closing ends us."""
+    for connection in ours:
+        connection.close()
+    serve(theirs)
+
+
+def _started(theirs: Connection[Any, Any]) -> subprocess.Popen[bytes]:
+    """A fresh Python. Not by multiprocessing, which would run the user's script again."""
+    code = "from divergraph.jobs.worker import main; main()"
+    fd = theirs.fileno()
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", code, str(fd)],
+        pass_fds=[fd],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
