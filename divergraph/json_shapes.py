@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.analysis.verdicts import badness
-from divergraph.questions.answers import Trace, UnmatchedOps
+from divergraph.questions.answers import Trace, UnmatchedOps, Way
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
@@ -344,26 +344,57 @@ def trace_json(run: str, trace: Trace) -> dict[str, Json]:
         "outputs": list(trace.outputs),
         "healed": list(trace.healed),
         "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
+        "ways": [way_json(way) for way in trace.ways],
     }
+
+
+def way_json(way: Way) -> dict[str, Json]:
+    """A way of an error, op by op, and where all ways to its end can be cut."""
+    return {
+        "to": way.to,
+        "error": number(way.error),
+        "between": way.ops,
+        "steps": [
+            {
+                "op": step.row.id,
+                "state": None if step.row.state is None else step.row.state.value,
+                "error": _row_error(step.row),
+                "gain": number(step.row.gain),
+                "role": None if step.row.split is None else step.row.split.role.value,
+                "joins": list(step.joins),
+                "other_origins": list(step.other_origins),
+                "diluted": step.diluted,
+                "healed": step.healed,
+            }
+            for step in way.steps
+        ],
+        "cuts": [{"op": cut.op, "above": cut.above, "below": cut.below} for cut in way.cuts],
+        "bisect": None if way.middle is None else way.middle.op,
+    }
+
+
+def _row_error(row: OpRow) -> float | None:
+    return None if row.metrics is None else number(row.metrics.relative_euclidean_distance)
 
 
 def query_json(result: QueryResult) -> dict[str, Json]:
     """Rows of a query; values JSON has no form for are shown as text."""
     return {
         "columns": list(result.columns),
-        "rows": [[_plain(value) for value in row] for row in result.rows],
+        "rows": [[plain_json(value) for value in row] for row in result.rows],
         "truncated": result.truncated,
         "notes": list(result.notes),
     }
 
 
-def _plain(value: object) -> Json:
+def plain_json(value: object) -> Json:
+    """A value as JSON has it; text for what it has no form for."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return number(value)
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     return str(value)

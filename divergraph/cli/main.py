@@ -22,8 +22,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("import_command", "Read a graph file into the store."),
     "runs": ("listing_commands", "List the runs and imported graphs of the store."),
     "ops": ("listing_commands", "List ops with their state and metrics; --where filters."),
-    "origins": ("run_commands", "Say where the error of a run starts."),
-    "trace": ("run_commands", "Follow an error from an op to the outputs."),
+    "origins": ("spread_commands", "Say where the error of a run starts, and why."),
+    "trace": ("spread_commands", "Follow an error from an op to the outputs."),
+    "roles": ("spread_commands", "Say which ops make, carry, enlarge or lessen the error."),
+    "compare-runs": ("across_command", "Say what changed between two runs, op by op."),
     "lineage": ("run_commands", "Show which originals an op was made of, both ways."),
     "between": ("run_commands", "List the ops between a start and an end."),
     "query": ("query_command", "Ask the store in Cypher, read-only."),
@@ -52,7 +54,7 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f"divergraph.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,4 +1,4 @@
-"""``divergraph origins``, ``trace``, ``lineage`` and ``between``."""
+"""``divergraph lineage`` and ``between``."""
 
 from __future__ import annotations
 
@@ -7,58 +7,14 @@ import click
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.text import (
     show_links,
-    show_origins,
     show_rows,
-    show_trace,
     show_unmatched,
 )
 from divergraph.json_shapes import (
     link_json,
-    origin_json,
     row_json,
-    trace_json,
     unmatched_json,
 )
-
-
-@click.command("origins")
-@click.argument("run")
-@common
-def origins_command(run: str, store: str | None, as_json: bool) -> None:
-    """Say where the error of a run starts."""
-    with opened(store) as opened_store:
-        verdict = opened_store.run(run).verdict
-        origins = opened_store.origins(run)
-    if as_json:
-        print_json(
-            {
-                "run": run,
-                "verdict": verdict.value,
-                "origins": [origin_json(origin) for origin in origins],
-            }
-        )
-    else:
-        show_origins(origins)
-
-
-@click.command("trace")
-@click.argument("run")
-@click.argument("op")
-@common
-def trace_command(run: str, op: str, store: str | None, as_json: bool) -> None:
-    """Follow an error from an op down to the outputs, in execution order.
-
-    A line is one op: its mark, its distance in edges, the metrics of its worst output, its
-    gain (error out over the worst error in), its name. `ops --help` explains the marks.
-    """
-    from divergraph.questions import trace
-
-    with opened(store) as opened_store:
-        found = trace(opened_store, run, op)
-    if as_json:
-        print_json(trace_json(run, found))
-    else:
-        show_trace(found)
 
 
 @click.command("lineage")

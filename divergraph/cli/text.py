@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from divergraph.json_shapes import worst_first
-from divergraph.questions.answers import Trace, UnmatchedOps
+from divergraph.questions.answers import TraceStep, UnmatchedOps
 from divergraph.questions.reasons import reason_groups
 from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text
 from graphstore.contract import GraphInfo
@@ -86,24 +86,13 @@ def show_rows(rows: Iterable[OpRow]) -> None:
     click.echo(counted(len(items), "op"))
 
 
-def show_trace(trace: Trace) -> None:
-    """The way of an error, op by op, with what it reaches and where it heals."""
-    click.echo(
-        f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
-        f"{trace.over} of {trace.measured} compared ones are over a limit"
-    )
-    columns = _Columns(step.row for step in trace.steps)
-    for step in trace.steps:
+def show_steps(steps: Sequence[TraceStep]) -> None:
+    """Ops an error reaches, with their distance, metrics and gain."""
+    columns = _Columns(step.row for step in steps)
+    for step in steps:
         row = step.row
         gain = f"x{row.gain:.3g}" if row.gain is not None else ""
         click.echo(f"{_mark(row)} {step.distance:4}  {columns.tail(row)}  {gain:>9}  {row.id}")
-    for name in trace.healed:
-        click.echo(f"healed at {name}")
-    click.echo("ends at")
-    for name in trace.outputs[:_SHOWN]:
-        click.echo(f"  {name}")
-    if len(trace.outputs) > _SHOWN:
-        click.echo(f"  and {len(trace.outputs) - _SHOWN} more")
 
 
 class _Columns:

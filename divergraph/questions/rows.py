@@ -96,13 +96,14 @@ def _row(op: ListedOp, side: Side, topo: int, op_id: str) -> OpRow:
 def most_suspicious(outputs: Iterable[Comparison]) -> ErrorSplit | None:
     """The split that says most against an op: the guiltiest, then the largest suspicion."""
     splits = [item.split for item in outputs if item.split is not None]
-    return max(splits, key=_weight, default=None)
+    return max(splits, key=split_weight, default=None)
 
 
 _GUILT = {Guilt.NONE: 0, Guilt.SUSPECT: 1, Guilt.GUILTY: 2}
 
 
-def _weight(split: ErrorSplit) -> tuple[int, float]:
+def split_weight(split: ErrorSplit) -> tuple[int, float]:
+    """Sort key of how much a split says against an op: its guilt, then its suspicion."""
     suspicion = -1.0 if split.suspicion is None else split.suspicion
     return _GUILT[split.guilt], suspicion
 

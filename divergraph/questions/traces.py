@@ -9,36 +9,78 @@ import numpy as np
 from divergraph.questions.answers import Trace, TraceStep
 from divergraph.questions.facts import Facts, load_facts, resolve_op
 from divergraph.questions.rows import measured_rows
-from graphstore.algorithms import between, propagation, worst_before
+from divergraph.questions.ways import ways_from
+from graphstore.algorithms import ancestors, between, propagation, worst_before
+from graphstore.arrays import Bool
 from graphstore.contract import GraphStore
+from graphstore.errors import InputError
 from graphstore.model import OpState, Side
 from graphstore.op_row import OpRow
 
 _OVER = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
 
 
-def trace(store: GraphStore, run: str, op: str, side: Side = Side.DEVICE) -> Trace:
-    """What lies downstream of *op* up to the outputs, in execution order.
+def trace(
+    store: GraphStore,
+    run: str,
+    op: str | None = None,
+    side: Side = Side.DEVICE,
+    *,
+    to: str | None = None,
+) -> Trace:
+    """What lies downstream of *op* up to the outputs (or to the op *to*), in execution order.
+
+    Without *op* it starts at the first origin of the run.
 
     Raises:
         UnknownNameError: no such run, graph or op.
+        InputError: no way leads from *op* to *to*, or *op* is None and there is no origin.
     """
     facts = load_facts(store, run, side)
-    op_id = resolve_op(store, run, op, side)
+    op_id = _first_origin(facts, run) if op is None else resolve_op(store, run, op, side)
     rows = facts.rows
     number = facts.arrays.number[op_id]
     reach = propagation(facts.arrays, number)
-    away = [(number, 0), *zip(reach.ops.tolist(), reach.distance.tolist(), strict=True)]
+    inside = np.zeros(len(rows), dtype=np.bool_)
+    inside[reach.ops] = inside[number] = True
+    outputs = reach.outputs.tolist()
+    if to is not None:
+        outputs = [facts.arrays.number[resolve_op(store, run, to, side)]]
+        _narrow(facts, inside, op_id, outputs[0])
+    far = zip(reach.ops.tolist(), reach.distance.tolist(), strict=True)
+    away = [(number, 0), *((at, distance) for at, distance in far if inside[at])]
     steps = tuple(TraceStep(rows[at], distance) for at, distance in away)
     measured = [step for step in steps if step.row.metrics is not None]
+    below = [at for at, _ in away[1:]]
+    healed = tuple(_healed(facts, rows, below, {number, *below}))
     return Trace(
         op_id,
         steps,
-        tuple(rows[at].id for at in reach.outputs.tolist()),
+        tuple(rows[at].id for at in outputs),
         len(measured),
         sum(step.row.state in _OVER for step in measured),
-        tuple(_healed(facts, rows, reach.ops.tolist(), {number, *reach.ops.tolist()})),
+        healed,
+        ways_from(facts, number, inside, outputs, frozenset(healed)),
     )
+
+
+def _first_origin(facts: Facts, run: str) -> str:
+    if not facts.origins:
+        raise InputError(f"{run!r} has no origin to start from", hint="name an op to trace")
+    return facts.origins[0].op
+
+
+def _narrow(facts: Facts, inside: Bool, op: str, end: int) -> None:
+    """Keep of the mask *inside* what leads to *end*."""
+    if not inside[end]:
+        raise InputError(
+            f"no way leads from {op} to {facts.arrays.ids[end]}",
+            hint="is it the other way round? `trace` follows the data",
+        )
+    leads = np.zeros_like(inside)
+    leads[ancestors(facts.arrays, [end])] = True
+    leads[end] = True
+    inside &= leads
 
 
 def ops_between(

@@ -1,0 +1,193 @@
+"""How origins, ways and roles look as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from divergraph.cli.text import show_steps
+from divergraph.questions.answers import Trace, Way, WayStep
+from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
+from divergraph.questions.role_table import RoleTable
+from divergraph.spread_words import (
+    error_text,
+    limits_text,
+    mismatch_sentence,
+    numbers_text,
+    small_number,
+    step_note,
+    thresholds_text,
+)
+from divergraph.wording import STATE_MARKS, counted
+from graphstore.model import Guilt, Method, Role
+from graphstore.op_row import OpRow
+
+_SHOWN = 5
+_CARRIED = (0.9, 1.1)
+"""Ops whose gain lies in this range are folded if nothing else happens there."""
+
+
+def show_origins_answer(answer: OriginsAnswer) -> None:
+    """The guilty ops with their sentences, the suspects, and by which limits."""
+    analysis = answer.analysis
+    for mismatch in analysis.entry_mismatches:
+        click.echo(mismatch_sentence(mismatch))
+    if answer.origins:
+        click.echo("the error starts at")
+    else:
+        click.echo(_none_found(answer))
+    for one in answer.origins:
+        _show_origin(one, "#")
+    if answer.suspects:
+        click.echo("suspect, not guilty")
+    for one in answer.suspects:
+        _show_origin(one, "?")
+    root_cause = analysis.method is Method.ROOT_CAUSE
+    click.echo(limits_text(analysis) if root_cause else thresholds_text(analysis))
+
+
+def _none_found(answer: OriginsAnswer) -> str:
+    if answer.analysis.method is Method.ROOT_CAUSE:
+        return "no origin: no op makes more error than its precision explains"
+    return "no origin: no op is over its limits"
+
+
+def _show_origin(one: OriginAnswer, mark: str) -> None:
+    origin = one.origin
+    click.echo(f"  {origin.rank:2} {mark} {origin.op}  ({origin.type}, output {origin.output})")
+    click.echo(f"       {one.sentence}")
+    if one.split is not None:
+        click.echo(f"       {numbers_text(one.split)}")
+    elif origin.metrics is not None:
+        click.echo(f"       relative error {error_text(origin.metrics)}")
+    if one.share is not None:
+        click.echo(f"       {one.share:.0%} of the error at the outputs")
+    if one.group_sentence:
+        click.echo(f"       {one.group_sentence}")
+    elif origin.golden:
+        shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
+        click.echo(f"       golden {shown}")
+    if one.next_dump is not None:
+        dump = one.next_dump
+        click.echo(f"       next best dump: {dump.op} (leaves {dump.before} or {dump.after} ops)")
+
+
+def show_trace(trace: Trace, *, whole: bool) -> None:
+    """The ways of an error, where they can be cut, what they reach and where it heals."""
+    click.echo(
+        f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
+        f"{trace.over} of {trace.measured} compared ones are over a limit"
+    )
+    if whole:
+        show_steps(trace.steps)
+    for way in trace.ways[: 1 if len(trace.ways) == 1 else 2]:
+        _show_way(way)
+    for name in trace.healed[:_SHOWN]:
+        click.echo(f"healed at {name}")
+    if len(trace.healed) > _SHOWN:
+        click.echo(f"healed at {len(trace.healed) - _SHOWN} more")
+    click.echo("ends at")
+    for name in trace.outputs[:_SHOWN]:
+        click.echo(f"  {name}")
+    if len(trace.outputs) > _SHOWN:
+        click.echo(f"  and {len(trace.outputs) - _SHOWN} more")
+
+
+def _show_way(way: Way) -> None:
+    click.echo(f"\nthe way to {way.to}, on which most error is carried")
+    for number, step in folded(way.steps):
+        if isinstance(step, WayStep):
+            click.echo(_step_line(number, step))
+        else:
+            click.echo(f"       {fold_text(step)}")
+    if way.cuts:
+        shown = " > ".join(cut.op for cut in way.cuts[:_SHOWN])
+        more = f" > {len(way.cuts) - _SHOWN} more" if len(way.cuts) > _SHOWN else ""
+        click.echo(f"every way there passes {shown}{more}")
+    middle = way.middle
+    if middle is not None:
+        click.echo(
+            f"to bisect, cut at {middle.op}: {counted(middle.above, 'op')} before it, "
+            f"{middle.below} after"
+        )
+    click.echo("")
+
+
+def _step_line(number: int, step: WayStep) -> str:
+    row = step.row
+    mark = " " if row.state is None else STATE_MARKS[row.state]
+    gain = "" if row.gain is None else f"x{row.gain:.3g}"
+    note = step_note(step, first=number == 0)
+    line = f"{mark} {number:4}  {error_text(row.metrics):>9}  {gain:>8}  {row.id}"
+    return f"{line}   ({note})" if note else line
+
+
+def folded(steps: Sequence[WayStep]) -> Iterable[tuple[int, WayStep | Sequence[WayStep]]]:
+    """The steps by number; three or more in a row that only carry the error come as one."""
+    plain: list[tuple[int, WayStep]] = []
+    last = len(steps) - 1
+    for number, step in enumerate(steps):
+        if 0 < number < last and _only_carries(step):
+            plain.append((number, step))
+            continue
+        yield from _together(plain)
+        plain = []
+        yield number, step
+
+
+def _together(
+    plain: list[tuple[int, WayStep]],
+) -> Iterable[tuple[int, WayStep | Sequence[WayStep]]]:
+    if len(plain) < 3:
+        yield from plain
+    else:
+        yield plain[0][0], [step for _, step in plain]
+
+
+def _only_carries(step: WayStep) -> bool:
+    gain = step.row.gain
+    return (gain is None or _CARRIED[0] <= gain <= _CARRIED[1]) and not step_note(step)
+
+
+def fold_text(steps: Sequence[WayStep]) -> str:
+    """``17 ops, gain x0.93 to x1.04``."""
+    gains = [step.row.gain for step in steps if step.row.gain is not None]
+    if not gains:
+        return f"... {len(steps)} ops"
+    return f"... {len(steps)} ops, gain x{min(gains):.3g} to x{max(gains):.3g}"
+
+
+def show_roles(table: RoleTable) -> None:
+    """One line an op, then how many have which role."""
+    types = max((len(row.type) for row in table.rows), default=0)
+    for row in table.rows:
+        click.echo(_role_line(row, min(types, 20)))
+    counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
+    guilty = (
+        f"{table.guilt.get(Guilt.GUILTY, 0)} guilty, {table.guilt.get(Guilt.SUSPECT, 0)} suspect"
+    )
+    click.echo(f"{counts}; {guilty}")
+    if table.analysis.method is not Method.ROOT_CAUSE:
+        click.echo(thresholds_text(table.analysis), err=True)
+    else:
+        click.echo(limits_text(table.analysis), err=True)
+
+
+_GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}
+
+
+def _role_line(row: OpRow, width: int) -> str:
+    split = row.split
+    assert split is not None
+    numbers = (
+        ("susp", split.suspicion),
+        ("intro", split.introduced),
+        ("prop", split.propagated),
+        ("amp", split.amplification),
+    )
+    texts = "  ".join(
+        f"{name} {'-' if value is None else small_number(value):>8}" for name, value in numbers
+    )
+    mark = _GUILT_MARKS[split.guilt]
+    return f"{mark} {row.topo:5}  {split.role.value:10}  {texts}  {row.type:{width}}  {row.id}"
