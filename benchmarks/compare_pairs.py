@@ -106,7 +106,7 @@ def _peak() -> float:
 
 def _ours() -> Callable[[Path, Path], object]:
     from divergraph.comparison.metrics import compare_arrays
-    from divergraph.comparison.sums import Sweeper
+    from divergraph.comparison.sweep import Sweeper
     from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
     from importers.dumps import read_array
     from importers.dumps.npy import read_npy_header

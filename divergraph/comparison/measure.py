@@ -12,12 +12,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.comparison.metrics import compare_arrays
-from divergraph.comparison.sums import Sweeper
-from graphstore.model import Figures, MetricSet, SideFigures
+from divergraph.comparison.figures import figures_of, figures_of_empty
+from divergraph.comparison.metrics import (
+    are_bool,
+    check_sides,
+    known_divergence,
+    metrics_of_empty,
+    scales_for_divergence,
+    ten_metrics,
+)
+from divergraph.comparison.sums import NO_SECOND, Sums
+from divergraph.comparison.sweep import Second, Sweeper
+from graphstore.model import Figures, MetricSet
 
 RELATIVE_TOLERANCE = 0.01
 """Share of a value, and of the golden tensor's root mean square, that is no bad error."""
@@ -64,52 +72,32 @@ def measure(
         LengthMismatchError: the sides have different numbers of elements.
         UnsupportedElementError: complex or non-numeric elements; both are ValueError.
     """
-    metrics = compare_arrays(device, golden, sweeper)
-    return Measured(metrics, _figures(device.reshape(-1), golden.reshape(-1), want))
-
-
-def _figures(device: NDArray[Any], golden: NDArray[Any], want: Wanted) -> Figures:
-    x, y = device.astype(np.float64), golden.astype(np.float64)
-    good = np.isfinite(x) & np.isfinite(y)
-    atol = want.atol
-    if atol is None:
-        known = y[np.isfinite(y)]
-        root = float(np.sqrt(np.mean(np.square(known)))) if known.size else 0.0
-        atol = want.rtol * root or ZERO_TOLERANCE
-    with np.errstate(all="ignore"):
-        equal = (device == golden) | (np.isnan(x) & np.isnan(y))
-        error = np.where(equal, 0.0, np.where(good, np.abs(x - y), math.inf))
-        bad = ~equal & ~(error <= atol + want.rtol * np.abs(y))
-        fine_error, fine = error[good], y[good]
-        noise, power = float(np.square(fine_error).sum()), float(np.square(fine).sum())
-        peak = float(fine.max() - fine.min()) ** 2 if fine.size else math.nan
-        snr = 10 * float(np.log10(np.divide(power, noise)))
-        psnr = 10 * float(np.log10(np.divide(peak * fine.size, noise)))
-    differs = bool((error > 0).any())
-    worst = int(error.argmax()) if differs else -1
-    return Figures(
-        device=_side(x),
-        golden=_side(y),
-        atol=atol,
-        rtol=want.rtol,
-        equal=int(np.count_nonzero(equal)),
-        bad=int(np.count_nonzero(bad)),
-        first_bad=int(bad.argmax()) if bad.any() else -1,
-        worst=worst,
-        worst_device=float(x[worst]) if differs else math.nan,
-        worst_golden=float(y[worst]) if differs else math.nan,
-        snr=math.inf if noise == 0 else snr,
-        psnr=math.inf if noise == 0 else psnr,
+    check_sides(device, golden)
+    if device.size == 0:
+        return Measured(metrics_of_empty(), figures_of_empty(want.atol or 0.0, want.rtol))
+    x, y = device.reshape(-1), golden.reshape(-1)
+    sweeper = sweeper or Sweeper()
+    sums = sweeper.first(x, y)
+    both_bool = are_bool(x, y)
+    scales = scales_for_divergence(sums, both_bool)
+    atol = tolerance(sums, want)
+    divergence, second = known_divergence(sums), NO_SECOND
+    if scales is not None or (sums.worst is not None and sums.worst.size > atol):
+        second = sweeper.second(x, y, Second(scales, atol, want.rtol))
+        if scales is not None:
+            divergence = second.divergence
+    return Measured(
+        ten_metrics(sums, divergence, both_bool), figures_of(sums, second, atol, want.rtol)
     )
 
 
-def _side(values: NDArray[np.float64]) -> SideFigures:
-    good = values[np.isfinite(values)]
-    if not good.size:
-        low = high = mean = std = math.nan
+def tolerance(sums: Sums, want: Wanted) -> float:
+    """The absolute tolerance *want* asks for, given the sums of the first sweep."""
+    if want.atol is not None:
+        return want.atol
+    if sums.own is None:
+        root = math.sqrt(sums.golden.square / sums.elements)
     else:
-        low, high = float(good.min()), float(good.max())
-        mean, std = float(good.mean()), float(good.std())
-    zeros, nans = np.count_nonzero(values == 0), np.count_nonzero(np.isnan(values))
-    infinities = np.count_nonzero(np.isinf(values))
-    return SideFigures(low, high, mean, std, int(zeros), int(nans), int(infinities))
+        golden = sums.own.golden
+        root = golden.square.root(golden.elements) if golden.elements else 0.0
+    return want.rtol * root if root > 0.0 else ZERO_TOLERANCE

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison import notes
-from divergraph.comparison.sums import EPSILON, PairSums, Sweeper
+from divergraph.comparison.sums import EPSILON, Scale, Sums
+from divergraph.comparison.sweep import Second, Sweeper
 from graphstore.model import Metric, MetricSet
 
 _FLOAT16_MAX_BITS = 0x7BFF
@@ -49,6 +50,22 @@ def compare_arrays(
         LengthMismatchError: the sides have different numbers of elements.
         UnsupportedElementError: complex or non-numeric elements; both are ValueError.
     """
+    check_sides(device, golden)
+    if device.size == 0:
+        return metrics_of_empty()
+    x, y = device.reshape(-1), golden.reshape(-1)
+    sweeper = sweeper or Sweeper()
+    sums = sweeper.first(x, y)
+    both_bool = are_bool(x, y)
+    scales = scales_for_divergence(sums, both_bool)
+    if scales is None:
+        return ten_metrics(sums, known_divergence(sums), both_bool)
+    second = sweeper.second(x, y, Second(scales, math.inf, 0.0))
+    return ten_metrics(sums, second.divergence, both_bool)
+
+
+def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
+    """Refuse sides that cannot be compared, as :func:`compare_arrays` says."""
     if device.size != golden.size:
         raise LengthMismatchError(
             f"device has {device.size} elements and golden {golden.size}: they cannot be compared"
@@ -56,17 +73,23 @@ def compare_arrays(
     for side, array in (("device", device), ("golden", golden)):
         if array.dtype.kind not in "biuf":
             raise UnsupportedElementError(f"{side} elements of type {array.dtype} have no metrics")
-    if device.size == 0:
-        return _of_empty()
-    x, y = device.reshape(-1), golden.reshape(-1)
-    sweeper = sweeper or Sweeper()
-    sums = sweeper.pair_sums(x, y)
-    both_bool = x.dtype == np.bool_ and y.dtype == np.bool_
-    divergence = math.nan
-    if sums.finite and not both_bool:
-        divergence = sweeper.divergence_sums(x, y, sums).divergence
-    result = _metrics(sums, divergence)
-    return _of_booleans(result, sums) if both_bool else result
+
+
+def are_bool(device: NDArray[Any], golden: NDArray[Any]) -> bool:
+    """True for two bool tensors, for which most metrics are not defined."""
+    return device.dtype.kind == "b" and golden.dtype.kind == "b"
+
+
+def scales_for_divergence(sums: Sums, both_bool: bool) -> tuple[Scale, Scale] | None:
+    """How both sides become distributions; None if no second sweep tells the divergence."""
+    if both_bool or not sums.finite or sums.square_error == 0.0:
+        return None
+    return Scale.of(sums.device), Scale.of(sums.golden)
+
+
+def known_divergence(sums: Sums) -> float:
+    """The divergence where it needs no second sweep: of equal sides, or undefined."""
+    return 0.0 if sums.finite else math.nan
 
 
 def overflow_flag(device: NDArray[Any]) -> bool | None:
@@ -81,9 +104,15 @@ def overflow_flag(device: NDArray[Any]) -> bool | None:
     return False
 
 
-def _metrics(sums: PairSums, divergence: float) -> MetricSet:
+def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
+    """The metrics that follow from the sums of a sweep and the divergence."""
+    result = _metrics(sums, divergence)
+    return _of_booleans(result, sums) if both_bool else result
+
+
+def _metrics(sums: Sums, divergence: float) -> MetricSet:
     said: dict[Metric, str] = {}
-    count = sums.count
+    count = sums.elements
     result = MetricSet(
         cosine_similarity=_cosine(sums, said),
         max_absolute_error=sums.worst_absolute,
@@ -111,8 +140,8 @@ def _metrics(sums: PairSums, divergence: float) -> MetricSet:
     return result
 
 
-def _cosine(sums: PairSums, said: dict[Metric, str]) -> float:
-    if sums.count == 1:
+def _cosine(sums: Sums, said: dict[Metric, str]) -> float:
+    if sums.elements == 1:
         said[Metric.COSINE_SIMILARITY] = notes.SCALAR
         return 1.0
     x, y = sums.device.norm, sums.golden.norm
@@ -132,7 +161,7 @@ def _cosine(sums: PairSums, said: dict[Metric, str]) -> float:
     return cosine if math.isnan(cosine) else max(-1.0, min(cosine, 1.0))
 
 
-def _relative_euclidean(sums: PairSums, said: dict[Metric, str]) -> float:
+def _relative_euclidean(sums: Sums, said: dict[Metric, str]) -> float:
     if sums.golden.norm <= EPSILON:
         zero = sums.device.norm <= EPSILON
         said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
@@ -150,7 +179,7 @@ def _is_finite(metrics: MetricSet, metric: Metric) -> bool:
     return all(map(math.isfinite, value)) if isinstance(value, tuple) else math.isfinite(value)
 
 
-def _of_booleans(metrics: MetricSet, sums: PairSums) -> MetricSet:
+def _of_booleans(metrics: MetricSet, sums: Sums) -> MetricSet:
     """Only the cosine, and a distance of 0 where golden has nothing set: the reference
     comparator cannot subtract booleans either, whatever its table says."""
     nan = math.nan
@@ -174,7 +203,8 @@ def _of_booleans(metrics: MetricSet, sums: PairSums) -> MetricSet:
     )
 
 
-def _of_empty() -> MetricSet:
+def metrics_of_empty() -> MetricSet:
+    """The metrics of two tensors without elements: they are equal."""
     return MetricSet(
         cosine_similarity=1.0,
         max_absolute_error=0.0,

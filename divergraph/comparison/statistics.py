@@ -138,7 +138,8 @@ class _Side:
             mean,
             norm,
             _deviation(mean, norm, side.count),
-            _most(abs(maximum), abs(minimum)),
+            # NaN unless both are known: one end alone bounds nothing.
+            math.nan if math.isnan(maximum + minimum) else max(abs(maximum), abs(minimum)),
             told or int(seen),
         )
 

@@ -1,42 +1,31 @@
-"""Sums over tensor pairs from which every metric follows, block by block.
+"""Records of sums over tensor pairs from which every metric and figure follows.
 
-One sweep over both sides gives :class:`PairSums`; the Kullback-Leibler divergence needs
-the minimum and maximum of the whole tensor first, so it takes a second sweep
-(:class:`DivergenceSums`). Both records merge: sums of blocks, threads or machines add up
-to the sums of the whole. Values are float32, every sum is float64.
+One sweep over both sides gives :class:`Sums`; the Kullback-Leibler divergence and the bad
+elements need the minimum, maximum and norm of the whole tensor first, so they take a second
+one (:class:`SecondSums`). Records of parts (blocks, threads, machines) combine to that of
+the whole: sums of any number of parts are rounded once, so the order of the parts does not
+matter; combining what was combined before rounds again, by some 1e-16 of the result.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from divergraph.comparison.own_sums import OwnSide, OwnSums, Scaled
 
-BLOCK = 65_536
-"""Elements swept at once: fewer cost calls, more fall out of the cache (measured)."""
-
-EPSILON = float(np.finfo(np.float64).eps)
+EPSILON = 2.0**-52
 """At or below this a golden value counts as zero (formats: msaccucmp's FLOAT_EPSILON)."""
 
-_FLOAT32_EPSILON = float(np.finfo(np.float32).eps)
-
-_DOT = 8192
-"""OpenBLAS starts threads for longer dot products; they spin and starve other workers."""
-
-_WIDE_SPREAD = 0.01
-"""Where the squared spread is at least this part of the squared mean, the difference of
-the two sums keeps 13 digits and a second look at the values is not needed."""
-
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
+_FLOAT32_EPSILON = 2.0**-23
 
 
-@dataclass(frozen=True, slots=True)
-class SideSums:
-    """Sums of one side. ``spread`` is the sum of squared distances from the mean."""
+class SideSums(NamedTuple):
+    """Sums of one side as float32. ``spread`` is the sum of squared distances from the mean.
+
+    NaN and infinities go into the sums as they are; then ``spread`` is NaN.
+    """
 
     total: float
     square: float
@@ -56,30 +45,28 @@ class SideSums:
         """Euclidean norm."""
         return math.sqrt(self.square)
 
-    def merged(self, count: int, other: SideSums, other_count: int) -> SideSums:
-        """The sums of both parts together (spread by Chan's rule)."""
-        shift = other.total / other_count - self.total / count
-        weight = count * other_count / (count + other_count)
-        return SideSums(
-            total=self.total + other.total,
-            square=self.square + other.square,
-            spread=self.spread + other.spread + shift * shift * weight,
-            low=_keep_nan(min, self.low, other.low),
-            high=_keep_nan(max, self.high, other.high),
-            nans=self.nans + other.nans,
-            infinities=self.infinities + other.infinities,
-        )
+
+class Worst(NamedTuple):
+    """The pair with the largest |x - y|; NaN or infinity against another value is the
+    largest of all, so its ``size`` is infinite. The earliest place of several."""
+
+    size: float
+    place: int
+    device: float
+    golden: float
 
 
-@dataclass(frozen=True, slots=True)
-class PairSums:
-    """Sums of ``count`` > 0 pairs, x of the device and y of the golden side.
+class Sums(NamedTuple):
+    """Sums of ``elements`` > 0 pairs, x of the device and y of the golden side.
 
-    Relative errors are |x/y - 1|, 0 where |y| is at or below :data:`EPSILON`.
-    ``unlike`` counts pairs with a NaN or infinity that are not the same value twice.
+    Sums are of the values cast to float32, accumulated in float64. Relative errors are
+    |x/y - 1|, 0 where |y| is at or below :data:`EPSILON`. ``unlike`` counts pairs with a
+    NaN or infinity that are not the same value twice. ``equal``, the zeros and ``worst``
+    (None where nothing differs) are of the values in their own types, as is ``own``, which
+    is None where all values are finite and the cast changes none.
     """
 
-    count: int
+    elements: int
     device: SideSums
     golden: SideSums
     product: float
@@ -88,31 +75,103 @@ class PairSums:
     worst_absolute: float
     relative_error: float
     worst_relative: float
-    unlike: int = 0
-
-    def merged(self, other: PairSums) -> PairSums:
-        """The sums of both parts together."""
-        return PairSums(
-            count=self.count + other.count,
-            device=self.device.merged(self.count, other.device, other.count),
-            golden=self.golden.merged(self.count, other.golden, other.count),
-            product=self.product + other.product,
-            square_error=self.square_error + other.square_error,
-            absolute_error=self.absolute_error + other.absolute_error,
-            worst_absolute=_keep_nan(max, self.worst_absolute, other.worst_absolute),
-            relative_error=self.relative_error + other.relative_error,
-            worst_relative=_keep_nan(max, self.worst_relative, other.worst_relative),
-            unlike=self.unlike + other.unlike,
-        )
+    unlike: int
+    equal: int
+    device_zeros: int
+    golden_zeros: int
+    worst: Worst | None
+    own: OwnSums | None = None
 
     @property
     def finite(self) -> bool:
-        """True if neither side holds a NaN or infinity."""
-        return self.device.nonfinite == 0 and self.golden.nonfinite == 0
+        """True if neither side holds a NaN or infinity as float32."""
+        return not (self.device.nonfinite or self.golden.nonfinite)
+
+    def in_own_types(self) -> OwnSums:
+        """The sums of the values in their own types."""
+        if self.own is not None:
+            return self.own
+        device, golden = (
+            OwnSide(
+                self.elements,
+                Scaled(side.total),
+                Scaled(side.square),
+                Scaled(side.spread),
+                side.low,
+                side.high,
+                0,
+                0,
+            )
+            for side in (self.device, self.golden)
+        )
+        squares = self.device.square, self.golden.square, self.square_error
+        return OwnSums(device, golden, *map(Scaled, squares))
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+def combine(parts: Sequence[Sums]) -> Sums:
+    """The record of all *parts* (at least one) together."""
+    if len(parts) == 1:
+        return parts[0]
+    own = None
+    if any(part.own is not None for part in parts):
+        own = OwnSums.combined([part.in_own_types() for part in parts])
+    worst = [part.worst for part in parts if part.worst is not None]
+    counts = [part.elements for part in parts]
+    return Sums(
+        elements=sum(counts),
+        device=_combined_side(counts, [part.device for part in parts]),
+        golden=_combined_side(counts, [part.golden for part in parts]),
+        product=total(part.product for part in parts),
+        square_error=total(part.square_error for part in parts),
+        absolute_error=total(part.absolute_error for part in parts),
+        worst_absolute=_extreme(max, [part.worst_absolute for part in parts]),
+        relative_error=total(part.relative_error for part in parts),
+        worst_relative=_extreme(max, [part.worst_relative for part in parts]),
+        unlike=sum(part.unlike for part in parts),
+        equal=sum(part.equal for part in parts),
+        device_zeros=sum(part.device_zeros for part in parts),
+        golden_zeros=sum(part.golden_zeros for part in parts),
+        worst=max(worst, key=_by_size) if worst else None,
+        own=own,
+    )
+
+
+def _combined_side(counts: Sequence[int], sides: Sequence[SideSums]) -> SideSums:
+    whole = total(side.total for side in sides)
+    mean = whole / sum(counts)
+    # Chan's rule: what each part's mean is away from the common one adds to the spread.
+    spreads = (
+        side.spread + count * (side.total / count - mean) ** 2
+        for count, side in zip(counts, sides, strict=True)
+    )
+    return SideSums(
+        total=whole,
+        square=total(side.square for side in sides),
+        spread=total(spreads),
+        low=_extreme(min, [side.low for side in sides]),
+        high=_extreme(max, [side.high for side in sides]),
+        nans=sum(side.nans for side in sides),
+        infinities=sum(side.infinities for side in sides),
+    )
+
+
+def _by_size(worst: Worst) -> tuple[float, int]:
+    return worst.size, -worst.place
+
+
+def total(values: Iterable[float]) -> float:
+    """The sum rounded once; NaN and infinities as plain addition gives them."""
+    values = list(values)
+    plain = sum(values)
+    return math.fsum(values) if math.isfinite(plain) else plain
+
+
+def _extreme(pick: Callable[[Sequence[float]], float], values: Sequence[float]) -> float:
+    """min or max that is NaN if any value is."""
+    return math.nan if any(map(math.isnan, values)) else pick(values)
+
+
+class Scale(NamedTuple):
     """How a side becomes a distribution: max(v - base, floor), then divided by its sum."""
 
     base: float
@@ -127,179 +186,36 @@ class Scale:
         return cls(side.low, _FLOAT32_EPSILON * width)
 
 
-@dataclass(frozen=True, slots=True)
-class DivergenceSums:
-    """Sums of P, Q and P ln(P/Q), P of the device and Q of the golden side."""
+class SecondSums(NamedTuple):
+    """Sums of P, Q and P ln(P/Q), P of the device and Q of the golden side, NaN where no
+    divergence was asked for; the number of bad elements and the first one's place (-1)."""
 
     device: float
     golden: float
     weighted_log: float
-
-    def merged(self, other: DivergenceSums) -> DivergenceSums:
-        """The sums of both parts together."""
-        return DivergenceSums(
-            self.device + other.device,
-            self.golden + other.golden,
-            self.weighted_log + other.weighted_log,
-        )
+    bad: int
+    first_bad: int
 
     @property
     def divergence(self) -> float:
         """Sum of p ln(p/q) over the normalised distributions."""
+        if math.isnan(self.weighted_log):
+            return math.nan
         return self.weighted_log / self.device - math.log(self.device / self.golden)
 
 
-class Sweeper:
-    """Walks tensor pairs in blocks with one set of temporaries.
-
-    Not to be shared between threads.
-    """
-
-    def __init__(self, size: int = BLOCK) -> None:
-        self._block = size
-        self._room = 0
-
-    def pair_sums(self, device: NDArray[Any], golden: NDArray[Any]) -> PairSums:
-        """Sums of two flat arrays of one length > 0; bool, integer or float elements."""
-        self._reserve(len(device))
-        with np.errstate(all="ignore"):
-            result = self._pair_block(device, golden, 0)
-            for start in range(self._block, len(device), self._block):
-                result = result.merged(self._pair_block(device, golden, start))
-        return result
-
-    def divergence_sums(
-        self, device: NDArray[Any], golden: NDArray[Any], sums: PairSums
-    ) -> DivergenceSums:
-        """Second sweep over the same finite arrays, *sums* being what the first gave."""
-        self._reserve(len(device))
-        scales = Scale.of(sums.device), Scale.of(sums.golden)
-        with np.errstate(all="ignore"):
-            result = self._divergence_block(device, golden, 0, scales)
-            for start in range(self._block, len(device), self._block):
-                result = result.merged(self._divergence_block(device, golden, start, scales))
-        return result
-
-    def _reserve(self, length: int) -> None:
-        room = min(length, self._block)
-        if room <= self._room:
-            return
-        self._room = room
-        self._x = np.empty(room, np.float64)
-        self._y = np.empty(room, np.float64)
-        self._difference = np.empty(room, np.float64)
-        self._ratio = np.empty(room, np.float64)
-        self._tiny = np.empty(room, np.bool_)
-
-    def _pair_block(self, device: NDArray[Any], golden: NDArray[Any], start: int) -> PairSums:
-        x32 = _float32(device[start : start + self._block])
-        y32 = _float32(golden[start : start + self._block])
-        count = len(x32)
-        x, y = self._x[:count], self._y[:count]
-        np.copyto(x, x32)
-        np.copyto(y, y32)
-        low_x, high_x = float(np.minimum.reduce(x32)), float(np.maximum.reduce(x32))
-        low_y, high_y = float(np.minimum.reduce(y32)), float(np.maximum.reduce(y32))
-        finite = math.isfinite(low_x - high_x) and math.isfinite(low_y - high_y)
-        difference = np.subtract(x, y, out=self._difference[:count])
-        square_error = _dot(difference, difference)
-        np.abs(difference, out=difference)
-        relative = self._relative(x, y, difference) if finite else _relative_nonfinite(x, y)
-        absolute = _total_and_worst(difference)
-        return PairSums(
-            count=count,
-            # From here on the room of the differences is free for the sides.
-            device=self._side(x, x32, low_x, high_x),
-            golden=self._side(y, y32, low_y, high_y),
-            product=_dot(x, y),
-            square_error=square_error,
-            absolute_error=absolute[0],
-            worst_absolute=absolute[1],
-            relative_error=float(np.add.reduce(relative)),
-            worst_relative=float(np.maximum.reduce(relative)),
-            unlike=0 if finite else _unlike(x32, y32),
-        )
-
-    def _relative(self, x: Float64, y: Float64, difference: Float64) -> Float64:
-        """|x - y| / |y|; a golden value that counts as zero divides as infinity."""
-        ratio = np.abs(y, out=self._ratio[: len(x)])
-        tiny = np.less_equal(ratio, EPSILON, out=self._tiny[: len(x)])
-        if tiny.any():
-            np.putmask(ratio, tiny, math.inf)
-        return np.divide(difference, ratio, out=ratio)
-
-    def _side(self, values: Float64, raw: Float32, low: float, high: float) -> SideSums:
-        total = float(np.add.reduce(values))
-        square = _dot(values, values)
-        if not math.isfinite(low - high):
-            nans = int(np.count_nonzero(np.isnan(raw)))
-            infinities = int(np.count_nonzero(np.isinf(raw)))
-            return SideSums(total, square, math.nan, low, high, nans, infinities)
-        mean = total / len(values)
-        level = mean * total
-        spread = square - level
-        if spread < _WIDE_SPREAD * level:
-            centred = np.subtract(values, mean, out=self._difference[: len(values)])
-            spread = _dot(centred, centred)
-        return SideSums(total, square, spread, low, high)
-
-    def _divergence_block(
-        self,
-        device: NDArray[Any],
-        golden: NDArray[Any],
-        start: int,
-        scales: tuple[Scale, Scale],
-    ) -> DivergenceSums:
-        p = _shifted(_float32(device[start : start + self._block]), scales[0], self._x)
-        q = _shifted(_float32(golden[start : start + self._block]), scales[1], self._y)
-        golden_sum = float(np.add.reduce(q))
-        ratio = np.divide(p, q, out=q)
-        np.log(ratio, out=ratio)
-        return DivergenceSums(float(np.add.reduce(p)), golden_sum, _dot(p, ratio))
+def combine_second(parts: Sequence[SecondSums]) -> SecondSums:
+    """The record of all *parts* (at least one) together."""
+    if len(parts) == 1:
+        return parts[0]
+    return SecondSums(
+        device=total(part.device for part in parts),
+        golden=total(part.golden for part in parts),
+        weighted_log=total(part.weighted_log for part in parts),
+        bad=sum(part.bad for part in parts),
+        first_bad=min((part.first_bad for part in parts if part.bad), default=-1),
+    )
 
 
-def _shifted(values: Float32, scale: Scale, room: Float64) -> Float64:
-    result = room[: len(values)]
-    np.copyto(result, values)
-    if scale.base:
-        np.subtract(result, scale.base, out=result)
-    # Only blocks that come near the minimum pay for the floor.
-    if float(np.minimum.reduce(values)) - scale.base < scale.floor:
-        np.maximum(result, scale.floor, out=result)
-    return result
-
-
-def _total_and_worst(errors: Float64) -> tuple[float, float]:
-    return float(np.add.reduce(errors)), float(np.maximum.reduce(errors))
-
-
-def _relative_nonfinite(x: Float64, y: Float64) -> Float64:
-    """|x/y - 1| as defined, also where x or y is not finite (a NaN golden counts as zero)."""
-    return np.where(np.abs(y) > EPSILON, np.abs(x / y - 1.0), 0.0)
-
-
-def _unlike(x: Float32, y: Float32) -> int:
-    finite = np.isfinite(x) & np.isfinite(y)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    return int(np.count_nonzero(~finite & ~same))
-
-
-def _float32(values: NDArray[Any]) -> Float32:
-    return values if values.dtype == np.float32 else values.astype(np.float32)
-
-
-def _dot(left: Float64, right: Float64) -> float:
-    if len(left) <= _DOT:
-        return float(left.dot(right))
-    result = 0.0
-    for start in range(0, len(left), _DOT):
-        result += float(left[start : start + _DOT].dot(right[start : start + _DOT]))
-    return result
-
-
-def _keep_nan(pick: Any, first: float, second: float) -> float:
-    """min or max that is NaN if either value is."""
-    if math.isnan(first) or math.isnan(second):
-        return math.nan
-    result: float = pick(first, second)
-    return result
+NO_SECOND = SecondSums(math.nan, math.nan, math.nan, 0, -1)
+"""What the second sweep gives where there is nothing to look for."""

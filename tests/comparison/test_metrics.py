@@ -17,7 +17,7 @@ from divergraph.comparison.metrics import (
     compare_arrays,
     overflow_flag,
 )
-from divergraph.comparison.sums import BLOCK, Sweeper
+from divergraph.comparison.sweep import BLOCK, Sweeper
 from graphstore.model import Metric
 
 EPS64 = 2.220446049250313e-16

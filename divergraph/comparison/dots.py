@@ -1,0 +1,47 @@
+"""Dot products and sums of float64 blocks that never start BLAS threads.
+
+OpenBLAS starts threads for dot products of more than 10,000 elements; they spin and starve
+other workers. So a block is a stack of rows of :data:`ROW` elements, multiplied row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROW = 8192
+"""Elements of one BLAS call; blocks are whole multiples of it."""
+
+Float64 = NDArray[np.float64]
+
+_ONES = np.ones(ROW)
+_ONES.flags.writeable = False
+
+
+def dot(left: Float64, right: Float64) -> float:
+    """Sum of products of two contiguous arrays of one length."""
+    count = len(left)
+    if count <= ROW:
+        return float(left.dot(right))
+    whole = count - count % ROW
+    rows = _row_products(left[:whole].reshape(-1, ROW), right[:whole].reshape(-1, ROW))
+    result = float(np.add.reduce(rows))
+    return result + float(left[whole:].dot(right[whole:])) if whole < count else result
+
+
+def summed(values: Float64) -> float:
+    """Sum of a contiguous array."""
+    count = len(values)
+    if count <= ROW:
+        return float(values.dot(_ONES[:count]))
+    return float(np.add.reduce(values))
+
+
+def _loop(left: Float64, right: Float64) -> Float64:
+    """``numpy.vecdot`` for numpy before 2.0."""
+    return np.array([row.dot(other) for row, other in zip(left, right, strict=True)])
+
+
+_row_products: Callable[[Float64, Float64], Float64] = getattr(np, "vecdot", _loop)

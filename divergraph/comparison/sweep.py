@@ -1,0 +1,344 @@
+"""Sweeps over tensor pairs, block by block, in rooms that stay in the processor's cache.
+
+Adding a pass over a block costs a few percent of the whole, so what can be told from
+numbers already at hand (equality, zeros, the worst element) takes no pass of its own, and
+blocks that are equal, or without an element over the tolerance, skip what they need not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.comparison.dots import dot, summed
+from divergraph.comparison.own_values import absolute_errors, own_block
+from divergraph.comparison.sums import (
+    EPSILON,
+    Scale,
+    SecondSums,
+    SideSums,
+    Sums,
+    Worst,
+    combine,
+    combine_second,
+)
+
+BLOCK = 65_536
+"""Elements swept at once: fewer cost calls, more fall out of the cache (measured)."""
+
+_KEPT = 1024
+"""Records of blocks kept before they are combined, so that memory does not grow."""
+
+_WIDE_SPREAD = 0.01
+"""Where the squared spread is at least this part of the squared mean, the difference of
+the two sums keeps 13 digits and a second look at the values is not needed."""
+
+_WHOLE_IN_FLOAT32 = 2**24
+"""Integers up to this are float32 values."""
+
+Bool = NDArray[np.bool_]
+Float32 = NDArray[np.float32]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """What the second sweep needs to know of the whole: ``scales`` of device and golden
+    for the divergence (None: it is not asked for), and the tolerances of bad elements
+    (``atol`` infinite: they are not asked for)."""
+
+    scales: tuple[Scale, Scale] | None
+    atol: float
+    rtol: float
+
+
+class Sweeper:
+    """Walks tensor pairs in blocks with one set of temporaries.
+
+    Arrays are flat, of one length > 0, of bool, integer or real elements. A part of a
+    tensor is swept with *start*, its place in the whole. Not to be shared between threads.
+    """
+
+    def __init__(self, size: int = BLOCK) -> None:
+        self._block = size
+        self._room = 0
+        self._worst: list[float] = []
+        self._swept: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._loaded = False
+
+    def first(self, device: NDArray[Any], golden: NDArray[Any], start: int = 0) -> Sums:
+        """The sums of one sweep."""
+        self._reserve(len(device))
+        self._worst = []
+        self._swept = device, golden
+        self._loaded = False
+        with np.errstate(all="ignore"):
+            if len(device) <= self._block:
+                result = self._first_block(device, golden, start)
+                self._worst.append(_size(result))
+                return result
+            done: list[Sums] = []
+            for begin, x, y in self._blocks(device, golden):
+                done.append(self._first_block(x, y, start + begin))
+                self._worst.append(_size(done[-1]))
+                if len(done) == _KEPT:
+                    done = [combine(done)]
+            return combine(done)
+
+    def second(
+        self, device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int = 0
+    ) -> SecondSums:
+        """The sums of the second sweep; fastest right after the first one of the same arrays."""
+        swept = self._swept
+        again = swept is not None and swept[0] is device and swept[1] is golden
+        worst = self._worst if again else []
+        self._reserve(len(device))
+        with np.errstate(all="ignore"):
+            if len(device) <= self._block:
+                loaded = again and self._loaded
+                size = worst[0] if worst else math.inf
+                return self._second_block(device, golden, asked, start, size, loaded)
+            done: list[SecondSums] = []
+            for number, (begin, x, y) in enumerate(self._blocks(device, golden)):
+                size = worst[number] if worst else math.inf
+                done.append(self._second_block(x, y, asked, start + begin, size, False))
+                if len(done) == _KEPT:
+                    done = [combine_second(done)]
+            return combine_second(done)
+
+    def _blocks(
+        self, device: NDArray[Any], golden: NDArray[Any]
+    ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
+        for begin in range(0, len(device), self._block):
+            yield begin, device[begin : begin + self._block], golden[begin : begin + self._block]
+
+    def _reserve(self, length: int) -> None:
+        room = min(length, self._block)
+        if room <= self._room:
+            return
+        self._room = room
+        self._x, self._y, self._error, self._ratio = (np.empty(room) for _ in range(4))
+        self._flags = np.empty(room, np.bool_)
+
+    def _first_block(self, device: NDArray[Any], golden: NDArray[Any], start: int) -> Sums:
+        x32, y32 = _float32(device), _float32(golden)
+        count = len(x32)
+        flags = self._flags[:count]
+        low_x, high_x = x32.item(x32.argmin()), x32.item(x32.argmax())
+        low_y, high_y = y32.item(y32.argmin()), y32.item(y32.argmax())
+        if not math.isfinite(low_x + high_x + low_y + high_y):
+            return self._odd_block(device, golden, x32, y32, start)
+        equal = int(np.count_nonzero(np.equal(x32, y32, out=flags)))
+        x, y = self._x[:count], self._y[:count]
+        np.copyto(y, y32)
+        side_y = self._side(y, low_y, high_y)
+        zeros_y = self._zeros(y32, low_y, high_y)
+        if equal == count:
+            result = _equal_block(count, side_y, zeros_y)
+        else:
+            np.copyto(x, x32)
+            result = self._unlike_block(x, y, x32, y32, (low_x, high_x), side_y, zeros_y, start)
+            result = result._replace(equal=equal)
+            self._loaded = True
+        # What is equal as float32 is so as float64, so one room stands for both.
+        if _narrow(device, x32, y if equal == count else x) and _narrow(golden, y32, y):
+            return result
+        return _with_own(result, device, golden, start)
+
+    def _unlike_block(
+        self,
+        x: Float64,
+        y: Float64,
+        x32: Float32,
+        y32: Float32,
+        ends: tuple[float, float],
+        side_y: SideSums,
+        zeros_y: int,
+        start: int,
+    ) -> Sums:
+        count = len(x)
+        error = np.subtract(x, y, out=self._error[:count])
+        square_error = dot(error, error)
+        np.abs(error, out=error)
+        absolute = summed(error)
+        place = int(error.argmax())
+        size = error.item(place)
+        ratio = self._relative(y, error)
+        relative, worst_relative = summed(ratio), ratio.item(ratio.argmax())
+        return Sums(
+            count,
+            # From here on the room of the errors is free.
+            self._side(x, *ends),
+            side_y,
+            dot(x, y),
+            square_error,
+            absolute,
+            size,
+            relative,
+            worst_relative,
+            0,
+            0,
+            self._zeros(x32, *ends),
+            zeros_y,
+            Worst(size, start + place, x.item(place), y.item(place)),
+        )
+
+    def _relative(self, y: Float64, error: Float64) -> Float64:
+        """|x - y| / |y|; a golden value that counts as zero divides as infinity."""
+        ratio = np.abs(y, out=self._ratio[: len(y)])
+        if ratio.item(ratio.argmin()) <= EPSILON:
+            ratio[ratio <= EPSILON] = math.inf
+        return np.divide(error, ratio, out=ratio)
+
+    def _side(self, values: Float64, low: float, high: float) -> SideSums:
+        total, square = summed(values), dot(values, values)
+        mean = total / len(values)
+        level = mean * total
+        spread = square - level
+        if spread < _WIDE_SPREAD * level:
+            centred = np.subtract(values, mean, out=self._error[: len(values)])
+            spread = dot(centred, centred)
+        return SideSums(total, square, spread, low, high)
+
+    def _zeros(self, values: Float32, low: float, high: float) -> int:
+        if low > 0.0 or high < 0.0:
+            return 0
+        flags = np.equal(values, 0.0, out=self._flags[: len(values)])
+        return int(np.count_nonzero(flags))
+
+    def _odd_block(
+        self, device: NDArray[Any], golden: NDArray[Any], x32: Float32, y32: Float32, start: int
+    ) -> Sums:
+        """A block with NaN or infinities: the formulas as they stand."""
+        x, y = x32.astype(np.float64), y32.astype(np.float64)
+        error = x - y
+        absolute = np.abs(error)
+        # A NaN golden counts as zero.
+        relative = np.where(np.abs(y) > EPSILON, np.abs(x / y - 1.0), 0.0)
+        result = Sums(
+            len(x),
+            _odd_side(x),
+            _odd_side(y),
+            dot(x, y),
+            dot(error, error),
+            float(np.add.reduce(absolute)),
+            float(np.maximum.reduce(absolute)),
+            float(np.add.reduce(relative)),
+            float(np.maximum.reduce(relative)),
+            _unlike(x, y),
+            0,
+            0,
+            0,
+            None,
+        )
+        return _with_own(result, device, golden, start)
+
+    def _second_block(
+        self,
+        device: NDArray[Any],
+        golden: NDArray[Any],
+        asked: Second,
+        start: int,
+        worst: float,
+        loaded: bool,
+    ) -> SecondSums:
+        bad, first_bad = 0, -1
+        if worst > asked.atol:
+            bad, first_bad = _bad(device, golden, asked, start)
+        if asked.scales is None:
+            return SecondSums(math.nan, math.nan, math.nan, bad, first_bad)
+        count = len(device)
+        p, q = self._x[:count], self._y[:count]
+        if not loaded:
+            np.copyto(p, _float32(device))
+            np.copyto(q, _float32(golden))
+        _distribute(p, asked.scales[0])
+        _distribute(q, asked.scales[1])
+        golden_sum = summed(q)
+        ratio = np.divide(p, q, out=q)
+        np.log(ratio, out=ratio)
+        return SecondSums(summed(p), golden_sum, dot(p, ratio), bad, first_bad)
+
+
+def _size(sums: Sums) -> float:
+    return sums.worst.size if sums.worst is not None else 0.0
+
+
+def _equal_block(count: int, side: SideSums, zeros: int) -> Sums:
+    zero = 0.0
+    return Sums(
+        count, side, side, side.square, zero, zero, zero, zero, zero, 0, count, zeros, zeros, None
+    )
+
+
+def _with_own(sums: Sums, device: NDArray[Any], golden: NDArray[Any], start: int) -> Sums:
+    own = own_block(device, golden, start)
+    return sums._replace(
+        equal=own.equal,
+        device_zeros=own.device_zeros,
+        golden_zeros=own.golden_zeros,
+        worst=own.worst,
+        own=own.sums,
+    )
+
+
+def _narrow(values: NDArray[Any], cast: Float32, widened: Float64) -> bool:
+    """True if *cast*, the values as float32, is exact; *widened* is *cast* as float64."""
+    kind, width = values.dtype.kind, values.dtype.itemsize
+    if width < 4 or values is cast or kind == "b":
+        return True
+    if kind in "iu":
+        low, high = int(values.min()), int(values.max())
+        return max(-low, high) <= _WHOLE_IN_FLOAT32
+    return bool(np.array_equal(values, widened))
+
+
+def _distribute(values: Float64, scale: Scale) -> None:
+    if scale.base:
+        np.subtract(values, scale.base, out=values)
+    # Only blocks that come near the minimum pay for the floor.
+    if values.item(values.argmin()) < scale.floor:
+        np.maximum(values, scale.floor, out=values)
+
+
+def _bad(device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int) -> tuple[int, int]:
+    flags = bad_elements(device, golden, asked.atol, asked.rtol)
+    count = int(np.count_nonzero(flags))
+    return count, start + int(flags.argmax()) if count else -1
+
+
+def bad_elements(device: NDArray[Any], golden: NDArray[Any], atol: float, rtol: float) -> Bool:
+    """Which elements of a flat block are bad, in their own types."""
+    error = absolute_errors(device, golden)
+    bound = np.abs(golden.astype(np.float64))
+    bound *= rtol
+    bound += atol
+    # An infinite golden value has no bound; the same value twice is never bad.
+    result: Bool = (error > 0.0) & ~((error <= bound) & np.isfinite(error))
+    return result
+
+
+def _odd_side(values: Float64) -> SideSums:
+    nans = int(np.count_nonzero(np.isnan(values)))
+    infinities = int(np.count_nonzero(np.isinf(values)))
+    low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+    total, square = float(np.add.reduce(values)), dot(values, values)
+    if nans or infinities:
+        return SideSums(total, square, math.nan, low, high, nans, infinities)
+    centred = values - total / len(values)
+    return SideSums(total, square, dot(centred, centred), low, high)
+
+
+def _unlike(x: Float64, y: Float64) -> int:
+    finite = np.isfinite(x) & np.isfinite(y)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    return int(np.count_nonzero(~finite & ~same))
+
+
+def _float32(values: NDArray[Any]) -> Float32:
+    return values if values.dtype == np.float32 else values.astype(np.float32)
