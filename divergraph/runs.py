@@ -1,4 +1,4 @@
-"""Make a run and keep it: what ``compare`` and ``demo`` do."""
+"""Make a run and keep it: what ``compare``, ``analyse`` and ``demo`` do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from divergraph.pipeline import CompareRequest, compare
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.limits import DEFAULT_OPTIONS, RootCauseOptions
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError
@@ -66,6 +67,28 @@ def compare_into(
         store.save_run(data, replace=replace_it)
         return data, True
     return _saved_under_fresh_name(store, data), True
+
+
+def analyse_stored(
+    store: GraphStore,
+    name: str,
+    options: RootCauseOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> RunData:
+    """Find the root cause in a run kept before, and keep the run with it in one step.
+
+    Raises:
+        UnknownNameError: no run of this name.
+        InputError: its models or dumps are gone or others, or the golden one cannot be run.
+        StoreError: the store cannot be read or written.
+    """
+    from divergraph.root_cause.stored import analysed_again
+
+    store.check_writable()
+    data = analysed_again(store.run_data(name), options, progress)
+    progress.stage("writing the run")
+    store.save_run(data, replace=True)
+    return data
 
 
 def _named(data: RunData, name: str) -> RunData:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened, print_json, store_url
+from divergraph.cli.options import (
+    common,
+    method_option,
+    opened,
+    print_json,
+    root_cause_of,
+    root_cause_options,
+    store_url,
+)
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.text import show_run
 from divergraph.json_shapes import run_json
@@ -53,6 +61,8 @@ _number = click.IntRange(min=0)
     "--match", type=_path, metavar="FILE", help="Pinned and forbidden matches as a TOML file."
 )
 @click.option("--csv", "csv_path", type=_path, metavar="FILE", help="Write the report as CSV.")
+@method_option
+@root_cause_options
 @common
 def compare_command(
     golden: Path,
@@ -69,6 +79,11 @@ def compare_command(
     thresholds: Path | None,
     match: Path | None,
     csv_path: Path | None,
+    method: str,
+    suspect: float,
+    guilty: float,
+    precision: str,
+    memory: int,
     store: str | None,
     as_json: bool,
 ) -> int:
@@ -78,6 +93,7 @@ def compare_command(
     """
     from divergraph.comparison.report_csv import REPORT, write_csv
     from divergraph.pipeline import CompareRequest
+    from divergraph.root_cause.limits import MethodChoice
     from divergraph.runs import compare_into
     from divergraph.whole_files import check_place
     from importers.dumps import DumpChoice
@@ -87,7 +103,15 @@ def compare_command(
     device = _device_graph(device, device_graph)
     choice = DumpChoice(time, rank, model_id, step)
     request = CompareRequest(
-        golden, golden_dump, device, device_dump, thresholds, choice=choice, match=match
+        golden,
+        golden_dump,
+        device,
+        device_dump,
+        thresholds,
+        choice=choice,
+        match=match,
+        method=MethodChoice(method),
+        root_cause=root_cause_of(suspect, guilty, precision, memory),
     )
     with opened(store) as opened_store, progress_bar() as progress:
         data, kept = compare_into(

@@ -16,6 +16,7 @@ from graphstore.errors import DivergraphError
 _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
     "compare": ("compare_command", "Compare two dumps and say where the error starts."),
+    "analyse": ("analyse_command", "Find the root cause in a run compared before."),
     "capture": ("capture_command", "Run a model here and dump every tensor: the golden side."),
     "detect": ("detect_command", "Say what files and folders are, how sure that is, and why."),
     "dumps": ("dumps_command", "List the dumps of a folder: times, ranks, models, steps."),

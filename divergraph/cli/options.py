@@ -6,13 +6,16 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from divergraph.json_shapes import Json
 from graphstore.contract import GraphStore
 from graphstore.model import Side
+
+if TYPE_CHECKING:
+    from divergraph.root_cause.limits import RootCauseOptions
 
 DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
@@ -34,6 +37,73 @@ side_option = click.option(
     show_default=True,
     help="Which graph of a run.",
 )
+
+
+_number = click.FloatRange(min=0, min_open=True)
+_METHODS = ("auto", "root-cause", "thresholds")
+_PRECISIONS = ("auto", "fp32", "fp16", "bf16", "int8")
+
+
+def root_cause_options(command: _Command) -> _Command:
+    """Give a command the options of the root-cause analysis (see ``root_cause_of``)."""
+    options = (
+        click.option(
+            "--suspect",
+            type=_number,
+            default=6.0,
+            show_default=True,
+            metavar="N",
+            help="Introduced error over noise floor from which an op is suspect.",
+        ),
+        click.option(
+            "--guilty",
+            type=_number,
+            default=10.0,
+            show_default=True,
+            metavar="N",
+            help="... and from which it is guilty: an origin.",
+        ),
+        click.option(
+            "--precision",
+            type=click.Choice(_PRECISIONS),
+            default="auto",
+            show_default=True,
+            help="The device's arithmetic; auto: found from its dump.",
+        ),
+        click.option(
+            "--memory",
+            type=click.IntRange(min=1),
+            default=1024,
+            show_default=True,
+            metavar="MIB",
+            help="Tensors held at once when ops are run again.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+method_option = click.option(
+    "--method",
+    type=click.Choice(_METHODS),
+    default="auto",
+    show_default=True,
+    help="How origins are found: root-cause runs every original op on the device's own inputs.",
+)
+
+
+def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) -> RootCauseOptions:
+    """What the options of :func:`root_cause_options` say.
+
+    Raises:
+        InputError: the limits contradict each other.
+    """
+    from divergraph.root_cause.limits import RootCauseOptions
+    from divergraph.root_cause.precision import Precision
+
+    chosen = None if precision == "auto" else Precision(precision)
+    return RootCauseOptions(suspect, guilty, chosen, memory << 20)
 
 
 def common(command: _Command) -> _Command:

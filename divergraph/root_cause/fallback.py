@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +21,13 @@ def with_fallback(
     arrays: GraphArrays,
     comparisons: Sequence[Comparison],
     splits: Mapping[TensorRef, ErrorSplit],
+    sources: Collection[TensorRef] = (),
 ) -> dict[TensorRef, ErrorSplit]:
     """*splits*, those without a reference judged by their gain.
 
     An output over a limit is guilty if its error is 10 times that of the worst measured
     tensor before it, suspect from 3 times on. The gain stands as its amplification.
+    *sources* are no op's doing, so nothing is said of them.
     """
     found = dict(splits)
     if not any(split.failure for split in splits.values()):
@@ -34,7 +36,7 @@ def with_fallback(
     for item in comparisons:
         ref = TensorRef(item.op, item.port)
         split = found.get(ref)
-        if item.io is not TensorIO.OUTPUT or split is None or not split.failure:
+        if item.io is not TensorIO.OUTPUT or split is None or not split.failure or ref in sources:
             continue
         gain = _gain(_error(item), float(before[arrays.number[item.op]]))
         guilt = _guilt(gain) if item.over else Guilt.NONE

@@ -30,7 +30,8 @@ class Group:
     """What makes the golden tensor ``golden``, held against device output ``output``.
 
     ``ops`` are golden op ids in topological order, none if the device only hands on a
-    value it was given (``passes_on``). ``failure`` says why there is no such group.
+    value it was given (``passes_on``). ``failure`` says why there is no such group;
+    ``source`` if it is a tensor that is no op's doing: fed, or drawn at random.
     """
 
     output: TensorRef
@@ -39,6 +40,7 @@ class Group:
     feeds: tuple[Feed, ...] = ()
     passes_on: TensorRef | None = None
     failure: str = ""
+    source: Source | None = None
 
     @property
     def measured(self) -> tuple[TensorRef, ...]:
@@ -74,7 +76,12 @@ class Grouping:
         cut, from_outside = self._cut(output.op)
         if golden in cut:
             return Group(output, golden, passes_on=cut[golden])
-        if self._golden.ops[golden.op].subgraph:
+        op = self._golden.ops[golden.op]
+        source = source_of(op)
+        if source in (Source.ENTRY, Source.RANDOM):
+            said = f"{op.name} ({op.type}) {source.value}, so it is not run again"
+            return Group(output, golden, (op.id,), failure=said, source=source)
+        if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
         found = self._between(output, golden, cut)
         if not found.failure and (from_outside or not self._reaches_entry(found)):

@@ -44,3 +44,6 @@ class RootCauseOptions:
         if suspicion > self.guilty:
             return Guilt.GUILTY
         return Guilt.SUSPECT if suspicion > self.suspect else Guilt.NONE
+
+
+DEFAULT_OPTIONS = RootCauseOptions()

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from divergraph.execution.contract import Executor
 from divergraph.execution.installed import open_executor
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import Progress
@@ -95,7 +94,8 @@ def _by_thresholds(data: RunData, note: str) -> RunData:
 
 def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     arrays = graph_arrays(data.device)
-    by_output = with_fallback(arrays, data.comparisons, splits.by_output)
+    sources = {ref for ref, group in splits.groups.items() if group.source is not None}
+    by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
     comparisons = with_splits(data.comparisons, by_output)
     measured = measured_ops(arrays, comparisons)
     ops = data.device.op_index()
@@ -110,7 +110,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         data.run,
         verdict=verdict(data.run.counts, origins, comparisons),
         method=Method.ROOT_CAUSE,
-        warnings=(*data.run.warnings, *_warnings(splits)),
+        warnings=tuple(dict.fromkeys((*data.run.warnings, *_warnings(splits)))),
         analysis=_analysis(splits, options),
     )
     return replace(
@@ -145,15 +145,14 @@ def _warnings(splits: Splits) -> list[str]:
         "no op is to blame for that"
         for each in splits.entries
     ]
-    failures = [each.failure for each in splits.by_output.values() if each.failure]
+    failures = [
+        each.failure
+        for ref, each in splits.by_output.items()
+        if each.failure and splits.groups[ref].source is None
+    ]
     if failures:
         found.append(
             f"{counted(len(failures), 'tensor')} could not be computed anew and are judged by "
             f"their gain only (first: {failures[0]})"
         )
     return found
-
-
-def executor_for(data: RunData, sources: RunSources) -> Executor:
-    """What runs the golden model of *data*."""
-    return open_executor(sources.golden_path, data.golden)

@@ -1,0 +1,68 @@
+"""The root-cause analysis of a run that was compared before, from the files it was made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from divergraph.pipeline.matching import linked_graphs
+from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
+from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
+from divergraph.progress import Progress
+from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
+from divergraph.root_cause.run import RunSources, with_root_cause
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.model import ModelGraph
+from graphstore.topo import graph_arrays
+
+
+def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress) -> RunData:
+    """*data* with its errors split and judged by *options*; its metrics stay as they are.
+
+    Raises:
+        InputError: a model or dump is gone or another one than was compared.
+        ExecutionError: the golden model cannot be run here.
+    """
+    progress.stage("reading graphs")
+    golden = _graph(data, "golden", data.golden)
+    device = _graph(data, "device", data.device)
+    progress.stage("finding dumps")
+    golden_dump = load_dumps(_path(data, "golden_dump"), golden.graph, "golden")
+    device_dump = load_dumps(_path(data, "device_dump"), device.graph, "device")
+    pairs = _pairs(data, golden, device, golden_dump, device_dump, progress)
+    sources = RunSources(golden.path, golden_dump.index, device_dump.index, pairs)
+    return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
+
+
+def _pairs(
+    data: RunData,
+    golden: GraphSource,
+    device: GraphSource,
+    golden_dump: DumpSource,
+    device_dump: DumpSource,
+    progress: Progress,
+) -> list[Pair]:
+    given = data.run.inputs.get("match", "")
+    match_file = Path(given) if given else None
+    linked = linked_graphs(golden, device, golden_dump, device_dump, match_file, progress)
+    order = device_order(device.graph, list(graph_arrays(device.graph).ids))
+    items = pair_tensors(order, linked.lineage, device_dump.index, golden_dump.index)
+    return [item for item in items if isinstance(item, Pair)]
+
+
+def _graph(data: RunData, side: str, known: ModelGraph) -> GraphSource:
+    source = load_graph(_path(data, side), None, side)
+    if source.graph.id != known.id:
+        raise InputError(
+            f"the {side} graph is not the one that was compared",
+            where=str(source.path),
+            hint="compare again",
+        )
+    return source
+
+
+def _path(data: RunData, what: str) -> Path:
+    given = data.run.inputs.get(what, "")
+    if not given:
+        raise InputError(f"run {data.run.name!r} does not say where its {what} was")
+    return Path(given)
