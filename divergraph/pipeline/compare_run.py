@@ -22,9 +22,10 @@ from divergraph.pipeline.dump_remarks import (
 )
 from divergraph.pipeline.matching import linked_graphs
 from divergraph.pipeline.measuring import DEFAULT_WORKERS, Workers, compare_all
-from divergraph.pipeline.pairing import device_order, pair_tensors
+from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.limits import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
 from graphstore.algorithms import first_diverging
 from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
@@ -51,6 +52,8 @@ class CompareRequest:
     name: str = "run"
     choice: DumpChoice = ANY_DUMP
     match: Path | None = None
+    method: MethodChoice = MethodChoice.AUTO
+    root_cause: RootCauseOptions = DEFAULT_OPTIONS
     workers: Workers = DEFAULT_WORKERS
 
 
@@ -137,7 +140,7 @@ class _Comparing:
             warnings=(*linked.notes, *self._warnings(outputs, origin_ids, comparisons)),
             version=_version(),
         )
-        return RunData(
+        data = RunData(
             run,
             self.golden.graph,
             self.device.graph,
@@ -146,6 +149,21 @@ class _Comparing:
             op_states(arrays.ids, outputs, frozenset(origin_ids)),
             origins,
         )
+        return self._with_root_cause(data, items, progress)
+
+    def _with_root_cause(
+        self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
+    ) -> RunData:
+        from divergraph.root_cause.run import RunSources, with_root_cause  # it imports this package
+
+        sources = RunSources(
+            self.golden.path,
+            self.golden_dump.index,
+            self.device_dump.index,
+            [item for item in items if isinstance(item, Pair)],
+        )
+        request = self.request
+        return with_root_cause(data, sources, request.method, request.root_cause, progress)
 
     def _inputs(self) -> Mapping[str, str]:
         return {
