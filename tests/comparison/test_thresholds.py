@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from divergraph.comparison.limits.defaults import SUPPORTING
 from divergraph.comparison.metrics import compare_arrays
 from divergraph.comparison.thresholds import (
     DEFAULT_FAIL,
@@ -36,29 +37,34 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_equal_values_pass():
-    assert judged(VALUES, VALUES) == Judgement(Level.PASS)
+    assert judged(VALUES, VALUES) == Judgement(Level.PASS, limit="default: within every limit")
 
 
 def test_two_per_cent_off_is_worth_a_warning():
-    assert judged(VALUES * np.float32(1.02), VALUES) == Judgement(Level.WARN, (), (DISTANCE,))
+    result = judged(VALUES * np.float32(1.02), VALUES)
+    said = "default: relative_euclidean_distance > 0.01 (warn)"
+    assert result == Judgement(Level.WARN, (), (DISTANCE,), said)
 
 
 def test_a_high_cosine_does_not_excuse_a_wrong_length():
     result = judged(VALUES * np.float32(1.2), VALUES)
     assert result.level is Level.FAIL
     assert result.failed == (DISTANCE,)
+    assert result.limit == "default: relative_euclidean_distance > 0.05"
 
 
 def test_a_value_at_its_limit_passes():
-    limits = Thresholds({COSINE: 1.0, WORST: 0.0}, {})
+    limits = Thresholds.only({COSINE: 1.0, WORST: 0.0}, {})
     assert judged(VALUES, VALUES, limits).level is Level.PASS
     assert judged(VALUES + np.float32(1e-6), VALUES, limits).failed == (COSINE, WORST)
 
 
 def test_a_scalar_is_judged_by_all_but_its_cosine():
     assert judged([3.0], [-3.0]).failed == (
+        WORST,
         DISTANCE,
         Metric.ROOT_MEAN_SQUARE_ERROR,
+        Metric.MAX_RELATIVE_ERROR,
         Metric.MEAN_RELATIVE_ERROR,
     )
 
@@ -96,16 +102,16 @@ def test_the_divergence_of_a_constant_tensors_rounding_is_not_judged():
     device = golden.copy()
     device[::7] = np.nextafter(np.float32(0.5), np.float32(1))
     result = compare_arrays(device, golden)
-    assert result.kullback_leibler_divergence > DEFAULT_FAIL[Metric.KULLBACK_LEIBLER_DIVERGENCE]
+    assert result.kullback_leibler_divergence > SUPPORTING[Metric.KULLBACK_LEIBLER_DIVERGENCE]
     assert Thresholds().judge(result).level is Level.PASS
 
 
 def test_equal_flags_pass_without_the_metrics_they_do_not_have():
-    assert judged([True, False], [True, False]) == Judgement(Level.PASS)
+    assert judged([True, False], [True, False]).level is Level.PASS
 
 
 def test_empty_tensors_pass():
-    assert judged(np.empty(0), np.empty(0)) == Judgement(Level.PASS)
+    assert judged(np.empty(0), np.empty(0)).level is Level.PASS
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -116,7 +122,7 @@ def test_a_value_that_is_no_number_on_one_side_fails(value):
         result = judged(*sides)
         assert result.level is Level.FAIL
         assert COSINE in result.failed
-    only_divergence_counts = Thresholds({}, {})
+    only_divergence_counts = Thresholds.only({}, {})
     assert judged(broken, VALUES, only_divergence_counts).failed == (WORST,)
 
 
@@ -129,12 +135,15 @@ def test_the_same_infinities_on_both_sides_are_a_warning():
 
 
 def test_limits_are_stored_by_name():
-    stored = Thresholds({COSINE: 0.9}, {DISTANCE: 0.1}).as_mapping()
+    stored = Thresholds.only({COSINE: 0.9}, {DISTANCE: 0.1}).as_mapping()
     assert stored == {"cosine_similarity": 0.9, "warn.relative_euclidean_distance": 0.1}
 
 
 def test_without_a_file_the_documented_limits_hold():
-    assert load_thresholds(None) == Thresholds(DEFAULT_FAIL, DEFAULT_WARN)
+    stored = load_thresholds(None).as_mapping()
+    assert stored == dict(DEFAULT_FAIL) | {
+        f"warn.{name}": bound for name, bound in DEFAULT_WARN.items()
+    }
 
 
 def test_a_file_changes_only_what_it_names(tmp_path):
@@ -145,11 +154,17 @@ def test_a_file_changes_only_what_it_names(tmp_path):
             "max_absolute_error = 2\n[warn]\nmax_absolute_error = 1\n",
         )
     )
-    assert limits.fail[COSINE] == 0.95
-    assert limits.fail[WORST] == 2.0
-    assert Metric.MEAN_RELATIVE_ERROR not in limits.fail
-    assert limits.fail[DISTANCE] == DEFAULT_FAIL[DISTANCE]
-    assert limits.warn == {**DEFAULT_WARN, WORST: 1.0}
+    stored = limits.as_mapping()
+    assert stored[COSINE] == 0.95
+    assert stored[WORST] == 2.0
+    assert stored["warn.max_absolute_error"] == 1.0
+    assert stored[DISTANCE] == DEFAULT_FAIL[DISTANCE]
+    assert judged([3.0], [-3.0], limits).failed == (
+        WORST,
+        DISTANCE,
+        Metric.ROOT_MEAN_SQUARE_ERROR,
+        Metric.MAX_RELATIVE_ERROR,
+    ), "the mean relative error is switched off"
 
 
 def test_an_empty_file_leaves_the_defaults(tmp_path):
@@ -160,7 +175,7 @@ def test_an_empty_file_leaves_the_defaults(tmp_path):
     ("text", "where", "says"),
     [
         ("\ncosine_similarty = 0.9\n", ":2", "did you mean cosine_similarity?"),
-        ("[warn]\nfoo = 1\n", ":2", "one of cosine_similarity, max_"),
+        ("[warn]\nfoo = 1\n", ":2", "one of relative_euclidean_distance, cosine"),
         ("foo = 1\n[warn]\nfoo = 1\n", ":1", "unknown metric 'foo'"),
         ("[fail]\nstandard_deviation = 1\n", ":2", "four numbers"),
         ('cosine_similarity = "0.9"\n', ":1", "no limit"),
@@ -169,7 +184,7 @@ def test_an_empty_file_leaves_the_defaults(tmp_path):
         ("max_relative_error = inf\n", ":1", "false to switch"),
         ("max_relative_error = -1\n", ":1", "never hold"),
         ("cosine_similarity = 99\n", ":1", "from -1 to 1"),
-        ("[limits]\ncosine_similarity = 0.9\n", ":1", "tables are [fail] and [warn]"),
+        ("[limits]\ncosine_similarity = 0.9\n", ":1", "tables are [fail], [warn], [dtypes.*]"),
         ("fail = 1\n", ":1", "tables are"),
         ("cosine_similarity 0.9\n", "", "not a TOML file"),
     ],
@@ -196,7 +211,9 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path):
 def test_a_metric_without_a_limit_may_be_anything():
     assert math.isfinite(DEFAULT_FAIL[COSINE])
     assert WORST not in DEFAULT_FAIL
-    assert judged([1e6, 2e6 + 1], [1e6, 2e6], Thresholds({COSINE: 0.9}, {})).level is Level.PASS
+    assert (
+        judged([1e6, 2e6 + 1], [1e6, 2e6], Thresholds.only({COSINE: 0.9}, {})).level is Level.PASS
+    )
 
 
 def test_values_too_small_for_the_devices_type_are_no_error():

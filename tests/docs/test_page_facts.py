@@ -68,8 +68,8 @@ def test_metrics_and_their_limits():
     assert {row[0] for row in limits} == set(DEFAULT_FAIL) == set(DEFAULT_WARN)
     for name, fail, warn in limits:
         side = "below" if name == Metric.COSINE_SIMILARITY else "above"
-        assert fail == f"{side} {DEFAULT_FAIL[Metric(name)]}"
-        assert warn == f"{side} {DEFAULT_WARN[Metric(name)]}"
+        assert fail == f"{side} {DEFAULT_FAIL[name]}"
+        assert warn == f"{side} {DEFAULT_WARN[name]}"
 
 
 def test_words_of_the_glossary():
