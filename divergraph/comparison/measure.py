@@ -27,6 +27,8 @@ from divergraph.comparison.sums import NO_SECOND, Sums
 from divergraph.comparison.sweep import Second, Sweeper
 from graphstore.model import Figures, MetricSet
 
+__all__ = ["DEFAULT", "Measured", "Sweeper", "Wanted", "measure", "tolerance"]
+
 RELATIVE_TOLERANCE = 0.01
 """Share of a value, and of the golden tensor's root mean square, that is no bad error."""
 

@@ -1,0 +1,136 @@
+"""Where the bad elements of a tensor sit: in which channels, rows, tiles.
+
+Counts per index of each axis tell it. Elements that are confined to a few indices of an
+axis are a pattern only where chance would not confine them so: a handful of scattered bad
+elements is always confined to a handful of indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+
+_NAMES = {"N": "samples", "C": "channels", "H": "rows", "W": "columns", "D": "depths"}
+_DENSE = 0.5
+"""Share of the elements at the named indices from which few bad ones make a pattern."""
+
+_MANY = 12
+"""Bad elements per index of an axis from which none at an index is no chance: scattered
+ones leave a given index out once in e^12 = 160,000 times."""
+
+_STRAY = 0.05
+"""Share of the elements that may lie outside of a pattern."""
+
+_MOST = 0.9
+"""Largest share of an axis that is worth naming."""
+
+_LISTED = 4
+"""Indices that are listed one by one."""
+
+
+class Places:
+    """Counts of bad elements per index of each axis of a tensor of *shape*."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._counts: list[Counts] = [np.zeros(size, np.int64) for size in shape]
+        self._bad = 0
+        self._ends = (-1, -1)
+
+    def add(self, places: NDArray[Any]) -> None:
+        """Count elements at flat *places*, ascending and behind those counted before."""
+        if not len(places):
+            return
+        first = self._ends[0] if self._bad else int(places[0])
+        self._ends = first, int(places[-1])
+        self._bad += len(places)
+        for axis, index in enumerate(np.unravel_index(places, self._shape)):
+            self._counts[axis] += np.bincount(index, minlength=self._shape[axis])
+
+    def pattern(self, layout: str | None, c0: int) -> str:
+        """Where they sit in words, empty where nothing can be said.
+
+        *layout* has a letter for each axis; *c0* is the number of channels in a block.
+        """
+        elements = prod(self._shape)
+        if not self._bad:
+            return ""
+        if self._bad == elements:
+            return "all elements"
+        if self._bad == 1:
+            return f"the element at {_index(self._ends[0], self._shape)} only"
+        names = _axis_names(layout, len(self._shape))
+        found = self._confined()
+        if not found:
+            return self._range()
+        told = [_told(names[axis], axis, index, self._shape, c0) for axis, index in found.items()]
+        return ("mostly " if self._has_strays(found) else "") + ", ".join(told)
+
+    def _confined(self) -> dict[int, Counts]:
+        """The indices with bad elements by axis, for the axes where they are a pattern."""
+        some = {}
+        for axis, counts in enumerate(self._counts):
+            index = np.flatnonzero(counts > _STRAY * counts.max())
+            kept = int(counts[index].sum())
+            if len(index) <= _MOST * len(counts) and kept >= (1.0 - _STRAY) * self._bad:
+                some[axis] = index
+        box = prod(
+            len(some[axis]) if axis in some else size for axis, size in enumerate(self._shape)
+        )
+        if self._bad >= _DENSE * box:
+            return some
+        return {
+            axis: index for axis, index in some.items() if self._bad >= _MANY * self._shape[axis]
+        }
+
+    def _has_strays(self, found: dict[int, Counts]) -> bool:
+        return any(
+            int(self._counts[axis][index].sum()) < self._bad for axis, index in found.items()
+        )
+
+    def _range(self) -> str:
+        """The flat range they fill, which no axis shows."""
+        first, last = self._ends
+        length = last - first + 1
+        if self._bad < _DENSE * length or length > _DENSE * prod(self._shape):
+            return ""
+        return f"places {first}-{last} in memory order"
+
+
+def _axis_names(layout: str | None, axes: int) -> Sequence[str]:
+    if layout is not None and len(layout) == axes:
+        return [_NAMES.get(letter, "indices") for letter in layout]
+    return ("rows", "columns") if axes == 2 else ("indices",) * axes
+
+
+def _told(name: str, axis: int, index: Counts, shape: tuple[int, ...], c0: int) -> str:
+    size = shape[axis]
+    block = ""
+    last_block = (size - 1) // c0 * c0
+    if name == "channels" and last_block and index[0] == last_block and index[-1] == size - 1:
+        block = f" (the last block of C0 = {c0})"
+    if len(index) == 1:
+        name = "index" if name == "indices" else name.removesuffix("s")
+        return f"{name} {index[0]} of axis {axis}{block}"
+    return f"{name} {_set(index, size)} of axis {axis}{block}"
+
+
+def _set(index: Counts, size: int) -> str:
+    steps = np.diff(index)
+    step = int(steps[0])
+    if (steps == step).all() and (step == 1 or len(index) > 2):
+        ends = f"{index[0]}-{index[-1]}"
+        return ends if step == 1 else f"{ends} in steps of {step}"
+    if len(index) <= _LISTED:
+        return ", ".join(map(str, index[:-1])) + f" and {index[-1]}"
+    return f"{index[0]}-{index[-1]} ({len(index)} of {size})"
+
+
+def _index(place: int, shape: tuple[int, ...]) -> list[int]:
+    return [int(number) for number in np.unravel_index(place, shape)]
