@@ -19,10 +19,11 @@ from divergraph.comparison.statistics import (
     compare_statistics,
     statistics_of,
 )
-from divergraph.comparison.measure import Sweeper
+from divergraph.comparison.sweep import Sweeper
 from graphstore.errors import ImportFormatError
 from graphstore.model import (
     DType,
+    DumpFormat,
     DumpTensorRef,
     Figures,
     MetricSet,
@@ -30,7 +31,7 @@ from graphstore.model import (
     Reorder,
     TensorStatistics,
 )
-from importers.dumps.read import read_array
+from importers.dumps.read import read_array, read_npy
 from importers.layouts import LayoutError, UnsupportedLayoutError, align_to_golden, to_layout
 
 DEVICE_LAYOUTS = ("NC1HWC0", "FRACTAL", "NDC1HWC0", "C1HWN")
@@ -96,11 +97,17 @@ def _measured(
     if pair.device.statistics is not None or pair.golden.statistics is not None:
         return _by_statistics(pair, base)
     for ref in (pair.device, pair.golden):
-        if ref.dtype is None or ref.dtype in _UNMEASURABLE:
+        if ref.dtype in _UNMEASURABLE or (ref.dtype is None and not _is_closed(ref)):
             detail = f"{ref.path}: no metric is defined for {ref.dtype or 'this type'}"
             return replace(base, reason=Reason.DTYPE_UNSUPPORTED, detail=detail)
-    device, golden = read_array(pair.device), _read_golden(pair)
-    base = replace(base, shape=tuple(golden.shape), overflow=overflow_flag(device))
+    device, device_dtype = _read(pair.device)
+    golden, golden_dtype = _read_golden(pair)
+    base = Measurement(
+        shape=tuple(golden.shape),
+        overflow=overflow_flag(device),
+        device_dtype=device_dtype,
+        golden_dtype=golden_dtype,
+    )
     if pair.reorder is not None:
         from divergraph.matching.closeness import reordered
 
@@ -127,14 +134,23 @@ def read_pair(pair: TensorPair) -> tuple[NDArray[np.generic], NDArray[np.generic
         ImportFormatError: a dump cannot be read.
         LayoutError: the shapes do not fit each other.
     """
-    device, golden = read_array(pair.device), _read_golden(pair)
+    device, golden = _read(pair.device)[0], _read_golden(pair)[0]
     return _aligned(pair, device, tuple(golden.shape)), golden
+
+
+def _is_closed(ref: DumpTensorRef) -> bool:
+    """True for a ``.npy`` file nobody has looked into yet."""
+    return ref.format is DumpFormat.NPY and ref.shape is None
+
+
+def _read(ref: DumpTensorRef) -> tuple[NDArray[np.generic], DType | None]:
+    return read_npy(ref.path, ref.dtype) if _is_closed(ref) else (read_array(ref), ref.dtype)
 
 
 def _aligned(
     pair: TensorPair, device: NDArray[np.generic], shape: tuple[int, ...]
 ) -> NDArray[np.generic]:
-    if device.shape == shape and pair.device.layout is None:
+    if device.shape == shape and (pair.device.layout is None or _stored_alike(pair)):
         return device
     return align_to_golden(
         device,
@@ -148,7 +164,7 @@ def _aligned(
 
 def _by_statistics(pair: TensorPair, base: Measurement) -> Measurement:
     """The measurement where a dump holds statistics: bounds of the errors, said so."""
-    golden = pair.golden.statistics or statistics_of(_read_golden(pair))
+    golden = pair.golden.statistics or statistics_of(_read_golden(pair)[0])
     device = pair.device.statistics or statistics_of(_device_values(pair))
     padded = _is_padded(pair.device) and pair.device.statistics is not None
     return replace(
@@ -162,7 +178,7 @@ def _by_statistics(pair: TensorPair, base: Measurement) -> Measurement:
 
 def _device_values(pair: TensorPair) -> NDArray[np.generic]:
     """The device's values without padding, where the golden shape is known."""
-    array = read_array(pair.device)
+    array = _read(pair.device)[0]
     if not _is_padded(pair.device) or pair.golden.shape is None:
         return array
     return _aligned(pair, array, pair.golden.shape)
@@ -179,15 +195,27 @@ def _told_overflow(dtype: DType | None, device: TensorStatistics) -> bool | None
     return bool(device.infinities) or any(end >= FLOAT16_MAX for end in ends)
 
 
-def _read_golden(pair: TensorPair) -> NDArray[np.generic]:
+def _read_golden(pair: TensorPair) -> tuple[NDArray[np.generic], DType | None]:
     """The golden values in framework layout (a golden side may be a device dump too)."""
-    array = read_array(pair.golden)
+    array, dtype = _read(pair.golden)
     layout = pair.golden.layout
-    if layout is None or not layout.startswith(DEVICE_LAYOUTS):
-        return array
+    if layout is None or not layout.startswith(DEVICE_LAYOUTS) or _stored_alike(pair):
+        return array, dtype
     wanted = pair.golden_layout or pair.origin_layout or "ND"
     shape = pair.golden.original_shape or None
-    return to_layout(array, layout, wanted, shape, groups=pair.golden.groups)
+    return to_layout(array, layout, wanted, shape, groups=pair.golden.groups), dtype
+
+
+def _stored_alike(pair: TensorPair) -> bool:
+    """True for two device tensors in one layout of which nobody knows the original shape:
+    they are compared as they are stored, padding included."""
+    device, golden = pair.device, pair.golden
+    return (
+        device.layout == golden.layout is not None
+        and device.shape == golden.shape
+        and not golden.original_shape
+        and not device.original_shape
+    )
 
 
 def _layout_reason(error: LayoutError) -> Reason:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from divergraph.comparison.measure import DEFAULT, Wanted
 from divergraph.comparison.measurement_json import measurement_json, measurement_value
-from divergraph.comparison.measure import Sweeper
+from divergraph.comparison.sweep import Sweeper
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair
 from divergraph.jobs.journal import Journal, file_key
 from graphstore.model import DumpTensorRef, Reason

@@ -27,6 +27,8 @@ class DumpFormat(StrEnum):
     """How the bytes lie in the file."""
 
     NPY = "npy"
+    NPZ = "npz"
+    """An array of a ``.npz`` archive; the place is that of its ``.npy`` file, packed or not."""
     ASCEND_V1 = "ascend_v1"
     ASCEND_V2 = "ascend_v2"
     ASCEND_NANO = "ascend_nano"
@@ -38,6 +40,8 @@ class DumpFormat(StrEnum):
     """A whole ``.npy`` file as base64 text inside a JSON file (Polygraphy)."""
     TORCH = "torch"
     """One contiguous tensor stored in a ``.pt`` archive, read without unpickling."""
+    RAW = "raw"
+    """Nothing but the values; type and shape come from the user or the file's name."""
     STATISTICS = "statistics"
     """No values, only :class:`TensorStatistics`."""
 

@@ -1,16 +1,27 @@
 """Reads dumped tensors: finds the folder, indexes its files by op, reads arrays."""
 
-from importers.dumps.ascend import scan_device_dumps
-from importers.dumps.detect import DumpKind, FoundDump, detect_dumps, list_dumps
-from importers.dumps.device_file import DeviceFile, read_device_file
-from importers.dumps.folder import ANY_DUMP, DumpChoice, DumpFolder, find_dump_folder, model_names
-from importers.dumps.golden import scan_golden_dumps
-from importers.dumps.header import DumpHeader, HeaderTensor, RawBlock
-from importers.dumps.index import DumpIndex, DumpProblem, OverflowRecord
-from importers.dumps.overflow import record_json
-from importers.dumps.read import read_array
-from importers.dumps.scan import scan_dumps
-from importers.dumps.tree import is_dump_name
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importers.dumps.ascend import scan_device_dumps
+    from importers.dumps.detect import DumpKind, FoundDump, detect_dumps, list_dumps
+    from importers.dumps.device_file import DeviceFile, read_device_file
+    from importers.dumps.folder import (
+        ANY_DUMP,
+        DumpChoice,
+        DumpFolder,
+        find_dump_folder,
+        model_names,
+    )
+    from importers.dumps.golden import scan_golden_dumps
+    from importers.dumps.header import DumpHeader, HeaderTensor, RawBlock
+    from importers.dumps.index import DumpIndex, DumpProblem, OverflowRecord
+    from importers.dumps.overflow import record_json
+    from importers.dumps.read import read_array
+    from importers.dumps.scan import scan_dumps
+    from importers.dumps.tree import is_dump_name
 
 __all__ = [
     "ANY_DUMP",
@@ -37,3 +48,38 @@ __all__ = [
     "scan_dumps",
     "scan_golden_dumps",
 ]
+
+_HOMES = {
+    "ANY_DUMP": "importers.dumps.folder",
+    "DeviceFile": "importers.dumps.device_file",
+    "DumpChoice": "importers.dumps.folder",
+    "DumpFolder": "importers.dumps.folder",
+    "DumpHeader": "importers.dumps.header",
+    "DumpIndex": "importers.dumps.index",
+    "DumpKind": "importers.dumps.detect",
+    "DumpProblem": "importers.dumps.index",
+    "FoundDump": "importers.dumps.detect",
+    "HeaderTensor": "importers.dumps.header",
+    "OverflowRecord": "importers.dumps.index",
+    "RawBlock": "importers.dumps.header",
+    "detect_dumps": "importers.dumps.detect",
+    "find_dump_folder": "importers.dumps.folder",
+    "is_dump_name": "importers.dumps.tree",
+    "list_dumps": "importers.dumps.detect",
+    "model_names": "importers.dumps.folder",
+    "read_array": "importers.dumps.read",
+    "read_device_file": "importers.dumps.device_file",
+    "record_json": "importers.dumps.overflow",
+    "scan_device_dumps": "importers.dumps.ascend",
+    "scan_dumps": "importers.dumps.scan",
+    "scan_golden_dumps": "importers.dumps.golden",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded at first use: a worker that reads one kind of dump loads that kind only.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -93,6 +93,35 @@ def _leaves(value: Any, depth: int) -> Iterator[Entry]:
             yield from _leaves(inner, depth - 1)
 
 
+def call_tensors(
+    path: Path, call: str, entry: Entry
+) -> Iterator[tuple[TensorIO, int, DumpTensorRef | DamagedError]]:
+    """The tensors of one call of the ``dump.json`` at *path*: values, else statistics, else
+    why neither can be used."""
+    for io in TensorIO:
+        for port, leaf in enumerate(tensors_of(entry, io)):
+            try:
+                yield io, port, _tensor_ref(path, (call, io, port), leaf)
+            except DamagedError as damage:
+                yield io, port, damage
+
+
+def _tensor_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:
+    ref = _statistics_ref(path, key, leaf)
+    known = ref.statistics is not None and _says_something(ref.statistics)
+    stored = leaf.get("data_name")
+    if isinstance(stored, str) and stored:
+        try:
+            return _file_ref(_inside(path.parent / TENSORS, stored), ref)
+        except DamagedError:
+            if not known:
+                raise
+    if not known:
+        what = "neither values nor statistics of this tensor"
+        raise DamagedError(Reason.UNREADABLE_DUMP, what)
+    return ref
+
+
 def scan_msprobe(folder: Path, graph: ModelGraph) -> DumpIndex:
     """The tensors of one rank's dump by op of *graph*, named as the calls are.
 

@@ -105,9 +105,7 @@ def parse_npy_header(start: bytes, size: int) -> NpyHeader:
     Raises:
         DamagedError: it is no such data, or not as long as the header says.
     """
-    data_offset = _data_offset(start, size)
-    width = 2 if start[6] == 1 else 4
-    header = _parse(bytes(start[8 + width : data_offset]), data_offset)
+    header = _header(start, size)
     if not header.dtype.hasobject and header.data_offset + header.nbytes != size:
         raise DamagedError(
             Reason.UNREADABLE_DUMP,
@@ -116,6 +114,21 @@ def parse_npy_header(start: bytes, size: int) -> NpyHeader:
             offset=header.data_offset,
         )
     return header
+
+
+def header_of(start: bytes) -> NpyHeader:
+    """The header alone, of ``.npy`` data of unknown length that begins with *start*.
+
+    Raises:
+        DamagedError: it is no such data.
+    """
+    return _header(start, len(start))
+
+
+def _header(start: bytes, size: int) -> NpyHeader:
+    data_offset = _data_offset(start, size)
+    width = 2 if start[6] == 1 else 4
+    return _parse(bytes(start[8 + width : data_offset]), data_offset)
 
 
 def _data_offset(start: bytes, size: int) -> int:

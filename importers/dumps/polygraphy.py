@@ -131,6 +131,21 @@ def _chosen(iterations: tuple[Iteration, ...], step: int | None) -> Iteration:
     raise DamagedError(Reason.UNREADABLE_DUMP, f"no iteration {step}, there are {numbers}")
 
 
+def array_refs(path: Path) -> Iterator[tuple[str, DumpTensorRef | DamagedError]]:
+    """The tensors of the first iteration in one JSON file by name, or why there is none.
+
+    Raises:
+        DamagedError: the file is no such JSON.
+    """
+    iteration = read_iterations(path)[0]
+    with open_dump(path) as (fd, _):
+        for name, place in iteration.arrays.items():
+            try:
+                yield name, _ref(fd, path, (name, TensorIO.OUTPUT, 0), place, None)
+            except DamagedError as damage:
+                yield name, damage
+
+
 class _Scan:
     def __init__(self, graph: ModelGraph, path: Path) -> None:
         self._path = path

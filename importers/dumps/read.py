@@ -5,16 +5,19 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from dataclasses import replace
 from math import prod
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import DType, DumpFormat, DumpTensorRef
+from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError
 from importers.dumps.npy import read_npy_header
+from importers.dumps.npz import member_data
 from importers.dumps.openfile import open_dump
 from importers.dumps.polygraphy import array_bytes
 from importers.dumps.tfdbg import event_values
@@ -56,6 +59,8 @@ def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
     with open_dump(ref.path) as (fd, size):
         if ref.format is DumpFormat.BASE64_NPY:
             return _from_text(fd, ref)
+        if ref.format is DumpFormat.NPZ:
+            return _from_member(fd, ref)
         fortran, swapped = _check(fd, size, ref)
         if ref.format is DumpFormat.TFDBG:
             values = event_values(fd, size, ref)
@@ -78,6 +83,56 @@ def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
     raw = np.frombuffer(data, np.uint8)
     swapped = not header.dtype.isnative
     return _shaped(raw, ref, fortran=header.fortran_order, swapped=swapped)
+
+
+def read_npy(path: Path, raw_type: DType | None = None) -> tuple[NDArray[np.generic], DType]:
+    """The values of a ``.npy`` file nobody looked at before, as :func:`read_array` gives
+    them, and their type. *raw_type* is the type of elements numpy has no name for.
+
+    Raises:
+        ImportFormatError: it is no such file, or larger than the memory.
+    """
+    try:
+        with open_dump(path) as (fd, size):
+            header = read_npy_header(fd, size)
+            ref = DumpTensorRef(
+                path,
+                DumpFormat.NPY,
+                "",
+                TensorIO.OUTPUT,
+                0,
+                header.element_type(raw_type),
+                header.shape,
+                header.data_offset,
+                header.nbytes,
+            )
+            swapped = not header.dtype.isnative
+            raw = _raw(fd, ref)
+        values = _shaped(raw, ref, fortran=header.fortran_order, swapped=swapped)
+    except DamagedError as damage:
+        raise ImportFormatError(path, damage.detail) from damage
+    except ValueError as error:  # more dimensions, or larger ones, than numpy can have
+        raise ImportFormatError(path, f"it cannot be read: {error}") from error
+    except MemoryError as error:
+        raise ImportFormatError(path, "it does not fit into the memory") from error
+    values.flags.writeable = False
+    assert ref.dtype is not None
+    return values, ref.dtype
+
+
+def _from_member(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
+    """The values of one array of an archive."""
+    header, found = member_data(fd, ref)
+    if header.shape != ref.shape:
+        raise ImportFormatError(
+            ref.path,
+            f"the array has shape {list(header.shape)}, not {list(ref.shape or ())}",
+            offset=ref.offset,
+            hint="the file has changed since it was listed",
+        )
+    if isinstance(found, int):
+        found = _raw(fd, replace(ref, offset=found, nbytes=header.nbytes))
+    return _shaped(found, ref, fortran=header.fortran_order, swapped=not header.dtype.isnative)
 
 
 def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
