@@ -22,7 +22,16 @@ def tensor_pair(pair: Pair) -> TensorPair:
 
 def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison:
     """What was *found* of *pair*, with its level."""
-    judgement = None if found.metrics is None else thresholds.judge(found.metrics)
+    judgement = None
+    if found.metrics is not None:
+        judgement = thresholds.judge(
+            found.metrics,
+            found.figures,
+            device=pair.device.dtype,
+            golden=pair.golden.dtype,
+            op_type=pair.op.type,
+            name=pair.op.name,
+        )
     return Comparison(
         pair.op.id,
         pair.io,
@@ -42,4 +51,5 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
         address=pair.device.address,
         overflow=found.overflow,
         figures=found.figures,
+        limit="" if judgement is None else judgement.limit,
     )
