@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
-from divergraph.comparison.own_sums import OwnSide, OwnSums, Scaled
+from divergraph.comparison.own_sums import OwnSide, OwnSums, Scaled, power
 from divergraph.comparison.sums import SecondSums, SideSums, Sums
 from graphstore.model import Figures, SideFigures
 
 _DECIBELS = 10.0 / math.log2(10.0)
 """Decibels of a factor of two in power."""
+
+_FAR = 400
+"""Powers of two between two norms whose squares are not float64 to one scale."""
 
 
 def figures_of(sums: Sums, second: SecondSums, atol: float, rtol: float) -> Figures:
@@ -23,7 +26,8 @@ def figures_of(sums: Sums, second: SecondSums, atol: float, rtol: float) -> Figu
         snr = _decibels(signal, noise, 0)
         width = golden.high - golden.low
         psnr = _decibels(width * width * count, noise, 0)
-        distance = _cosine_distance(math.sqrt(sums.device.square), math.sqrt(signal), noise)
+        x, y = math.sqrt(sums.device.square), math.sqrt(signal)
+        distance = _cosine_distance(x, y, sums.product, noise)
     else:
         device = _own_side(own.device, sums.device_zeros)
         golden = _own_side(own.golden, sums.golden_zeros)
@@ -68,11 +72,24 @@ def _own_ratios(own: OwnSums, golden: SideFigures, count: int) -> tuple[float, f
     width, exponent = math.frexp(golden.high / 2.0 - golden.low / 2.0)
     peak = width * width * count
     psnr = _decibels(peak, noise.value, 2 * (exponent + 1) - noise.exponent)
-    # All three to one power of two, the larger side's.
-    common = max(own.device_square.exponent, signal.exponent)
-    common += common % 2
-    x, y, error = (_to(square, common) for square in (own.device_square, signal, noise))
-    return snr, psnr, _cosine_distance(math.sqrt(x), math.sqrt(y), error)
+    # Norms to a power of two each, the product and the error to those of both.
+    x, by_x = _norm(own.device_square)
+    y, by_y = _norm(signal)
+    if x and y and abs(by_x - by_y) > _FAR:
+        cosine = power(own.product.value / x / y, own.product.exponent - by_x - by_y)
+        return snr, psnr, min(2.0, max(0.0, 1.0 - cosine))
+    by = max(by_x, by_y)
+    distance = _cosine_distance(
+        power(x, by_x - by), power(y, by_y - by), _to(own.product, 2 * by), _to(noise, 2 * by)
+    )
+    return snr, psnr, distance
+
+
+def _norm(square: Scaled) -> tuple[float, int]:
+    fraction, exponent = math.frexp(square.value)
+    exponent += square.exponent
+    odd = exponent % 2
+    return math.sqrt(fraction * (1 + odd)), (exponent - odd) // 2
 
 
 def _to(square: Scaled, exponent: int) -> float:
@@ -88,12 +105,15 @@ def _decibels(signal: float, noise: float, exponent: int) -> float:
     return _DECIBELS * (math.log2(signal) - math.log2(noise) + exponent)
 
 
-def _cosine_distance(x: float, y: float, square_error: float) -> float | None:
-    """1 - cosine from both norms and the squared distance: (|x-y|^2 - (|x|-|y|)^2) / 2|x||y|.
+def _cosine_distance(x: float, y: float, product: float, square_error: float) -> float | None:
+    """1 - cosine, from the norms of both sides, their product and their squared distance.
 
-    Where the sides are close this keeps the digits that 1 - x.y/|x||y| cancels.
+    Of close sides (|x-y|^2 - (|x|-|y|)^2) / 2|x||y| keeps digits that 1 - x.y/|x||y| cancels.
     """
     if x == 0.0 or y == 0.0:
         return None
-    difference = x - y
-    return min(2.0, max(0.0, (square_error - difference * difference) / x / y / 2.0))
+    if square_error <= x * y:
+        distance = (square_error - (x - y) ** 2) / x / y / 2.0
+    else:
+        distance = 1.0 - product / x / y
+    return min(2.0, max(0.0, distance))

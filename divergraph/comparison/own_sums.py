@@ -106,12 +106,14 @@ NO_VALUES = OwnSide(0, Scaled(0.0), Scaled(0.0), Scaled(0.0), math.nan, math.nan
 
 
 class OwnSums(NamedTuple):
-    """Both sides, and sums over the pairs that are finite on both: of x^2, y^2, (x - y)^2."""
+    """Both sides, and sums over the pairs that are finite on both: of x^2, y^2, x y and
+    (x - y)^2."""
 
     device: OwnSide
     golden: OwnSide
     device_square: Scaled
     golden_square: Scaled
+    product: Scaled
     square_error: Scaled
 
     @classmethod
@@ -122,5 +124,6 @@ class OwnSums(NamedTuple):
             golden=OwnSide.combined([part.golden for part in parts]),
             device_square=Scaled.total([part.device_square for part in parts]),
             golden_square=Scaled.total([part.golden_square for part in parts]),
+            product=Scaled.total([part.product for part in parts]),
             square_error=Scaled.total([part.square_error for part in parts]),
         )

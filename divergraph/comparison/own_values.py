@@ -62,15 +62,15 @@ def own_block(device: NDArray[Any], golden: NDArray[Any], start: int) -> OwnBloc
     all_known = bool(known.all())
     if all_known:
         same = error == 0.0
-        squares = side_x.square, side_y.square
+        products = _products(x.values, y.values)
     else:
         error[~known] = 0.0
         same = _same(x.values, y.values) | (known & (error == 0.0))
-        squares = _square(_only(x.values, known)), _square(_only(y.values, known))
-    noise = _square(error)
+        products = _products(np.where(known, x.values, 0.0), np.where(known, y.values, 0.0))
+    noise = _products(error, error)[0]
     equal = int(np.count_nonzero(same))
     return OwnBlock(
-        OwnSums(side_x, side_y, *squares, Scaled(noise.value, noise.exponent + 2 * down)),
+        OwnSums(side_x, side_y, *products, Scaled(noise.value, noise.exponent + 2 * down)),
         equal,
         int(np.count_nonzero(x.values == 0.0)),
         int(np.count_nonzero(y.values == 0.0)),
@@ -119,10 +119,6 @@ def _same(x: Float64, y: Float64) -> Bool:
     return result
 
 
-def _only(values: Float64, known: Bool) -> Float64:
-    return np.where(known, values, 0.0)
-
-
 def _worst(x: _Values, y: _Values, error: Float64, fine: Bool, start: int, down: int) -> Worst:
     if fine.all():
         place = int(error.argmax())
@@ -159,11 +155,20 @@ def _side(values: Float64, known: Bool) -> OwnSide:
     )
 
 
-def _square(values: Float64) -> Scaled:
-    exponent = _exponent(float(np.abs(values).max()))
-    if exponent:
-        values = np.ldexp(values, -exponent)
-    return Scaled(dot(values, values), 2 * exponent)
+def _products(x: Float64, y: Float64) -> tuple[Scaled, Scaled, Scaled]:
+    """The sums of x^2, y^2 and x y."""
+    (x, by_x), (y, by_y) = _scaled(x), _scaled(y)
+    return (
+        Scaled(dot(x, x), 2 * by_x),
+        Scaled(dot(y, y), 2 * by_y),
+        Scaled(dot(x, y), by_x + by_y),
+    )
+
+
+def _scaled(values: Float64) -> tuple[Float64, int]:
+    """Values whose products are float64, and the power of two they are to be scaled by."""
+    exponent = _exponent(float(np.maximum.reduce(np.abs(values))))
+    return (np.ldexp(values, -exponent), exponent) if exponent else (values, 0)
 
 
 def _exponent(peak: float) -> int:

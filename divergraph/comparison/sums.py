@@ -104,8 +104,8 @@ class Sums(NamedTuple):
             )
             for side in (self.device, self.golden)
         )
-        squares = self.device.square, self.golden.square, self.square_error
-        return OwnSums(device, golden, *map(Scaled, squares))
+        products = self.device.square, self.golden.square, self.product, self.square_error
+        return OwnSums(device, golden, *map(Scaled, products))
 
 
 def combine(parts: Sequence[Sums]) -> Sums:
