@@ -12,6 +12,8 @@ from divergraph.questions.run_changes import RunChanges
 from divergraph.spread_words import names, times
 from divergraph.wording import counted
 
+_SHOWN = 10
+
 
 def show_changes(changes: RunChanges) -> None:
     """The changes by kind, regressions first."""
@@ -26,14 +28,17 @@ def show_changes(changes: RunChanges) -> None:
             f"{changes.only_new} in {changes.new.name} only"
         )
     for kind, found in groupby(changes.changes, key=lambda change: change.kind):
-        click.echo(kind.value)
-        for change in found:
+        items = list(found)
+        click.echo(f"{kind.value}: {counted(len(items), 'op')}")
+        for change in items[:_SHOWN]:
             click.echo(f"  {change.sentence}")
             moved = change.old_op is not None and change.old_op != change.op
             if moved and change.op is not None:
                 click.echo(f"      called {change.old_op} in {changes.old.name}")
             if change.regrouped:
                 click.echo("      other ops are fused or measured together than before")
+        if len(items) > _SHOWN:
+            click.echo(f"  and {len(items) - _SHOWN} more; --json lists all")
     if not changes.changes:
         click.echo("no op changed")
     for note in changes.notes:

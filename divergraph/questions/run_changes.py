@@ -207,6 +207,8 @@ def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> I
     seen: set[int] = set()
     for new in after.all:
         old, regrouped = before.counterpart(new)
+        if regrouped and old is not None and _RANKS[new.guilt] < max(1, _RANKS[old.guilt]):
+            continue  # the guilt of a group says nothing of a healthier op of another group
         if old is not None:
             seen.add(id(old))
         kind = _kind(old, new, times, limit)
@@ -218,7 +220,7 @@ def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> I
         now, regrouped = after.counterpart(was)
         if now is None:
             yield _change(ChangeKind.GONE, was, None, before.types, regrouped=False)
-        elif now.guilt is not Guilt.GUILTY:
+        elif now.guilt is not Guilt.GUILTY and not _still_over(now):
             yield _change(ChangeKind.FIXED, was, now, after.types, regrouped=regrouped)
 
 
@@ -226,7 +228,7 @@ def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> Chan
     was = Guilt.NONE if old is None else old.guilt
     if new.guilt is Guilt.GUILTY:
         return ChangeKind.STILL_GUILTY if was is Guilt.GUILTY else ChangeKind.NEWLY_GUILTY
-    if was is Guilt.GUILTY:
+    if was is Guilt.GUILTY and not _still_over(new):
         return ChangeKind.FIXED
     if new.guilt is Guilt.SUSPECT and was is Guilt.NONE:
         return ChangeKind.NEWLY_SUSPECT
@@ -236,6 +238,11 @@ def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> Chan
     if ratio >= times:
         return ChangeKind.WORSE
     return ChangeKind.BETTER if ratio <= 1 / times else None
+
+
+def _still_over(output: _Output) -> bool:
+    """By thresholds: over a limit, only no longer the first op that is."""
+    return output.split is None and output.weight[0] > 0
 
 
 def _counts(output: _Output, limit: float) -> bool:
@@ -295,6 +302,7 @@ def _error_words(output: _Output | None) -> str:
     return small_number(output.error)
 
 
+_RANKS = {Guilt.NONE: 0, Guilt.SUSPECT: 1, Guilt.GUILTY: 2}
 _ORDER = {kind: number for number, kind in enumerate(ChangeKind)}
 
 
