@@ -1,0 +1,69 @@
+"""The results as tables, printed or written into the README between two markers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+README = Path(__file__).parents[1] / "README.md"
+START, END = "<!-- root cause: start -->", "<!-- root cause: end -->"
+
+_METHODS = ("first cos < 0.99", "DAG frontier", "gain")
+
+
+def write_table(results: Path, *, into_readme: bool) -> None:
+    """Print the tables; with *into_readme* also put them between the markers."""
+    lines = [json.loads(each) for each in results.read_text(encoding="utf-8").splitlines()]
+    text = "\n".join([*_ranks(lines), "", *_clean(lines)])
+    print(text)
+    if into_readme:
+        readme = README.read_text(encoding="utf-8")
+        before, rest = readme.split(START)
+        behind = rest.split(END)[1]
+        README.write_text(f"{before}{START}\n{text}\n{END}{behind}", encoding="utf-8")
+
+
+def _ranks(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        if line["kind"] and line["visible"]:
+            cells.setdefault((line["device"], line["variant"]), []).append(line)
+    yield "| device | measured | faults | ours | called guilty | " + " | ".join(_METHODS) + " |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for (device, variant), found in cells.items():
+        ours = _share([each["rank"] for each in found])
+        guilty = 100 * sum(each["verdict"] == "diverged" for each in found) / len(found)
+        others = [_share([each["baselines"][method] for each in found]) for method in _METHODS]
+        yield (
+            f"| {device} | {variant} | {len(found)} | {ours} | {guilty:.0f} | "
+            + " | ".join(others)
+            + " |"
+        )
+
+
+def _clean(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        if not line["kind"]:
+            cells.setdefault((line["device"], line["variant"]), []).append(line)
+    yield "| device | measured | runs | tensors judged | guilty | suspect | golden runs of time |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for (device, variant), found in cells.items():
+        judged, guilty, suspect = (
+            sum(each[name] for each in found) for name in ("judged", "guilty", "suspects")
+        )
+        times = [each["extra_cpu"] / max(each["golden_cpu"], 1e-3) for each in found]
+        middle = sorted(times)[len(times) // 2]
+        yield (
+            f"| {device} | {variant} | {len(found)} | {judged} | {guilty} | {suspect} "
+            f"| {middle:.0f} |"
+        )
+
+
+def _share(ranks: Sequence[int | None]) -> str:
+    """Per cent ranked first, and among the first three."""
+    first = sum(rank == 1 for rank in ranks) / len(ranks)
+    three = sum(rank is not None and rank <= 3 for rank in ranks) / len(ranks)
+    return f"{100 * first:.0f} / {100 * three:.0f}"
