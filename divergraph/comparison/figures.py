@@ -69,9 +69,11 @@ def _own_ratios(own: OwnSums, golden: SideFigures, count: int) -> tuple[float, f
     """SNR, PSNR and cosine distance of the pairs finite on both sides."""
     noise, signal = own.square_error, own.golden_square
     snr = _decibels(signal.value, noise.value, signal.exponent - noise.exponent)
-    width, exponent = math.frexp(golden.high / 2.0 - golden.low / 2.0)
-    peak = width * width * count
-    psnr = _decibels(peak, noise.value, 2 * (exponent + 1) - noise.exponent)
+    width, exponent = math.frexp(golden.high - golden.low)
+    if math.isinf(width):
+        width, exponent = math.frexp(golden.high / 2.0 - golden.low / 2.0)
+        exponent += 1
+    psnr = _decibels(width * width * count, noise.value, 2 * exponent - noise.exponent)
     # Norms to a power of two each, the product and the error to those of both.
     x, by_x = _norm(own.device_square)
     y, by_y = _norm(signal)
