@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from divergraph.lineage import Lineage, Unmatched
-from divergraph.matching.closeness import distance, reordered
+from divergraph.matching.closeness import best_reorder, distance, reordered
 from divergraph.matching.values import DumpedValues
 from graphstore.model import LineageRule, ModelGraph, Op, Reorder, TensorMatch, TensorRef
 
@@ -28,13 +28,33 @@ def with_axis_orders(
 ) -> dict[TensorRef, TensorMatch]:
     """The matches by name whose device values have to be reordered, with their order."""
     if lineage.golden.graph.framework is device.framework:
-        return {}
+        return dict(_where_shapes_differ(lineage, device_values, golden_values))
     orders = _Orders(lineage.outputs, device, device_values, golden_values)
     return {
         ref: replace(match, reorder=Reorder(axes=axes))
         for ref, match, axes in orders.found()
         if axes != tuple(range(len(axes)))
     }
+
+
+def _where_shapes_differ(
+    lineage: Lineage, device_values: DumpedValues, golden_values: DumpedValues
+) -> Iterator[tuple[TensorRef, TensorMatch]]:
+    """Matches by name whose axes an optimiser swapped: it moves a Transpose past other ops."""
+    for ref, match in lineage.outputs.items():
+        if not isinstance(match, TensorMatch) or match.rule not in _BY_NAME:
+            continue
+        here, there = device_values.shape(ref), golden_values.shape(match.golden)
+        if match.reorder is not None or here is None or there is None or here == there:
+            continue
+        if sorted(here) != sorted(there):
+            continue
+        device, golden = device_values.of(ref), golden_values.of(match.golden)
+        if device is None or golden is None:
+            continue
+        best = best_reorder(device, golden)
+        if best is not None and best[1] < distance(device, golden):
+            yield ref, replace(match, reorder=best[0])
 
 
 class _Orders:
