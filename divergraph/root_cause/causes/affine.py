@@ -99,16 +99,15 @@ def _fit(
     left, error = (view.d - predicted)[use], view.e[use]
     count = left.size
     free = max(count - parameters, 1)
-    remaining = rms(left) * float(np.sqrt(count / free))
-    noise = view.noise
-    good = remaining <= max(0.12 * rms(error), min(2.0 * noise, 0.4 * rms(error)))
-    whole = rms(error)
+    spent = float(np.sqrt(count / free))
+    remaining, whole = rms(left) * spent, rms(error)
+    good = view.little(left * spent, error)
     # Behind a Relu, what is not seen must at least agree.
     outside = view.d[~use] - np.maximum(predicted[~use], 0.0) if not use.all() else view.d[:0]
-    if outside.size and good and rms(outside) > max(0.3 * view.error, 2.0 * noise):
+    if outside.size and good and rms(outside) > max(0.3 * view.error, 2.0 * view.noise):
         good = False
     share = remaining / whole if whole else 0.0
-    return _Fit(axis, gain, offset, share, bool(good), per_slice)
+    return _Fit(axis, gain, offset, share, good, per_slice)
 
 
 def _simplest(view: View, fits: list[_Fit]) -> _Fit:

@@ -155,7 +155,22 @@ class View:
             left, error = left[where], error[where]
         if left.size == 0:
             return False
-        return rms(left) <= max(rest * rms(error), min(2.0 * self.noise, 0.4 * rms(error)))
+        return self.little(left, error, rest)
+
+    def little(self, left: Floats, error: Floats, rest: float = 0.12) -> bool:
+        """Whether *left* of *error* is so little that what explains the difference is right.
+
+        Values that are small by themselves leave little of a large error whatever is
+        predicted, so what is left must be small beside how the device's values vary, too.
+        """
+        size, whole = rms(left), rms(error)
+        known = max(2.0 * self.noise, 0.3 * self.variation)
+        return size <= max(rest * whole, min(2.0 * self.noise, 0.4 * whole)) and size <= known
+
+    @cached_property
+    def variation(self) -> float:
+        """The standard deviation of the device's values, of its size if it is all the same."""
+        return float(np.std(self.d)) or rms(self.d)
 
     def left(self, predicted: Floats, where: Mask | None = None) -> float:
         """The share of the error's norm that *predicted* leaves unexplained."""
@@ -176,7 +191,7 @@ class View:
 
 
 class TensorHashes:
-    """Dumped tensors, found again by their values, whatever their shape: 64 bytes each."""
+    """Dumped tensors, found again by their values, whatever their shape: about 1 kB each."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, list[str]] = {}
@@ -187,11 +202,11 @@ class TensorHashes:
             self._names.setdefault(key, []).append(name)
 
     def holding(self, values: Array, besides: str = "") -> tuple[str, ...]:
-        """The tensors that begin with these values, in the order they were added.
+        """The tensors with these values, else those that begin with them, in the order added.
 
-        Those of the same size hold just these values. Of others, the first 256 are compared.
+        Of longer tensors at least half of the values, from the first on, are compared.
         """
-        for key in _contents(values):
+        for key in _contents(values)[:2]:
             found = [name for name in self._names.get(key, []) if name != besides]
             if found:
                 return tuple(found)
@@ -222,11 +237,17 @@ def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[in
 
 
 def _contents(values: Array) -> list[bytes]:
-    """Hashes of all values and of the first, as float32; none of what looks alike by chance."""
+    """Hashes of all values, then of the first 2^k, 2^(k-1), ..., 256 of them, as float32.
+
+    None of what looks like others by chance.
+    """
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
-    keys = [_digest(flat)] if flat.size >= _TELLING and _tells(flat) else []
-    if flat.size >= _BEGINNING and _tells(flat[:_BEGINNING]):
-        keys.append(b"begins" + _digest(flat[:_BEGINNING]))
+    keys = [b"whole" + _digest(flat)] if flat.size >= _TELLING and _tells(flat) else []
+    size = 1 << max(0, flat.size.bit_length() - 1)
+    while size >= _BEGINNING:
+        if _tells(flat[:size]):
+            keys.append(_digest(flat[:size]))
+        size //= 2
     return keys
 
 

@@ -70,8 +70,8 @@ def quantised_grid(view: View) -> Cause | None:
         return None
     d, r = _some(view.d[alive]), _some(view.r[alive])
     spread = float(d.max() - d.min())
-    # Rounding to a grid errs evenly between -step/2 and step/2; zeros may add nothing.
-    guess = view.error * np.sqrt(12.0)
+    # Rounding to a grid errs evenly between -step/2 and step/2; small values all become 0.
+    guess = rms(view.e[alive]) * float(np.sqrt(12.0))
     if spread <= 3.0 * guess or guess <= 0.0:
         return None
     step, sharpness = _step(d, guess, spread)

@@ -149,7 +149,7 @@ _NORMS = (
     *("GroupNormalization", "RMSNormalization", "SkipLayerNormalization"),
 )
 _NUMBERS: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(_NORMS, {"epsilon": "wrong_epsilon"}),
+    **{name: {"epsilon": "wrong_epsilon"} for name in _NORMS},
     "LeakyRelu": {"alpha": "wrong_setting"},
     "Elu": {"alpha": "wrong_setting"},
     "HardSigmoid": {"alpha": "wrong_setting", "beta": "wrong_setting"},

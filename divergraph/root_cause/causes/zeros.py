@@ -62,7 +62,7 @@ def tail_not_written(view: View) -> Cause | None:
     before_error = float(np.sum(before[np.isfinite(before)] ** 2))
     tail_error = float(np.sum(np.square(tail[np.isfinite(tail)], dtype=np.float64)))
     share = tail_error / (tail_error + before_error) if tail_error else 0.0
-    if lost < 2 or share < _ALL or tail.size > _LONGEST_TAIL * device.size:
+    if lost < 1 or tail.size < 2 or share < _ALL or tail.size > _LONGEST_TAIL * device.size:
         return None
     if _one_channel(view, tail.size):
         return None
