@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from graphstore.model import (
     AttrValue,
     Comparison,
     DType,
+    Finding,
     LineageLink,
     OpState,
     Origin,
@@ -53,7 +55,8 @@ class ModuleRow:
 class Overview:
     """A run at a glance. ``matched_ops`` of the device's ops have at least one original;
     ``matched_originals`` of the golden side's are named by some device op. ``curve`` is
-    in topo order over ops with a compared output; ``worst`` is worst first."""
+    in topo order over ops with a compared output; ``worst`` is worst first. ``answer`` says
+    more of the origins and suspects, in words."""
 
     run: Run
     origins: tuple[Origin, ...]
@@ -71,6 +74,9 @@ class Overview:
     matched_ops: int
     matched_originals: int
     modules: tuple[ModuleRow, ...]
+    suspects: tuple[Origin, ...] = ()
+    suspect_rows: tuple[OpRow, ...] = ()
+    answer: OriginsAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,10 @@ class TensorRow:
 
 @dataclass(frozen=True, slots=True)
 class OpDetail:
-    """Everything about one op. ``explanation`` says in one sentence why it has its state."""
+    """Everything about one op. ``explanation`` says in one sentence why it has its state.
+
+    ``answer`` is set for origins and suspects, ``findings`` are those about the op.
+    """
 
     row: OpRow
     attrs: Mapping[str, AttrValue]
@@ -102,6 +111,8 @@ class OpDetail:
     controls: tuple[str, ...]
     links: tuple[LineageLink, ...]
     explanation: str
+    answer: OriginAnswer | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.model import (
     Comparison,
+    Finding,
     LineageLink,
     LineageRule,
     Metric,
@@ -43,7 +44,13 @@ def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE)
         value.control_inputs,
         tuple(store.links(target, op_id, side)) if facts.run is not None else (),
         _explain(facts, row, near.compared.get(op_id, ())),
+        None if facts.answer is None else facts.answer.of(op_id),
+        () if facts.answer is None else _about(facts.answer.findings, op_id),
     )
+
+
+def _about(findings: Iterable[Finding], op: str) -> tuple[Finding, ...]:
+    return tuple(one for one in findings if one.op == op)
 
 
 class _Near:
@@ -196,6 +203,8 @@ def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
 def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     """The sentence about a compared op by its state."""
     broken = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
+    if row.split is not None and row.state in (OpState.ORIGIN, OpState.DRIFTING):
+        return _of_split(facts, row, broken)
     if row.state is OpState.ORIGIN:
         return f"{broken}; the nearest measured ops before it are within their limits"
     if row.state is OpState.BROKEN:
@@ -205,6 +214,16 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     if row.state is OpState.DRIFTING:
         return "within the limits, past a warning level"
     return "within every limit"
+
+
+def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
+    """The sentence about an origin or a drifting op whose error was split."""
+    answer = None if facts.answer is None else facts.answer.of(row.id)
+    if answer is not None:
+        return answer.sentence
+    if broken:
+        return f"{broken}; no more than the precision of the ops up to here explains"
+    return "within the limits, past a warning level"
 
 
 def _names(names: tuple[str, ...]) -> str:

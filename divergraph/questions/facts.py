@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from divergraph.questions.answers import ReasonGroup
+from divergraph.questions.origin_answers import OriginsAnswer, origins
 from divergraph.questions.reasons import ReasonCounter
 from divergraph.questions.rows import read_rows, with_causes
 from graphstore.arrays import GraphArrays
@@ -31,6 +32,7 @@ class Facts:
     run: Run | None = None
     origins: tuple[Origin, ...] = ()
     reasons: tuple[ReasonGroup, ...] = ()
+    answer: OriginsAnswer | None = None
 
 
 _CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDictionary()
@@ -87,9 +89,10 @@ def _load(store: GraphStore, target: str, side: Side, run: Run | None) -> Facts:
     rows = read_rows(store, target, side, arrays, reasons)
     if run is None or side is Side.GOLDEN:
         return Facts(side, arrays, tuple(rows), run)
-    origins = tuple(store.origins(target))
-    caused = with_causes(rows, arrays, [origin.op for origin in origins])
-    return Facts(side, arrays, caused, run, origins, tuple(reasons.groups()))
+    answer = origins(store, target, next_dumps=False)
+    starts = tuple(one.origin for one in answer.origins)
+    caused = with_causes(rows, arrays, [origin.op for origin in starts])
+    return Facts(side, arrays, caused, run, starts, tuple(reasons.groups()), answer)
 
 
 def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVICE) -> str:

@@ -50,16 +50,24 @@ class OriginAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OriginsAnswer:
-    """The guilty ops of a run in rank order, then the suspects."""
+    """The guilty ops of a run in rank order, then the suspects; all findings of the run."""
 
     run: Run
     analysis: Analysis
     origins: tuple[OriginAnswer, ...]
     suspects: tuple[OriginAnswer, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def of(self, op: str) -> OriginAnswer | None:
+        """What is said of *op*, if it is an origin or a suspect."""
+        both = (*self.origins, *self.suspects)
+        return next((one for one in both if one.origin.op == op), None)
 
 
-def origins(store: GraphStore, run: str) -> OriginsAnswer:
+def origins(store: GraphStore, run: str, *, next_dumps: bool = True) -> OriginsAnswer:
     """Where the error of *run* starts.
+
+    *next_dumps* asks which dump would tell more; that reads the golden graph.
 
     Raises:
         UnknownNameError: no such run.
@@ -67,14 +75,16 @@ def origins(store: GraphStore, run: str) -> OriginsAnswer:
     value = store.run(run)
     analysis = read_analysis(value)
     guilty, suspects = store.origins(run), store.suspects(run)
-    findings = [item for item in store.findings(run) if item.kind is FindingKind.CAUSE]
+    findings = tuple(store.findings(run))
     outputs = _outputs(store, run, [*guilty, *suspects])
-    describe = _Describer(store, run, analysis, findings, outputs)
+    asked = store if next_dumps else None
+    describe = _Describer(asked, run, analysis, findings, outputs)
     return OriginsAnswer(
         value,
         analysis,
         tuple(describe.origin(origin, Guilt.GUILTY) for origin in guilty),
         tuple(describe.origin(origin, Guilt.SUSPECT) for origin in suspects),
+        findings,
     )
 
 
@@ -87,11 +97,11 @@ def _outputs(
 
 
 class _Describer:
-    """What is known beside the origins themselves; the golden graph is read if needed."""
+    """What is known beside the origins themselves; *store* is asked for next dumps."""
 
     def __init__(
         self,
-        store: GraphStore,
+        store: GraphStore | None,
         run: str,
         analysis: Analysis,
         findings: Sequence[Finding],
@@ -115,19 +125,20 @@ class _Describer:
             split,
             group,
             in_one,
-            self._next_dump(origin, group) if group and not in_one else None,
+            None if in_one else self._next_dump(origin, group),
             tuple(
                 one
                 for one in self._findings
-                if one.op == origin.op and one.port in (-1, origin.output)
+                if one.kind is FindingKind.CAUSE
+                and one.op == origin.op
+                and one.port in (-1, origin.output)
             ),
             self._analysis.shares.get(origin.op),
         )
 
     def _next_dump(self, origin: Origin, group: Sequence[str]) -> NextDump | None:
-        links = [
-            link
-            for original in group
-            for link in self._store.links(self._run, original, Side.GOLDEN)
-        ]
-        return best_dump(group, origin.op, self._store.arrays(self._run, Side.GOLDEN), links)
+        store, run = self._store, self._run
+        if store is None or not group:
+            return None
+        links = [link for original in group for link in store.links(run, original, Side.GOLDEN)]
+        return best_dump(group, origin.op, store.arrays(run, Side.GOLDEN), links)

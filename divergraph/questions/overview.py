@@ -30,6 +30,7 @@ def overview(store: GraphStore, run: str) -> Overview:
         raise UnknownNameError("run", run)
     rows = facts.rows
     sides = _sides(store, run)
+    suspects = () if facts.answer is None else tuple(one.origin for one in facts.answer.suspects)
     return Overview(
         run=facts.run,
         origins=facts.origins,
@@ -47,6 +48,9 @@ def overview(store: GraphStore, run: str) -> Overview:
         matched_ops=int(sides["linked_device_ops"]),
         matched_originals=int(sides["linked_golden_ops"]),
         modules=tuple(_modules(rows)[:_SHOWN]),
+        suspects=suspects,
+        suspect_rows=tuple(rows[facts.arrays.number[origin.op]] for origin in suspects),
+        answer=facts.answer,
     )
 
 
