@@ -9,7 +9,7 @@ from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.recurring import Recurring, RecurringAnswer
 from divergraph.questions.role_table import RoleTable
 from divergraph.questions.run_changes import OpChange, RunChanges
-from graphstore.model import ErrorSplit, Finding, Guilt, Role
+from graphstore.model import ErrorSplit, Finding, Guilt, Role, TensorIO
 
 
 def origins_json(answer: OriginsAnswer) -> dict[str, Json]:
@@ -67,12 +67,14 @@ def _next_dump(dump: NextDump | None) -> Json:
 
 def finding_json(finding: Finding) -> dict[str, Json]:
     """A finding with the numbers behind it."""
+    is_output = finding.io is TensorIO.OUTPUT
     return {
         "kind": finding.kind.value,
         "label": finding.label,
         "sentence": finding.sentence,
         "op": finding.op or None,
-        "output": finding.port if finding.port >= 0 else None,
+        "output": finding.port if is_output and finding.port >= 0 else None,
+        "input": None if is_output else finding.port,
         "confidence": finding.confidence,
         "evidence": plain_json(finding.evidence),
     }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from divergraph.analysis.consistency_run import run_findings
 from divergraph.analysis.verdicts import (
     count,
     describe_origins,
@@ -149,6 +150,7 @@ class _Comparing:
             op_states(arrays.ids, outputs, frozenset(origin_ids)),
             origins,
         )
+        data = replace(data, findings=run_findings(data, arrays))
         return self._with_root_cause(data, items, progress)
 
     def _with_root_cause(

@@ -1,0 +1,201 @@
+"""What the values of one dumped tensor show by themselves, and whether two are the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import DType, DumpTensorRef
+from importers.dumps import read_array
+from importers.layouts import LayoutError, align_to_golden
+
+FLOAT16_MAX = 65504.0
+_BLOCK = 1 << 18
+_UNPADDED_BYTES = 1 << 26
+_PLAIN = ("ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "DHWCN", "CHWN")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """``low`` and ``high`` are of the finite values (NaN if there are none), ``first`` is
+    the flat place of the first NaN or infinity in the stored order, -1 without one.
+    ``saturated`` counts float16 values at +-65504."""
+
+    count: int
+    low: float
+    high: float
+    nans: int = 0
+    infinities: int = 0
+    saturated: int = 0
+    first: int = -1
+
+    @property
+    def nonfinite(self) -> int:
+        """NaN and infinities."""
+        return self.nans + self.infinities
+
+    @property
+    def zero(self) -> bool:
+        """All values are zero."""
+        return self.constant and self.low == 0.0
+
+    @property
+    def constant(self) -> bool:
+        """All values are the same number."""
+        return self.count > 1 and not self.nonfinite and self.low == self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two tensors that should be the same differ. ``first`` and ``last`` are flat
+    places; ``largest`` is the largest |a - b|, infinite where only one side is finite."""
+
+    elements: int
+    different: int
+    first: int
+    last: int
+    largest: float
+
+    @property
+    def in_one_piece(self) -> bool:
+        """The different elements follow each other without a gap."""
+        return self.last - self.first + 1 == self.different
+
+
+def values_of(ref: DumpTensorRef, origin_layout: str | None = None) -> Values | None:
+    """What a tensor's values show, padding of device layouts left out where that is
+    cheap; None if they cannot be read or are no real numbers."""
+    if ref.statistics is not None:
+        return _from_statistics(ref)
+    try:
+        array = read_array(ref)
+    except ImportFormatError:  # compare and doctor say it; here it is only not checked
+        return None
+    if array.dtype.kind not in "biuf" or not array.size:
+        return None
+    if ref.nbytes <= _UNPADDED_BYTES:
+        array = unpadded(array, ref, origin_layout)
+    return _scanned(array, half=ref.dtype is DType.FLOAT16)
+
+
+def unpadded(
+    array: NDArray[Any], ref: DumpTensorRef, origin_layout: str | None = None
+) -> NDArray[Any]:
+    """*array* in framework layout, or as it is stored if that is not known."""
+    if ref.layout is None or ref.layout in _PLAIN or not ref.original_shape:
+        return array
+    try:
+        return align_to_golden(
+            array,
+            ref.layout,
+            origin_layout,
+            ref.original_shape,
+            ref.original_shape,
+            groups=ref.groups,
+        )
+    except LayoutError:  # an unknown layout only means that padding counts as values
+        return array
+
+
+def _from_statistics(ref: DumpTensorRef) -> Values | None:
+    told = ref.statistics
+    if told is None or not told.count:
+        return None
+    low, high = told.minimum, told.maximum
+    ends = [abs(end) for end in (low, high) if end is not None and math.isfinite(end)]
+    saturated = ref.dtype is DType.FLOAT16 and max(ends, default=0.0) >= FLOAT16_MAX
+    return Values(
+        told.count,
+        math.nan if low is None else low,
+        math.nan if high is None else high,
+        told.nans or 0,
+        told.infinities or 0,
+        int(saturated),
+    )
+
+
+def _scanned(array: NDArray[Any], *, half: bool) -> Values:
+    flat = array.reshape(-1)
+    low, high = math.inf, -math.inf
+    nans = infinities = saturated = 0
+    first = -1
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        if half:
+            block = block.astype(np.float32)
+        least, most = float(block.min()), float(block.max())
+        if not (math.isfinite(least) and math.isfinite(most)):
+            good = np.isfinite(block)
+            missing = int(np.isnan(block).sum())
+            nans += missing
+            infinities += int(block.size - good.sum()) - missing
+            if first < 0:
+                first = start + int(good.argmin())
+            block = block[good]
+            if not block.size:
+                continue
+            least, most = float(block.min()), float(block.max())
+        if half and max(most, -least) >= FLOAT16_MAX:
+            saturated += int((np.abs(block) >= FLOAT16_MAX).sum())
+        low, high = min(low, least), max(high, most)
+    if low > high:
+        low = high = math.nan
+    return Values(flat.size, low, high, nans, infinities, saturated, first)
+
+
+def difference(
+    one: DumpTensorRef, other: DumpTensorRef, origin_layout: str | None = None
+) -> Difference | None:
+    """How two dumps of the same tensor differ; ``different`` is 0 if they do not.
+
+    They may lie in different layouts or element types: then values count, up to the
+    rounding of the coarser type. None if they cannot be read or held against each other.
+    """
+    if one.statistics is not None or other.statistics is not None:
+        return None
+    try:
+        left, right = read_array(one), read_array(other)
+    except ImportFormatError:  # not checked, and counted as such
+        return None
+    if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
+        return None
+    alike = one.dtype is other.dtype and left.size == right.size
+    if not alike or (one.layout or "ND") != (other.layout or "ND"):
+        left, right = (
+            unpadded(left, one, origin_layout),
+            unpadded(right, other, origin_layout),
+        )
+    if left.size != right.size:
+        return None
+    return _differing(left.reshape(-1), right.reshape(-1), exact=one.dtype is other.dtype)
+
+
+def _differing(left: NDArray[Any], right: NDArray[Any], *, exact: bool) -> Difference:
+    different, first, last, largest = 0, -1, -1, 0.0
+    for start in range(0, left.size, _BLOCK):
+        a, b = left[start : start + _BLOCK], right[start : start + _BLOCK]
+        unlike = a != b
+        if a.dtype.kind == "f" and b.dtype.kind == "f":
+            unlike &= ~(np.isnan(a) & np.isnan(b))
+        if not unlike.any():
+            continue
+        x, y = a[unlike].astype(np.float64), b[unlike].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(x - y)
+        error[np.isnan(error)] = np.inf
+        places = np.flatnonzero(unlike)
+        if not exact:  # a cast in between rounds, to 8 bits of fraction at the coarsest
+            kept = error > 2.0**-7 * np.abs(y)
+            error, places = error[kept], places[kept]
+            if not places.size:
+                continue
+        different += places.size
+        first = start + int(places[0]) if first < 0 else first
+        last = start + int(places[-1])
+        largest = max(largest, float(error.max()))
+    return Difference(left.size, different, first, last, largest)
