@@ -20,6 +20,9 @@ _NAMES = {"N": "samples", "C": "channels", "H": "rows", "W": "columns", "D": "de
 _DENSE = 0.5
 """Share of the elements at the named indices from which few bad ones make a pattern."""
 
+_FULL = 0.9
+"""Share of a run of places that the bad ones fill; a box filled that much is told instead."""
+
 _MANY = 12
 """Bad elements per index of an axis from which none at an index is no chance: scattered
 ones leave a given index out once in e^12 = 160,000 times."""
@@ -67,8 +70,9 @@ class Places:
             return f"the element at {_index(self._ends[0], self._shape)} only"
         names = _axis_names(layout, len(self._shape))
         found = self._confined()
-        if not found:
-            return self._range()
+        run = self._range()
+        if not found or (run and self._bad < _FULL * self._box(found)):
+            return run
         told = [_told(names[axis], axis, index, self._shape, c0) for axis, index in found.items()]
         return ("mostly " if self._has_strays(found) else "") + ", ".join(told)
 
@@ -80,14 +84,17 @@ class Places:
             kept = int(counts[index].sum())
             if len(index) <= _MOST * len(counts) and kept >= (1.0 - _STRAY) * self._bad:
                 some[axis] = index
-        box = prod(
-            len(some[axis]) if axis in some else size for axis, size in enumerate(self._shape)
-        )
+        box = self._box(some)
         if self._bad >= _DENSE * box:
             return some
         return {
             axis: index for axis, index in some.items() if self._bad >= _MANY * self._shape[axis]
         }
+
+    def _box(self, found: dict[int, Counts]) -> int:
+        """How many elements are at the indices found."""
+        sizes = enumerate(self._shape)
+        return prod(len(found[axis]) if axis in found else size for axis, size in sizes)
 
     def _has_strays(self, found: dict[int, Counts]) -> bool:
         return any(
@@ -98,7 +105,7 @@ class Places:
         """The flat range they fill, which no axis shows."""
         first, last = self._ends
         length = last - first + 1
-        if self._bad < _DENSE * length or length > _DENSE * prod(self._shape):
+        if self._bad < _FULL * length or length > _DENSE * prod(self._shape):
             return ""
         return f"places {first}-{last} in memory order"
 

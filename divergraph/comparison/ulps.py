@@ -52,11 +52,14 @@ def _positions(values: NDArray[Any], mantissa_bits: int, least_exponent: int) ->
     """Positions of numbers; exact in float64 for formats of up to 32 bits."""
     wide = values.astype(np.float64)
     exponents = np.maximum(np.frexp(wide)[1] - 1, least_exponent)
+    exponents[wide == 0.0] = least_exponent
     # Of a normal number the fraction is 1 to 2, of a subnormal one below 1.
     fractions = np.ldexp(np.abs(wide), mantissa_bits - exponents)
-    positions = fractions + np.ldexp((exponents - least_exponent).astype(np.float64), mantissa_bits)
-    result: Float64 = np.copysign(positions, wide)
-    return result
+    positions: Float64 = fractions + np.ldexp(
+        (exponents - least_exponent).astype(np.float64), mantissa_bits
+    )
+    np.negative(positions, out=positions, where=wide < 0.0)
+    return positions
 
 
 def _of_float64(x: Float64, y: Float64) -> Float64:
