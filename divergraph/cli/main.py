@@ -17,6 +17,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
     "compare": ("compare_command", "Compare two dumps and say where the error starts."),
     "analyse": ("analyse_command", "Find the root cause in a run compared before."),
+    "diff": ("diff_command", "Compare two tensors or folders of them, without any graph."),
     "capture": ("capture_command", "Run a model here and dump every tensor: the golden side."),
     "detect": ("detect_command", "Say what files and folders are, how sure that is, and why."),
     "dumps": ("dumps_command", "List the dumps of a folder: times, ranks, models, steps."),
@@ -27,6 +28,8 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("spread_commands", "Follow an error from an op to the outputs."),
     "roles": ("spread_commands", "Say which ops make, carry, enlarge or lessen the error."),
     "compare-runs": ("across_command", "Say what changed between two runs, op by op."),
+    "consistency": ("consistency_command", "Check a device dump by itself, or two of one model."),
+    "advise": ("advise_command", "Say what a run shows as a whole, and what to do next."),
     "lineage": ("run_commands", "Show which originals an op was made of, both ways."),
     "between": ("run_commands", "List the ops between a start and an end."),
     "query": ("query_command", "Ask the store in Cypher, read-only."),

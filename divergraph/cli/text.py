@@ -50,7 +50,7 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
         click.echo("worst tensors")
         for item in bad:
             level = item.level.value if item.level is not None else ""
-            click.echo(f"  {_metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}")
+            click.echo(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}")
     groups = reason_groups(comparisons)
     if groups:
         click.echo("")
@@ -70,7 +70,7 @@ def show_origins(origins: Iterable[Origin]) -> None:
     for origin in items:
         click.echo(
             f"  {origin.rank:2} # {origin.op}  ({origin.type}, output {origin.output})  "
-            f"{_metric_text(origin.metrics)}"
+            f"{metric_text(origin.metrics)}"
         )
         if origin.golden:
             names = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
@@ -161,10 +161,12 @@ def _mark(row: OpRow) -> str:
 
 
 def _tail(row: OpRow) -> str:
-    return _metric_text(row.metrics) if row.reason is None else REASON_WORDS[row.reason]
+    return metric_text(row.metrics) if row.reason is None else REASON_WORDS[row.reason]
 
 
-def _metric_text(metrics: MetricSet | None) -> str:
+def metric_text(metrics: MetricSet | None) -> str:
+    """Cosine, relative and largest error in columns."""
+    """The three metrics that say most, each of one width; empty for none."""
     if metrics is None:
         return ""
     cosine = metrics.cosine_similarity

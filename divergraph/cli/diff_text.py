@@ -1,0 +1,148 @@
+"""How the result of ``divergraph diff`` looks as plain text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import click
+
+from divergraph.analysis.verdicts import badness
+from divergraph.cli.text import metric_text
+from divergraph.diff.diff_dumps import DiffResult, PairDiff, reasons
+from divergraph.diff.elements import Element
+from divergraph.diff.single_pair import CloseLook
+from divergraph.wording import REASON_WORDS, counted, shape_text
+
+_BAR = 30
+
+
+def show_diff(result: DiffResult, look: CloseLook | None, top: int) -> None:
+    """One pair with its elements, or the counts, worst pairs and leftovers of many."""
+    if len(result.pairs) == 1:
+        _show_pair(result.pairs[0], look)
+    else:
+        _show_pairs(result, top)
+    for side, names in (("device", result.device_only), ("golden", result.golden_only)):
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            click.echo(f"only on the {side} side: {', '.join(names[:5])}{more}")
+
+
+def _show_pairs(result: DiffResult, top: int) -> None:
+    not_compared = len(result.pairs) - result.compared
+    click.secho(
+        f"{counted(len(result.pairs), 'pair')}: {result.compared} compared, "
+        f"{result.over} over a limit, {result.warned} past a warning level, "
+        f"{not_compared} not compared",
+        bold=True,
+    )
+    worst = [pair for pair in result.pairs if pair.found.metrics is not None]
+    worst.sort(key=_badness, reverse=True)
+    if worst[:top]:
+        click.echo("\nworst pairs")
+    for pair in worst[:top]:
+        level = "" if pair.level is None else pair.level.value
+        limit = f"  ({pair.limit})" if pair.limit else ""
+        click.echo(f"  {metric_text(pair.found.metrics)}  {level:4}  {pair.name}{limit}")
+    groups = reasons(result.pairs)
+    if groups:
+        click.echo("\nnot compared")
+    for reason, count in groups.most_common():
+        first = next(pair for pair in result.pairs if pair.found.reason is reason)
+        click.echo(f"  {count:5}  {REASON_WORDS[reason]:36}  {first.name}: {first.found.detail}")
+
+
+def _badness(pair: PairDiff) -> tuple[int, float, float]:
+    assert pair.found.metrics is not None
+    return badness(pair.found.metrics)
+
+
+def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:
+    found = pair.found
+    if found.metrics is None:
+        reason = "" if found.reason is None else REASON_WORDS[found.reason]
+        click.secho(f"{pair.name}: not compared: {reason}: {found.detail}", bold=True)
+        return
+    level = "" if pair.level is None else pair.level.value
+    click.secho(f"{pair.name}: {level}{f' ({pair.limit})' if pair.limit else ''}", bold=True)
+    click.echo(f"  {metric_text(found.metrics)}")
+    click.echo(
+        f"  device {found.device_dtype or '?'}, golden {found.golden_dtype or '?'}, "
+        f"shape {shape_text(found.shape)}"
+    )
+    figures = found.figures
+    if figures is None or look is None:
+        click.echo(f"  {found.detail}")
+        return
+    click.echo(f"\n  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
+    for name, side in (("device", figures.device), ("golden", figures.golden)):
+        numbers = "".join(f"{_number(x):>14}" for x in (side.low, side.high, side.mean, side.std))
+        click.echo(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
+    _show_elements(look)
+
+
+def _show_elements(look: CloseLook) -> None:
+    table, inspection = look.table, look.inspection
+    click.echo(
+        f"\n{table.bad} of {counted(table.total, 'element')} bad: "
+        f"|device - golden| > {look.atol:.3g} + {look.rtol:.3g} * |golden|"
+        + (f"; {inspection.where_bad}" if inspection.where_bad else "")
+    )
+    click.echo(
+        f"absolute error {_number(table.min_absolute)} to {_number(table.max_absolute)}, "
+        f"relative error {_number(table.min_relative)} to {_number(table.max_relative)}"
+    )
+    if inspection.ulps is not None:
+        ulps = inspection.ulps
+        click.echo(f"up to {ulps.largest:g} ulp of {ulps.unit}, {ulps.mean:.3g} on average")
+    _show_histogram(look)
+    _show_table("first bad elements", table.first_bad)
+    _show_table("largest absolute errors", table.worst_absolute)
+    _show_table("largest relative errors", table.worst_relative)
+
+
+def _show_histogram(look: CloseLook) -> None:
+    histogram = look.inspection.histogram
+    rows = [("equal", histogram.equal)]
+    rows += [(f"1e{power:+03}", count) for power, count in sorted(histogram.decades.items())]
+    if histogram.nonfinite:
+        rows.append(("NaN/Inf", histogram.nonfinite))
+    if len(rows) == 1:
+        return
+    click.echo("\n|device - golden|, from")
+    most = max(count for _, count in rows)
+    for name, count in rows:
+        click.echo(f"  {name:>8} {'#' * math.ceil(_BAR * count / most):{_BAR}} {count:>12}")
+
+
+def _show_table(title: str, elements: Sequence[Element]) -> None:
+    if not elements:
+        return
+    rows = [
+        (
+            f"[{','.join(map(str, element.index))}]",
+            _number(element.device),
+            _number(element.golden),
+            _number(element.absolute),
+            "-" if element.relative is None else _number(element.relative),
+        )
+        for element in elements
+    ]
+    head = ("index", "device", "golden", "absolute", "relative")
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(5)]
+    click.echo(f"\n{title}")
+    for row in (head, *rows):
+        first = f"{row[0]:<{widths[0]}}"
+        rest = "  ".join(
+            f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True)
+        )
+        click.echo(f"  {first}  {rest}")
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    return f"{value:.6g}" if math.isfinite(value) else ("Inf" if value > 0 else "-Inf")

@@ -1,0 +1,238 @@
+"""Everything of ``divergraph diff``: find, pair, measure, judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from divergraph.comparison.measure import Wanted
+from divergraph.comparison.tensor_pairs import Measurement, TensorPair
+from divergraph.comparison.thresholds import Thresholds, load_thresholds
+from divergraph.comparison.work import MeasureWork
+from divergraph.diff.pairing import NamedPair, NamePairing, pair_by_name
+from divergraph.pipeline.measuring import DEFAULT_WORKERS, Workers, measure_all
+from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.wording import counted
+from graphstore.errors import InputError
+from graphstore.model import Level, Metric, Reason
+from importers.dumps.bare import NO_FORM, BareDump, BareTensor, RawForm, find_tensors
+
+DEFAULT_LIMIT = 0.001
+"""What an element may differ, absolutely and relatively, where the user gives one of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRequest:
+    """What to hold against each other; the first is the device's side.
+
+    With ``atol`` or ``rtol`` an element is bad if |x - y| > atol + rtol |y|, and a pair
+    with a bad element is over its limit. ``tensors`` is a pattern of names, ``form`` what
+    is known of raw files.
+    """
+
+    device: Path
+    golden: Path
+    thresholds: Path | None = None
+    atol: float | None = None
+    rtol: float | None = None
+    tensors: str | None = None
+    form: RawForm = NO_FORM
+    workers: Workers = DEFAULT_WORKERS
+
+    @property
+    def wanted(self) -> Wanted:
+        """The limits of one element."""
+        if self.atol is None and self.rtol is None:
+            return Wanted()
+        return Wanted(
+            DEFAULT_LIMIT if self.atol is None else self.atol,
+            DEFAULT_LIMIT if self.rtol is None else self.rtol,
+        )
+
+    @property
+    def by_elements(self) -> bool:
+        """True if the user said how much an element may differ."""
+        return self.atol is not None or self.rtol is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PairDiff:
+    """One pair with what came of it. ``level`` is None where nothing could be measured;
+    ``limit`` says which rule decided it. ``pair`` is None for a damaged file."""
+
+    name: str
+    device: Path
+    golden: Path
+    found: Measurement
+    pair: TensorPair | None = None
+    level: Level | None = None
+    failed: tuple[Metric, ...] = ()
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffResult:
+    """``unpaired`` names the tensors only one side has; ``notes`` are remarks."""
+
+    pairs: tuple[PairDiff, ...]
+    device_only: tuple[str, ...] = ()
+    golden_only: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    wanted: Wanted = field(default_factory=Wanted)
+
+    @property
+    def compared(self) -> int:
+        """Pairs that were measured."""
+        return sum(pair.found.metrics is not None for pair in self.pairs)
+
+    @property
+    def over(self) -> int:
+        """Pairs over a limit."""
+        return sum(pair.level is Level.FAIL for pair in self.pairs)
+
+    @property
+    def warned(self) -> int:
+        """Pairs past a warning level only."""
+        return sum(pair.level is Level.WARN for pair in self.pairs)
+
+
+def diff_dumps(request: DiffRequest, progress: Progress = NO_PROGRESS) -> DiffResult:
+    """Pair the tensors of both sides by name and compare each pair.
+
+    A damaged tensor is a pair without metrics that says why.
+
+    Raises:
+        InputError: a path cannot be used, or no name of one side is on the other.
+    """
+    thresholds = load_thresholds(request.thresholds)
+    progress.stage("finding tensors")
+    device, golden = (
+        find_tensors(path.absolute(), request.form) for path in (request.device, request.golden)
+    )
+    pairing = _paired(request, device, golden)
+    if not pairing.pairs:
+        raise InputError(_nothing(device, golden), where=f"{request.device}, {request.golden}")
+    readable = [
+        TensorPair(pair.device.ref, pair.golden.ref)
+        for pair in pairing.pairs
+        if pair.device.ref is not None and pair.golden.ref is not None
+    ]
+    progress.stage("comparing tensors", len(readable))
+    work = MeasureWork(request.wanted)
+    found = iter(zip(readable, measure_all(readable, progress, request.workers, work), strict=True))
+    judging = _Judging(request, thresholds)
+    pairs = tuple(
+        _damaged(pair)
+        if pair.device.ref is None or pair.golden.ref is None
+        else judging.judged(pair, *next(found))
+        for pair in pairing.pairs
+    )
+    return DiffResult(
+        pairs,
+        tuple(tensor.name for tensor in pairing.device_only),
+        tuple(tensor.name for tensor in pairing.golden_only),
+        tuple(_notes(device, golden, pairing)),
+        request.wanted,
+    )
+
+
+def _paired(request: DiffRequest, device: BareDump, golden: BareDump) -> NamePairing:
+    sides: list[list[BareTensor]] = []
+    for dump in (device, golden):
+        tensors = dump.tensors
+        if request.tensors is not None:
+            pattern = request.tensors
+            tensors = [tensor for tensor in tensors if _fits(tensor, pattern)]
+            if not tensors:
+                names = ", ".join(tensor.name for tensor in dump.tensors[:5])
+                raise InputError(
+                    f"no tensor here is called {pattern!r}", where=str(dump.path), hint=names
+                )
+        if not tensors:
+            raise InputError("no tensors here", where=str(dump.path), hint=_seen(dump))
+        sides.append(tensors)
+    return pair_by_name(*sides)
+
+
+def _fits(tensor: BareTensor, pattern: str) -> bool:
+    told = tensor.identity
+    names = (tensor.name, f"{told.io}.{told.port}", f"{told.op}.{told.io}.{told.port}", told.op)
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def _seen(dump: BareDump) -> str:
+    if not dump.passed_over:
+        return "docs/diff.md lists what is read"
+    names = ", ".join(dump.examples)
+    return f"{counted(dump.passed_over, 'file')} of no known kind: {names}"
+
+
+def _nothing(device: BareDump, golden: BareDump) -> str:
+    ours, theirs = device.tensors, golden.tensors
+    if device.path.is_file() or golden.path.is_file():
+        return (
+            f"{counted(len(ours), 'tensor')} against {counted(len(theirs), 'tensor')}, and no "
+            f"name is on both sides (choose one with --tensor: "
+            f"{', '.join(tensor.name for tensor in max(ours, theirs, key=len)[:4])})"
+        )
+    return (
+        f"no name is on both sides: {ours[0].name} … against {theirs[0].name} … "
+        "(divergraph compare pairs by the graphs)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    request: DiffRequest
+    thresholds: Thresholds
+
+    def judged(self, named: NamedPair, pair: TensorPair, found: Measurement) -> PairDiff:
+        plain = PairDiff(named.name, named.device.path, named.golden.path, found, pair)
+        if found.metrics is None:
+            return plain
+        if self.request.by_elements and found.figures is not None:
+            wanted = self.request.wanted
+            bad = found.figures.bad
+            return replace(
+                plain,
+                level=Level.FAIL if bad else Level.PASS,
+                limit=f"{bad} elements beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
+                if bad
+                else "",
+            )
+        told = named.device.identity if named.device.identity.type else named.golden.identity
+        judgement = self.thresholds.judge(
+            found.metrics,
+            found.figures,
+            device=found.device_dtype,
+            golden=found.golden_dtype,
+            op_type=told.type,
+            name=named.name,
+        )
+        return replace(plain, level=judgement.level, failed=judgement.failed, limit=judgement.limit)
+
+
+def _damaged(pair: NamedPair) -> PairDiff:
+    bad = next(side for side in (pair.device, pair.golden) if side.ref is None)
+    found = Measurement(
+        reason=bad.reason or Reason.UNREADABLE_DUMP, detail=f"{bad.path}: {bad.damage}"
+    )
+    return PairDiff(pair.name, pair.device.path, pair.golden.path, found)
+
+
+def _notes(device: BareDump, golden: BareDump, pairing: NamePairing) -> Iterator[str]:
+    for side, dump in (("device", device), ("golden", golden)):
+        for note in dump.notes:
+            yield f"{side}: {note}"
+        if dump.passed_over:
+            yield f"{side}: {_seen(dump)}"
+    if pairing.superseded:
+        yield f"{counted(pairing.superseded, 'earlier dump')} passed over, the last one counts"
+
+
+def reasons(pairs: Sequence[PairDiff]) -> Counter[Reason]:
+    """How many pairs could not be measured, by reason."""
+    return Counter(pair.found.reason for pair in pairs if pair.found.reason is not None)
