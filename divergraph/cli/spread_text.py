@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import click
 
-from divergraph.cli.text import show_steps
+from divergraph.cli.text import metric_text, show_steps
 from divergraph.questions.answers import Trace, Way, WayStep
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.role_table import RoleTable
@@ -19,13 +17,12 @@ from divergraph.spread_words import (
     step_note,
     thresholds_text,
 )
+from divergraph.way_folding import fold_text, folded
 from divergraph.wording import STATE_MARKS, counted
 from graphstore.model import Guilt, Method, Role
 from graphstore.op_row import OpRow
 
 _SHOWN = 5
-_CARRIED = (0.9, 1.1)
-"""Ops whose gain lies in this range are folded if nothing else happens there."""
 
 
 def show_origins_answer(answer: OriginsAnswer) -> None:
@@ -55,12 +52,13 @@ def _none_found(answer: OriginsAnswer) -> str:
 
 def _show_origin(one: OriginAnswer, mark: str) -> None:
     origin = one.origin
-    click.echo(f"  {origin.rank:2} {mark} {origin.op}  ({origin.type}, output {origin.output})")
+    click.echo(
+        f"  {origin.rank:2} {mark} {origin.op}  ({origin.type}, output {origin.output})  "
+        f"{metric_text(origin.metrics)}"
+    )
     click.echo(f"       {one.sentence}")
     if one.split is not None:
         click.echo(f"       {numbers_text(one.split)}")
-    elif origin.metrics is not None:
-        click.echo(f"       relative error {error_text(origin.metrics)}")
     if one.share is not None:
         click.echo(f"       {one.share:.0%} of the error at the outputs")
     if one.group_sentence:
@@ -81,8 +79,14 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
     )
     if whole:
         show_steps(trace.steps)
-    for way in trace.ways[: 1 if len(trace.ways) == 1 else 2]:
-        _show_way(way)
+    if trace.ways:
+        click.echo("")
+        _show_way(trace.ways[0])
+    for way in trace.ways[1:]:
+        error = "" if way.error is None else f" (error {small_number(way.error)})"
+        click.echo(f"another end: {way.to}{error}; --to follows it")
+    if trace.ways:
+        click.echo("")
     for name in trace.healed[:_SHOWN]:
         click.echo(f"healed at {name}")
     if len(trace.healed) > _SHOWN:
@@ -95,12 +99,12 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
 
 
 def _show_way(way: Way) -> None:
-    click.echo(f"\nthe way to {way.to}, on which most error is carried")
-    for number, step in folded(way.steps):
-        if isinstance(step, WayStep):
-            click.echo(_step_line(number, step))
+    click.echo(f"the way to {way.to}, on which most error is carried")
+    for number, steps in folded(way.steps):
+        if len(steps) == 1:
+            click.echo(_step_line(number, steps[0]))
         else:
-            click.echo(f"       {fold_text(step)}")
+            click.echo(f"       ... {fold_text(steps)}")
     if way.cuts:
         shown = " > ".join(cut.op for cut in way.cuts[:_SHOWN])
         more = f" > {len(way.cuts) - _SHOWN} more" if len(way.cuts) > _SHOWN else ""
@@ -111,7 +115,6 @@ def _show_way(way: Way) -> None:
             f"to bisect, cut at {middle.op}: {counted(middle.above, 'op')} before it, "
             f"{middle.below} after"
         )
-    click.echo("")
 
 
 def _step_line(number: int, step: WayStep) -> str:
@@ -123,55 +126,22 @@ def _step_line(number: int, step: WayStep) -> str:
     return f"{line}   ({note})" if note else line
 
 
-def folded(steps: Sequence[WayStep]) -> Iterable[tuple[int, WayStep | Sequence[WayStep]]]:
-    """The steps by number; three or more in a row that only carry the error come as one."""
-    plain: list[tuple[int, WayStep]] = []
-    last = len(steps) - 1
-    for number, step in enumerate(steps):
-        if 0 < number < last and _only_carries(step):
-            plain.append((number, step))
-            continue
-        yield from _together(plain)
-        plain = []
-        yield number, step
-
-
-def _together(
-    plain: list[tuple[int, WayStep]],
-) -> Iterable[tuple[int, WayStep | Sequence[WayStep]]]:
-    if len(plain) < 3:
-        yield from plain
-    else:
-        yield plain[0][0], [step for _, step in plain]
-
-
-def _only_carries(step: WayStep) -> bool:
-    gain = step.row.gain
-    return (gain is None or _CARRIED[0] <= gain <= _CARRIED[1]) and not step_note(step)
-
-
-def fold_text(steps: Sequence[WayStep]) -> str:
-    """``17 ops, gain x0.93 to x1.04``."""
-    gains = [step.row.gain for step in steps if step.row.gain is not None]
-    if not gains:
-        return f"... {len(steps)} ops"
-    return f"... {len(steps)} ops, gain x{min(gains):.3g} to x{max(gains):.3g}"
-
-
 def show_roles(table: RoleTable) -> None:
     """One line an op, then how many have which role."""
     types = max((len(row.type) for row in table.rows), default=0)
     for row in table.rows:
         click.echo(_role_line(row, min(types, 20)))
+    if table.analysis.method is not Method.ROOT_CAUSE:
+        click.echo(
+            f"no roles: the run was judged by thresholds only. {table.analysis.note}".strip()
+        )
+        return
     counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
     guilty = (
         f"{table.guilt.get(Guilt.GUILTY, 0)} guilty, {table.guilt.get(Guilt.SUSPECT, 0)} suspect"
     )
     click.echo(f"{counts}; {guilty}")
-    if table.analysis.method is not Method.ROOT_CAUSE:
-        click.echo(thresholds_text(table.analysis), err=True)
-    else:
-        click.echo(limits_text(table.analysis), err=True)
+    click.echo(limits_text(table.analysis))
 
 
 _GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}
