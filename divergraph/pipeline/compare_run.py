@@ -160,6 +160,7 @@ class _Comparing:
 
         sources = RunSources(
             self.golden.path,
+            self.device.path,
             self.golden_dump.index,
             self.device_dump.index,
             [item for item in items if isinstance(item, Pair)],

@@ -16,9 +16,10 @@ from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.precision import Precision, precision_of
+from divergraph.root_cause.quantisers import Constant, find_quantisers
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
 from divergraph.root_cause.values import RunValues, is_numeric, relative
-from graphstore.model import Comparison, ErrorSplit, ModelGraph, TensorIO, TensorRef
+from graphstore.model import Comparison, ErrorSplit, LineageLink, ModelGraph, TensorIO, TensorRef
 from importers.dumps import DumpIndex
 
 _SHARE_OF_MEMORY = 8
@@ -26,9 +27,16 @@ _SHARE_THAT_COUNTS = 0.15
 _ENTRY_UNITS = 6.0
 
 
+def _unknown_constant(_name: str) -> Array | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What an analysis works on: both graphs, both dumps, and what was held against what."""
+    """What an analysis works on: both graphs, both dumps, and what was held against what.
+
+    ``device_constant`` gives the device model's own constants by name, where they are known.
+    """
 
     golden: ModelGraph
     device: ModelGraph
@@ -36,6 +44,8 @@ class RunInputs:
     device_dump: DumpIndex
     pairs: Sequence[Pair]
     comparisons: Sequence[Comparison]
+    links: Sequence[LineageLink] = ()
+    device_constant: Constant = _unknown_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ class Splits:
 
     by_output: Mapping[TensorRef, ErrorSplit]
     groups: Mapping[TensorRef, Group]
-    precision: Precision
+    precision: str
     precisions: Mapping[str, int]
     executor: str
     entries: tuple[EntryMismatch, ...]
@@ -107,7 +117,7 @@ class _Analysis:
         self.progress.stage("finding the device's precision")
         found = self._precisions()
         precision = self.options.precision or _coarsest(found)
-        floors = Floors(self.executor, self.golden, precision, self.options.memory // 2)
+        floors = self._floors(precision)
         groups = self._groups()
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
@@ -117,11 +127,19 @@ class _Analysis:
         return Splits(
             splits,
             {group.output: group for group in groups},
-            precision,
+            f"{precision}, int8" if floors.quantisers.by_tensor else str(precision),
             {str(name): count for name, count in found.items()},
             self.executor.name,
             tuple(self._entry_mismatches(precision)),
         )
+
+    def _floors(self, precision: Precision) -> Floors:
+        found = self.inputs
+        quantisers = find_quantisers(
+            found.device, found.golden, found.comparisons, found.links, found.device_constant
+        )
+        memory = self.options.memory // 2
+        return Floors(self.executor, self.golden, precision, memory, quantisers)
 
     def _precisions(self) -> Counter[Precision]:
         found: Counter[Precision] = Counter()
@@ -170,7 +188,7 @@ class _Analysis:
             if group.failure:
                 yield group.output, unknown(group.failure, group.ops)
             elif group.passes_on is not None:
-                yield group.output, self._passed_on(group, group.passes_on, floors.precision)
+                yield group.output, self._passed_on(group, group.passes_on, floors)
             else:
                 given, missing = self._feeds(group)
                 if missing:
@@ -223,11 +241,11 @@ class _Analysis:
             given[feed.tensor] = value
         return given, ""
 
-    def _passed_on(self, group: Group, source: TensorRef, precision: Precision) -> ErrorSplit:
+    def _passed_on(self, group: Group, source: TensorRef, floors: Floors) -> ErrorSplit:
         reference = self.values.device(source)
         if reference is None:
             return unknown(f"no values of {source}", group.ops)
-        floor = floor_of(reference, reference, precision, 1)
+        floor = floor_of(reference, floors.passed_on(group, reference), floors.precision, 1)
         return self._split(group, reference, floor, (source,))
 
     def _split(

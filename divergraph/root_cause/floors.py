@@ -17,6 +17,7 @@ from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.precision import Precision, rounded
+from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.root_cause.values import is_numeric, relative
 from graphstore.model import Op, TensorRef
 
@@ -46,6 +47,7 @@ class Floors:
     golden: GoldenGraph
     precision: Precision
     memory: int
+    quantisers: Quantisers = NO_QUANTISERS
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
 
     def emulated(
@@ -53,13 +55,47 @@ class Floors:
     ) -> list[Array | None]:
         """What each group makes of its feeds in the device's arithmetic; None if it fails."""
         states = [
-            _State(group, self.golden, {name: self._round(value) for name, value in given.items()})
+            _State(group, self.golden, self._fed(group, given))
             for group, given in zip(groups, feeds, strict=True)
         ]
         weights = self._weights(states)
         while step := {str(n): each for n, each in enumerate(states) if each.next_op() is not None}:
             self._advance(step, weights)
-        return [state.result() for state in states]
+        return [self._result(state) for state in states]
+
+    def passed_on(self, group: Group, value: Array) -> Array:
+        """What a device hands on of *value* that does not compute: rounded, or quantised."""
+        name = self.golden.name(group.golden)
+        quantiser = self.quantisers.by_tensor.get(name)
+        quantised = quantiser is not None and group.output in self.quantisers.outputs
+        value = np.asarray(value, np.float32) if value.dtype.kind == "f" else value
+        return quantiser(value) if quantiser is not None and quantised else self._round(value)
+
+    def _fed(self, group: Group, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The feeds of *group*, quantised where the device does so on the way."""
+        found = {name: self._round(value) for name, value in given.items()}
+        for feed in group.feeds:
+            quantiser = self.quantisers.by_tensor.get(feed.tensor) if feed.quantised else None
+            if quantiser is not None and found[feed.tensor].dtype.kind == "f":
+                found[feed.tensor] = quantiser(np.asarray(found[feed.tensor], np.float32))
+        return found
+
+    def _quantised(self, made: Mapping[str, Array], last: str) -> dict[str, Array]:
+        """Inner values of a group, as the device hands them to its next op."""
+        by_tensor = self.quantisers.by_tensor
+        return {
+            name: by_tensor[name](value)
+            if name in by_tensor and name != last and value.dtype.kind == "f"
+            else value
+            for name, value in made.items()
+        }
+
+    def _result(self, state: _State) -> Array | None:
+        value = state.result()
+        if value is None or state.group.output not in self.quantisers.outputs:
+            return value
+        quantiser = self.quantisers.by_tensor.get(self.golden.name(state.group.golden))
+        return value if quantiser is None else quantiser(value)
 
     def _advance(self, states: Mapping[str, _State], weights: Mapping[str, Array]) -> None:
         """Run the next op of each group, all side by side."""
@@ -68,7 +104,9 @@ class Floors:
             pieces, lambda piece: states[piece.key].inputs(piece, weights), memory=self.memory
         ):
             made = {name: self._round(value) for name, value in result.values.items()}
-            states[result.key].take(made, failed=bool(result.failure))
+            state = states[result.key]
+            made = self._quantised(made, self.golden.name(state.group.golden))
+            state.take(made, failed=bool(result.failure))
 
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f":
@@ -87,8 +125,10 @@ class Floors:
         found: dict[str, Array] = {}
         for result in self.executor.run_pieces(pieces, lambda _: {}, memory=self.memory):
             value = result.values.get(result.key)
-            if value is not None and value.dtype.kind == "f":
-                found[result.key] = self._round(value)
+            if value is None or value.dtype.kind != "f":
+                continue
+            quantiser = self.quantisers.by_tensor.get(result.key)
+            found[result.key] = self._round(value) if quantiser is None else quantiser(value)
         return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from divergraph.root_cause.golden_graph import GoldenGraph, Source, source_of
+from divergraph.root_cause.quantisers import DEQUANTISING
 from graphstore.model import Op, TensorRef
 
 _MOST_OPS = 5000
@@ -17,12 +18,13 @@ class Feed:
 
     It is fed the device's own ``device`` output; if that is None, the value the golden
     dump (of tensor ``golden``, or of a graph input) or the device's dump of the graph
-    input has.
+    input has. ``quantised``: on its way to the op the device quantises it.
     """
 
     tensor: str
     device: TensorRef | None = None
     golden: TensorRef | None = None
+    quantised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Grouping:
         self._device_ops = device_ops
         self._measured = measured
         self._golden_dumped = golden_dumped
+        self._quantised: set[TensorRef | str] = set()
         self._first: dict[TensorRef, TensorRef] = {}
         for device, original in measured.items():
             self._first.setdefault(original, device)
@@ -98,14 +101,19 @@ class Grouping:
         it is the one the op really reads. True if some way leads to no measured one.
         """
         found: dict[TensorRef, TensorRef] = {}
+        self._quantised = set()
         open_end = False
         seen: set[TensorRef] = set()
-        waiting = [op_id]
+        waiting = {op_id: False}
         while waiting:
-            following: list[str] = []
-            for op in (self._device_ops[each] for each in waiting):
+            following: dict[str, bool] = {}
+            for each, was_quantised in waiting.items():
+                op = self._device_ops[each]
+                quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
                 refs = [ref for ref in op.inputs if ref is not None]
-                open_end |= any(ref.producer is None for ref in refs) or not refs
+                outer = [ref.tensor for ref in refs if ref.producer is None]
+                open_end |= bool(outer) or not refs
+                self._quantised.update(outer if quantised else ())
                 for producer in (ref.producer for ref in refs):
                     if producer is None or producer in seen:
                         continue
@@ -113,9 +121,10 @@ class Grouping:
                     original = self._measured.get(producer)
                     if original is not None:
                         found.setdefault(original, producer)
+                        self._quantised |= {producer} if quantised else set()
                     elif producer.op in self._device_ops:
-                        following.append(producer.op)
-            waiting = list(dict.fromkeys(following))
+                        following[producer.op] = following.get(producer.op, False) or quantised
+            waiting = following
         return found, open_end
 
     def _reaches_entry(self, group: Group) -> bool:
@@ -144,9 +153,12 @@ class Grouping:
                 producer = ref.producer
                 if producer is None:
                     if graph.is_entry(ref):
-                        feeds[ref.tensor] = Feed(ref.tensor)
+                        quantised = ref.tensor in self._quantised
+                        feeds[ref.tensor] = Feed(ref.tensor, quantised=quantised)
                 elif producer in stops:
-                    feeds[ref.tensor] = Feed(ref.tensor, stops[producer], producer)
+                    device = stops[producer]
+                    quantised = device in self._quantised
+                    feeds[ref.tensor] = Feed(ref.tensor, device, producer, quantised)
                 elif self._from_golden(producer):
                     feeds[ref.tensor] = Feed(ref.tensor, golden=producer)
                 elif producer.op in graph.fed or producer.op in graph.moving:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from divergraph.execution.installed import open_executor
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import Progress
 from divergraph.root_cause.analysis import RunInputs, Splits, split_run
+from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.fallback import with_fallback
 from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
 from divergraph.root_cause.verdicts import (
@@ -31,9 +33,10 @@ from importers.dumps import DumpIndex
 
 @dataclass(frozen=True, slots=True)
 class RunSources:
-    """Where a run's values are: the golden model's file, both dumps, what was compared."""
+    """Where a run's values are: both models' files, both dumps, what was compared."""
 
     golden_path: Path
+    device_path: Path
     golden_dump: DumpIndex
     device_dump: DumpIndex
     pairs: Sequence[Pair]
@@ -61,25 +64,22 @@ def with_root_cause(
         if choice is MethodChoice.ROOT_CAUSE:
             raise
         return _by_thresholds(data, f"{error.what} ({error.hint})" if error.hint else error.what)
-    try:
-        splits = split_run(_inputs(data, sources), executor, options, progress)
-    finally:
-        executor.close()
+    with closing(executor), DeviceConstants(sources.device_path, data.device) as constants:
+        inputs = RunInputs(
+            data.golden,
+            data.device,
+            sources.golden_dump,
+            sources.device_dump,
+            sources.pairs,
+            data.comparisons,
+            data.links,
+            constants.value,
+        )
+        splits = split_run(inputs, executor, options, progress)
     if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
         return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
     return _judged(data, splits, options)
-
-
-def _inputs(data: RunData, sources: RunSources) -> RunInputs:
-    return RunInputs(
-        data.golden,
-        data.device,
-        sources.golden_dump,
-        sources.device_dump,
-        sources.pairs,
-        data.comparisons,
-    )
 
 
 def _told(split: ErrorSplit) -> bool:
@@ -127,7 +127,7 @@ def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]
     failed = [each for each in splits.by_output.values() if each.failure]
     return {
         "executor": splits.executor,
-        "precision": splits.precision.value,
+        "precision": splits.precision,
         "precision_of_tensors": dict(splits.precisions),
         "limits": {"suspect": options.suspect, "guilty": options.guilty},
         "tensors": len(splits.by_output),

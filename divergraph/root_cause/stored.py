@@ -30,7 +30,7 @@ def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress)
     golden_dump = load_dumps(_path(data, "golden_dump"), golden.graph, "golden")
     device_dump = load_dumps(_path(data, "device_dump"), device.graph, "device")
     pairs = _pairs(data, golden, device, golden_dump, device_dump, progress)
-    sources = RunSources(golden.path, golden_dump.index, device_dump.index, pairs)
+    sources = RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
     return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
 
 

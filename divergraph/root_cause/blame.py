@@ -1,0 +1,268 @@
+"""Which ops are to blame for the error of the model's outputs, by reference runs alone.
+
+Each op's introduced error is added by itself to the golden run; what that changes at the
+outputs is the op's contribution. All of them added together give the device's outputs
+again, so leaving some out is the device with those ops exact: that proves a list of ops to
+keep in higher precision before anyone compiles anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execution.contract import AdditiveRun, Array
+from divergraph.progress import NO_PROGRESS, Progress
+
+MOST = 100
+"""Ops looked at one by one: those that introduce most."""
+_AT_ONCE = 6
+"""Ops tried as the next to keep exact, after each pick."""
+_ENOUGH = 1e-3
+"""Stop keeping ops exact once this share of the error is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Introduced:
+    """The introduced error of one device output, d - f(d_in), in golden order.
+
+    ``tensor`` is the golden tensor it is an error of, ``op`` the device op's id, ``group``
+    the golden ops behind it; ``error`` its size relative to the reference, ``suspicion``
+    that over the floor. ``values`` gives the array when it is needed.
+    """
+
+    op: str
+    port: int
+    tensor: str
+    group: tuple[str, ...]
+    error: float
+    suspicion: float
+    values: Callable[[], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one op's introduced error does to the outputs.
+
+    ``share`` of their error is signed: below zero, it makes up for others. ``size`` is the
+    norm of its contribution over that of the error, ``left`` the relative error of the
+    outputs predicted if this op were exact. ``by_output`` are the shares of each output.
+    """
+
+    op: str
+    port: int
+    tensor: str
+    group: tuple[str, ...]
+    share: float
+    size: float
+    left: float
+    by_output: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An op of the list of ops to keep exact, and the share of the error left with it."""
+
+    op: str
+    tensor: str
+    group: tuple[str, ...]
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who made the error of the outputs.
+
+    ``errors`` are the device's relative errors by output, ``replayed`` how much of the error
+    the introduced errors leave unexplained when all are added to the golden run. ``shares``
+    are ordered by size, ``keep`` in the order of picking; ``runs`` counts runs of the model.
+    """
+
+    errors: Mapping[str, float]
+    unexplained: float
+    shares: tuple[Share, ...]
+    keep: tuple[Kept, ...]
+    runs: int
+    left_out: tuple[str, ...] = ()
+    """Tensors whose error could not be added: no floats, or too many."""
+
+
+def blame(
+    model: AdditiveRun,
+    introduced: Sequence[Introduced],
+    device_outputs: Mapping[str, Array],
+    *,
+    most: int = MOST,
+    keep: int = 10,
+    memory: int = 1 << 30,
+    progress: Progress = NO_PROGRESS,
+) -> Blame:
+    """Shares of the *most* ops that introduce most, and up to *keep* ops to keep exact.
+
+    *device_outputs* are the device's values of the model's outputs, in golden order;
+    about *memory* bytes of introduced errors are held, the largest relative errors first.
+    """
+    return _Blaming(model, introduced, device_outputs, memory, progress).blame(most, keep)
+
+
+class _Blaming:
+    def __init__(
+        self,
+        model: AdditiveRun,
+        introduced: Sequence[Introduced],
+        device_outputs: Mapping[str, Array],
+        memory: int,
+        progress: Progress,
+    ) -> None:
+        self._model = model
+        self._progress = progress
+        self.runs = 0
+        can = set(model.tensors)
+        ranked = sorted(introduced, key=lambda each: -_importance(each))
+        self._held: dict[str, Array] = {}
+        self._items: dict[str, Introduced] = {}
+        self.left_out = [each.tensor for each in ranked if each.tensor not in can]
+        used = 0
+        for each in ranked:
+            if each.tensor not in can or each.error == 0.0:
+                continue
+            values = each.values()
+            used += values.nbytes
+            if used > memory:
+                self.left_out.append(each.tensor)
+                continue
+            known = self._held.get(each.tensor)
+            # Two device tensors of one golden one (before and behind a Cast): both err.
+            self._held[each.tensor] = values if known is None else known + values
+            self._items.setdefault(each.tensor, each)
+        self._golden = self._run({})
+        names = [name for name in self._golden if name in device_outputs]
+        self._golden = {name: self._golden[name] for name in names}
+        self._scales = {name: _norm(value) or 1.0 for name, value in self._golden.items()}
+        self._device = {name: device_outputs[name] for name in names}
+        self._error = self._change(self._device)
+
+    def blame(self, most: int, keep: int) -> Blame:
+        replayed = self._change(self._run(self._held))
+        whole = _length(self._error)
+        chosen = list(self._items)[:most]
+        self._progress.stage("adding each op's error to the golden run", len(chosen))
+        shares: list[Share] = []
+        for tensor in chosen:
+            change = self._change(self._run({tensor: self._held[tensor]}))
+            shares.append(self._share(self._items[tensor], change, whole))
+            self._progress.step()
+        shares.sort(key=lambda each: -each.size)
+        return Blame(
+            errors={name: _norm(value) for name, value in self._error.items()},
+            unexplained=_length(_minus(self._error, replayed)) / whole if whole else 0.0,
+            shares=tuple(shares),
+            keep=self._keep([share.tensor for share in shares], keep),
+            runs=self.runs,
+            left_out=tuple(self.left_out),
+        )
+
+    def _share(self, item: Introduced, change: Mapping[str, Array], whole: float) -> Share:
+        def share(name: str) -> float:
+            error = self._error[name]
+            power = float(np.vdot(error, error).real)
+            return float(np.vdot(change[name], error).real) / power if power else 0.0
+
+        powers = {name: float(np.vdot(e, e).real) for name, e in self._error.items()}
+        total = sum(powers.values())
+        by_output = {name: share(name) for name in self._error}
+        signed = sum(by_output[name] * powers[name] for name in powers) / total if total else 0.0
+        return Share(
+            op=item.op,
+            port=item.port,
+            tensor=item.tensor,
+            group=item.group,
+            share=signed,
+            size=_length(change) / whole if whole else 0.0,
+            left=_length(_minus(self._error, change)),
+            by_output=by_output,
+        )
+
+    def _keep(self, ranked: list[str], count: int) -> tuple[Kept, ...]:
+        """Ops to keep exact: after each pick, the next few by contribution are all tried."""
+        base = _length(self._change(self._run(self._held)))
+        if base == 0.0:
+            return ()
+        self._progress.stage("proving which ops to keep exact", min(count, len(ranked)))
+        waiting, exact, kept = list(ranked), set[str](), []
+        while waiting and len(kept) < count:
+            tried = {
+                tensor: _length(self._change(self._run(self._without({*exact, tensor}))))
+                for tensor in waiting[:_AT_ONCE]
+            }
+            best = min(tried, key=lambda tensor: tried[tensor])
+            exact.add(best)
+            waiting.remove(best)
+            item = self._items[best]
+            kept.append(Kept(item.op, best, item.group, tried[best] / base))
+            self._progress.step()
+            if tried[best] <= _ENOUGH * base:
+                break
+        return tuple(kept)
+
+    def _without(self, exact: set[str]) -> dict[str, Array]:
+        return {tensor: values for tensor, values in self._held.items() if tensor not in exact}
+
+    def _run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        self.runs += 1
+        return self._model.run(additions)
+
+    def _change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What differs from the golden outputs, each over the golden output's norm."""
+        return {
+            name: _difference(outputs[name], golden) / self._scales[name]
+            for name, golden in self._golden.items()
+        }
+
+
+def left_with(
+    model: AdditiveRun,
+    introduced: Sequence[Introduced],
+    device_outputs: Mapping[str, Array],
+    exact: Sequence[str],
+) -> float:
+    """The share of the outputs' error left if the ops behind golden tensors *exact* were exact."""
+    blaming = _Blaming(model, introduced, device_outputs, 1 << 40, NO_PROGRESS)
+    base = _length(blaming._change(blaming._run(blaming._held)))
+    rest = _length(blaming._change(blaming._run(blaming._without(set(exact)))))
+    return rest / base if base else 0.0
+
+
+def _importance(item: Introduced) -> float:
+    """Errors that are not finite come first, then by relative size."""
+    return item.error if np.isfinite(item.error) else np.inf
+
+
+def _difference(device: Array, golden: Array) -> Array:
+    """device - golden; a value only one side has finite counts as off by the largest there is."""
+    shaped = np.asarray(device, np.float64).reshape(golden.shape)
+    wanted = np.asarray(golden, np.float64)
+    both = np.isfinite(shaped) & np.isfinite(wanted)
+    found = np.zeros(wanted.shape)
+    np.subtract(shaped, wanted, out=found, where=both)
+    one_sided = np.isfinite(wanted) & ~np.isfinite(shaped)
+    if one_sided.any():
+        largest = float(np.abs(wanted[np.isfinite(wanted)]).max()) or 1.0
+        found[one_sided] = 10.0 * largest
+    return found
+
+
+def _minus(one: Mapping[str, Array], other: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: value - other[name] for name, value in one.items()}
+
+
+def _length(changes: Mapping[str, Array]) -> float:
+    return float(np.sqrt(sum(float(np.vdot(each, each).real) for each in changes.values())))
+
+
+def _norm(values: Array) -> float:
+    finite = np.asarray(values, np.float64).reshape(-1)
+    finite = finite[np.isfinite(finite)]
+    return float(np.linalg.norm(finite))

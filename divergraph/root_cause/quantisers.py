@@ -1,0 +1,191 @@
+"""The quantisation a device graph says of itself: which tensors, with which scale.
+
+A device that computes in int8 cannot keep more of a tensor than its scale lets through.
+That loss belongs to the op that quantises, and into the noise floor of what is computed
+from quantised weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from graphstore.model import Comparison, DType, LineageLink, ModelGraph, Op, TensorIO, TensorRef
+
+DEQUANTISING = frozenset({"DequantizeLinear"})
+_QUANTISING = frozenset({"QuantizeLinear"})
+_ASCEND_QUANT = "AscendQuant"
+_RANGES = {
+    DType.INT4: (-8, 7),
+    DType.UINT4: (0, 15),
+    DType.INT8: (-128, 127),
+    DType.UINT8: (0, 255),
+    DType.INT16: (-32768, 32767),
+    DType.UINT16: (0, 65535),
+}
+
+Constant = Callable[[str], "Array | None"]
+"""Gives the value of a constant of the device's model by its name, None if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiser:
+    """Rounds to ``scale`` times an integer of a range; ``axis`` is that of several scales."""
+
+    scale: Array
+    zero: Array
+    low: int
+    high: int
+    axis: int = 1
+
+    def __call__(self, value: Array) -> Array:
+        """*value* quantised and back."""
+        scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
+        with np.errstate(all="ignore"):
+            steps = np.clip(np.rint(value / scale) + zero, self.low, self.high)
+            found: Array = ((steps - zero) * scale).astype(value.dtype)
+        return found
+
+    def _shaped(self, parameter: Array, value: Array) -> Array:
+        plain: Array = np.asarray(parameter, np.float64).reshape(-1)
+        if plain.size == 1 or value.ndim == 0:
+            return plain[:1].reshape(())
+        axis = self.axis % value.ndim
+        if value.shape[axis] != plain.size:
+            return np.asarray(plain.max())
+        return plain.reshape([-1 if place == axis else 1 for place in range(value.ndim)])
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisers:
+    """What a device quantises: golden tensors and weights by name, and the outputs (ids of
+    device tensors) that were dequantised just before."""
+
+    by_tensor: Mapping[str, Quantiser]
+    outputs: frozenset[TensorRef]
+
+
+NO_QUANTISERS = Quantisers({}, frozenset())
+
+
+def find_quantisers(
+    device: ModelGraph,
+    golden: ModelGraph,
+    comparisons: Iterable[Comparison],
+    links: Sequence[LineageLink],
+    constant: Constant,
+) -> Quantisers:
+    """The quantisers of *device*, by the golden tensors they stand behind."""
+    if not any(op.type in DEQUANTISING or op.type == _ASCEND_QUANT for op in device.ops):
+        return NO_QUANTISERS
+    return _Finder(device, golden, comparisons, links, constant).found()
+
+
+class _Finder:
+    def __init__(
+        self,
+        device: ModelGraph,
+        golden: ModelGraph,
+        comparisons: Iterable[Comparison],
+        links: Sequence[LineageLink],
+        constant: Constant,
+    ) -> None:
+        self._device = device
+        self._ops = device.op_index()
+        self._golden = golden.op_index()
+        self._constants = {each.tensor.name for each in golden.constants}
+        self._originals: dict[str, list[str]] = {}
+        for link in links:
+            self._originals.setdefault(link.device, []).append(link.original)
+        self._matches = {
+            TensorRef(item.op, item.port): item.golden
+            for item in comparisons
+            if item.io is TensorIO.OUTPUT and item.golden is not None
+        }
+        self._constant = constant
+
+    def found(self) -> Quantisers:
+        by_tensor: dict[str, Quantiser] = {}
+        outputs: set[TensorRef] = set()
+        for op in self._device.ops:
+            if op.type in DEQUANTISING:
+                outputs.add(TensorRef(op.id, 0))
+                quantiser = self._of_dequantiser(op)
+                names = self._names(op)
+            elif op.type == _ASCEND_QUANT:
+                quantiser = _of_ascend(op)
+                names = self._behind(op)
+            else:
+                continue
+            if quantiser is not None:
+                by_tensor.update((name, quantiser) for name in names)
+        return Quantisers(by_tensor, frozenset(outputs))
+
+    def _of_dequantiser(self, op: Op) -> Quantiser | None:
+        scale = self._value(op, 1)
+        if scale is None:
+            return None
+        zero = self._value(op, 2)
+        kind = self._kind(op, zero)
+        low, high = _RANGES.get(kind, _RANGES[DType.INT8])
+        axis = op.attrs.get("axis", 1)
+        plain = np.zeros(1) if zero is None else zero
+        return Quantiser(scale, plain, low, high, axis if isinstance(axis, int) else 1)
+
+    def _kind(self, op: Op, zero: Array | None) -> DType:
+        if zero is not None and zero.dtype.kind in "iu":
+            return DType(zero.dtype.name)
+        taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        if taken is not None and taken.op in self._ops:
+            stored = self._ops[taken.op].outputs[taken.port].dtype
+            return stored or DType.INT8
+        return DType.INT8
+
+    def _value(self, op: Op, position: int) -> Array | None:
+        ref = op.inputs[position] if position < len(op.inputs) else None
+        return None if ref is None else self._constant(ref.tensor)
+
+    def _names(self, op: Op) -> Iterator[str]:
+        """The golden tensors whose values *op* gives back."""
+        match = self._matches.get(TensorRef(op.id, 0))
+        if match is not None and match.op in self._golden:
+            yield self._golden[match.op].outputs[match.port].name
+        source = op.inputs[0] if op.inputs else None
+        maker = None if source is None or source.producer is None else source.producer.op
+        if maker is not None and self._ops[maker].type in _QUANTISING:
+            yield from (ref.tensor for ref in self._ops[maker].inputs[:1] if ref is not None)
+        elif source is not None:
+            yield from self._weights_for(TensorRef(op.id, 0))
+
+    def _weights_for(self, output: TensorRef) -> Iterator[str]:
+        """The golden constants in the places where a dequantised constant is read."""
+        for user in self._device.ops:
+            for position, ref in enumerate(user.inputs):
+                if ref is None or ref.producer != output:
+                    continue
+                for name in self._originals.get(user.id, ()):
+                    original = self._golden.get(name)
+                    if original is None or original.type != user.type:
+                        continue
+                    if position < len(original.inputs):
+                        taken = original.inputs[position]
+                        if taken is not None:
+                            yield taken.tensor
+
+    def _behind(self, op: Op) -> Iterator[str]:
+        """The golden tensor an AscendQuant takes."""
+        for ref in op.inputs[:1]:
+            match = None if ref is None or ref.producer is None else self._matches.get(ref.producer)
+            if match is not None and match.op in self._golden:
+                yield self._golden[match.op].outputs[match.port].name
+
+
+def _of_ascend(op: Op) -> Quantiser | None:
+    """AscendQuant: q = round(x * scale + offset), in int8."""
+    scale, offset = op.attrs.get("scale"), op.attrs.get("offset", 0.0)
+    if not isinstance(scale, int | float) or not isinstance(offset, int | float) or scale == 0:
+        return None
+    return Quantiser(np.array([1.0 / scale]), np.array([float(offset)]), *_RANGES[DType.INT8])
