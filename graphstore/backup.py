@@ -24,7 +24,8 @@ from graphstore.portable import content_hash, graph_lines, run_lines
 
 MANIFEST = "divergraph-backup.json"
 FORMAT = "divergraph-backup"
-VERSION = 1
+VERSION = 2
+"""Raised when older programs could not read it; those of older versions are read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from graphstore.model import (
     AttrValue,
     Constant,
@@ -36,9 +38,33 @@ from graphstore.model import (
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
+def _plain_number(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_VALUES = json.JSONEncoder(separators=(",", ":"), default=_plain_number)
+
+
 def dumps(value: object) -> str:
     """Compact JSON; NaN and infinities as Python's json writes them."""
     return _ENCODER.encode(value)
+
+
+def values_text(values: Mapping[str, object]) -> str:
+    """JSON values by name; numbers of arrays as numbers.
+
+    Raises:
+        TypeError: one is no JSON value.
+    """
+    return _VALUES.encode(dict(values))
+
+
+def values_of(text: str | None) -> dict[str, object]:
+    """The values behind :func:`values_text`; none for None."""
+    read: dict[str, object] = {} if text is None else json.loads(text)
+    return read
 
 
 def plain_text(text: str) -> str:
@@ -186,7 +212,8 @@ def graph_value(header: str, ops: Iterable[Op]) -> ModelGraph:
 def run_text(run: Run) -> str:
     """A run."""
     counts = run.counts
-    return dumps(
+    analysis = {"analysis": dict(run.analysis)} if run.analysis else {}
+    return values_text(
         {
             "name": run.name,
             "golden": run.golden,
@@ -205,6 +232,7 @@ def run_text(run: Run) -> str:
             "inputs": dict(run.inputs),
             "warnings": run.warnings,
             "version": run.version,
+            **analysis,
         }
     )
 
@@ -224,6 +252,7 @@ def run_value(text: str) -> Run:
         inputs=read["inputs"],
         warnings=tuple(read["warnings"]),
         version=read["version"],
+        analysis=read.get("analysis", {}),
     )
 
 

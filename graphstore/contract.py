@@ -75,7 +75,8 @@ class ListedOp:
 
     ``outputs`` are without names. In a run, ``partners`` are the ops of the other side
     it is linked with, each once; on the device side, ``state`` and ``results`` are its
-    state and comparisons, without the golden tensor, rule, files and address.
+    state and comparisons, without the golden tensor, rule, files, address, figures and
+    limit; their splits are without group and reference.
     """
 
     id: str
@@ -206,6 +207,14 @@ class GraphStore(ABC):
     @abstractmethod
     def origins(self, run: str) -> list[Origin]:
         """The origins of a run in rank order."""
+
+    @abstractmethod
+    def suspects(self, run: str) -> list[Origin]:
+        """The ops of a run over the lower limit of suspicion, not guilty, in rank order."""
+
+    @abstractmethod
+    def findings(self, run: str) -> list[Finding]:
+        """What was found in a run, in saved order."""
 
     @abstractmethod
     def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:

@@ -12,7 +12,8 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -26,9 +27,11 @@ from graphstore.collector import paused_collector
 from graphstore.contract import GraphStore, ListedOp, QueryParameters, QueryResult, RunData
 from graphstore.cypher_text import explained
 from graphstore.errors import QueryError, StoreError, UnknownNameError
+from graphstore.finding_rows import finding_value
 from graphstore.listing import listed_ops
 from graphstore.model import (
     Comparison,
+    Finding,
     LineageLink,
     LineageRule,
     ModelGraph,
@@ -41,6 +44,7 @@ from graphstore.model import (
 from graphstore.op_blocks import BLOCK, OpReader
 from graphstore.op_search import OpIndex
 from graphstore.original_ids import (
+    golden_ops,
     may_be_escaped,
     original_comparison,
     original_ids,
@@ -207,7 +211,7 @@ class CypherStore(GraphStore):
         with paused_collector():
             found = [comparison_value(row) for row in rows]
         device = self._original_ids(place, Side.DEVICE, (item.op for item in found))
-        partners = (item.golden.op for item in found if item.golden is not None)
+        partners = chain.from_iterable(map(golden_ops, found))
         golden = self._original_ids(place, Side.GOLDEN, partners)
         if not device and not golden:
             return found
@@ -223,6 +227,18 @@ class CypherStore(GraphStore):
     def origins(self, run: str) -> list[Origin]:
         """The origins of a run in rank order."""
         return codec.origins_value(str(self._run_record(self._run_place(run))["origins"]))
+
+    def suspects(self, run: str) -> list[Origin]:
+        """The ops of a run over the lower limit of suspicion, not guilty, in rank order."""
+        text = self._run_record(self._run_place(run))["suspects"]
+        return [] if text is None else codec.origins_value(text)
+
+    def findings(self, run: str) -> list[Finding]:
+        """What was found in a run, in saved order."""
+        place = self._run_place(run)
+        found = [finding_value(row) for row in self._rows(place, "run_findings", {})]
+        own = self._original_ids(place, Side.DEVICE, (finding.op for finding in found))
+        return [replace(one, op=own.get(one.op, one.op)) for one in found] if own else found
 
     def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
         """Lineage links, all or those of one device (or golden) op."""
@@ -259,6 +275,8 @@ class CypherStore(GraphStore):
                 comparisons=tuple(self.comparisons(name)),
                 states=self.states(name),
                 origins=tuple(self.origins(name)),
+                suspects=tuple(self.suspects(name)),
+                findings=tuple(self.findings(name)),
             )
             if self.run(name) == run:  # not replaced while it was being read
                 return data

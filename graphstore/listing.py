@@ -6,9 +6,10 @@ A hundred thousand rows go through these functions, so values are made column by
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, repeat
+from itertools import compress, repeat, starmap
 from typing import Any, TypeAlias, TypeVar
 
 from graphstore import codec
@@ -16,11 +17,14 @@ from graphstore.contract import ListedOp
 from graphstore.model import (
     Comparison,
     DType,
+    ErrorSplit,
+    Guilt,
     Level,
     Metric,
     MetricSet,
     OpState,
     Reason,
+    Role,
     Side,
     Tensor,
     TensorIO,
@@ -40,6 +44,10 @@ _LEVELS = {None: None} | {level.value: level for level in Level}
 _REASONS = {None: None} | {reason.value: reason for reason in Reason}
 _DTYPES = {None: None} | {dtype.value: dtype for dtype in DType}
 _STATES = {state.value: state for state in OpState}
+_ROLES = {role.value: role for role in Role}
+_GUILTS = {guilt.value: guilt for guilt in Guilt}
+_SPLIT_NUMBERS = ("introduced", "propagated", "floor", "suspicion", "amplification")
+_NAN = 21 + METRIC_SET_COLUMNS.index("nan")
 
 _T = TypeVar("_T")
 
@@ -115,7 +123,7 @@ def _results(rows: Sequence[Row]) -> dict[int, list[tuple[OpState, Comparison]]]
     columns = list(zip(*rows, strict=True))
     topo, op, io, port, state, level, compared = columns[:7]
     failed, reason, detail, shape, dtype, overflow = columns[7:13]
-    metrics = iter(_metric_sets([list(compress(column, compared)) for column in columns[13:]]))
+    metrics = iter(_metric_sets([list(compress(column, compared)) for column in columns[21:]]))
     comparisons = map(
         Comparison,
         op,
@@ -135,8 +143,30 @@ def _results(rows: Sequence[Row]) -> dict[int, list[tuple[OpState, Comparison]]]
         repeat(""),
         repeat(None),
         overflow,
+        repeat(None),
+        _splits(columns[13:21], columns[_NAN]),
     )
     return _by_topo(topo, zip(map(_STATES.__getitem__, state), comparisons, strict=True))
+
+
+def _splits(
+    columns: Sequence[Sequence[Any]], nan: Sequence[Sequence[str] | None]
+) -> Iterable[ErrorSplit | None]:
+    """Splits of the columns from ``role`` on, without group and reference."""
+    role = columns[0]
+    if not any(role):
+        return repeat(None)
+    values = [list(compress(column, role)) for column in (*columns, nan)]
+    known = iter(starmap(_split, zip(*values, strict=True)))
+    return [next(known) if one else None for one in role]
+
+
+def _split(role: str, guilt: str, *rest: Any) -> ErrorSplit:
+    *values, failure, nan = rest
+    numbers = dict(zip(_SPLIT_NUMBERS, values, strict=True))
+    if nan:
+        numbers |= {name: math.nan for name in nan if name in numbers}
+    return ErrorSplit(_ROLES[role], _GUILTS[guilt], **numbers, failure=failure or "")
 
 
 def _metric_sets(columns: Sequence[Sequence[Any]]) -> list[MetricSet]:

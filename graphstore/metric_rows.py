@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from graphstore import codec
 from graphstore.codec import plain_text, plain_texts
 from graphstore.contract import RunData
+from graphstore.double_columns import DoubleColumns, integers, places
+from graphstore.figure_columns import figure_columns, figures_value
 from graphstore.model import (
     Comparison,
     DType,
@@ -21,11 +23,13 @@ from graphstore.model import (
     Metric,
     MetricSet,
     OpState,
+    Origin,
     Reason,
     TensorIO,
     TensorRef,
 )
 from graphstore.schema import METRIC_COLUMNS
+from graphstore.split_columns import split_columns, split_value
 from graphstore.tables import Columns, ColumnValues, Table
 
 METRIC_SET_COLUMNS = (
@@ -61,11 +65,19 @@ def metric_table(
     ids of the compared outputs, -1 where there is none.
     """
     origins = {origin.op: origin for origin in reversed(data.origins)}
+    blamed = {one.op: one for one in (*reversed(data.suspects), *reversed(data.origins))}
 
     def columns(first: int, until: int) -> Columns:
         items = data.comparisons[first:until]
         at = [origins.get(item.op) for item in items]
+        why = [blamed.get(item.op) for item in items]
         refs = [item.golden for item in items]
+        doubles = DoubleColumns(len(items))
+        suspicions = places(map(_suspicion, items, why))
+        suspicion = doubles.column("suspicion", *suspicions)
+        metrics = _metric_columns([item.metrics for item in items], doubles)
+        splits = split_columns(items, doubles)
+        figures = figure_columns(items, doubles)
         return (
             ids[first:until],
             [run] * len(items),
@@ -79,9 +91,11 @@ def metric_table(
             [item.metrics is not None for item in items],
             [item.over for item in items],
             [None if origin is None else origin.rank for origin in at],
-            [None if origin is None else _float(origin.suspicion) for origin in at],
-            plain_texts([None if origin is None else origin.cause for origin in at]),
-            *_metric_columns([item.metrics for item in items]),
+            suspicion,
+            plain_texts([None if one is None else one.cause for one in why]),
+            *metrics[: len(METRIC_COLUMNS)],
+            doubles.nan(),
+            *metrics[len(METRIC_COLUMNS) :],
             [[metric.value for metric in item.failed] or None for item in items],
             [
                 None if ref is None or known else plain_text(ref.op)
@@ -98,6 +112,9 @@ def metric_table(
             [plain_text(item.golden_path) or None for item in items],
             [None if item.address is None else hex(item.address) for item in items],
             [item.overflow for item in items],
+            *splits,
+            plain_texts([item.limit or None for item in items]),
+            *figures,
         )
 
     return Table(len(data.comparisons), columns)
@@ -105,6 +122,8 @@ def metric_table(
 
 def comparison_value(row: Mapping[str, Any]) -> Comparison:
     """The comparison behind a Metric row (column name to value)."""
+    if row["nan"]:
+        row = {**row, **dict.fromkeys(row["nan"], math.nan)}
     level, reason, rule = row["level"], row["reason"], row["rule"]
     golden_op, shape, address = row["golden_op"], row["shape"], row["address"]
     return Comparison(
@@ -125,6 +144,9 @@ def comparison_value(row: Mapping[str, Any]) -> Comparison:
         golden_path=row["golden_path"] or "",
         address=None if address is None else int(address, 16),
         overflow=row["overflow"],
+        figures=figures_value(row),
+        split=split_value(row),
+        limit=row["limit_rule"] or "",
     )
 
 
@@ -151,34 +173,27 @@ def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
     )
 
 
-def _metric_columns(sets: Sequence[MetricSet | None]) -> Columns:
-    """The columns METRIC_SET_COLUMNS; NaN is None and named in ``nan``."""
-    known = [one for one in sets if one is not None]
-    where = np.asarray([one is not None for one in sets], dtype=np.bool_)
+def _suspicion(item: Comparison, blamed: Origin | None) -> float | None:
+    """That of the tensor; where its error was not split, that of its op."""
+    if item.split is not None:
+        return item.split.suspicion
+    return None if blamed is None else blamed.suspicion
+
+
+def _metric_columns(sets: Sequence[MetricSet | None], doubles: DoubleColumns) -> Columns:
+    """The columns METRIC_SET_COLUMNS without ``nan``."""
+    where, known = places(sets)
     columns: list[ColumnValues] = []
-    nan = np.zeros((len(METRIC_COLUMNS), len(sets)), dtype=np.bool_)
-    for row, name in enumerate(METRIC_COLUMNS):
+    for name in METRIC_COLUMNS:
         if name in _SPREAD:
             part = _SPREAD.index(name)
             numbers = [one.standard_deviation[part] for one in known]
         else:
             numbers = list(map(attrgetter(name), known))
-        values = np.full(len(sets), np.nan)
-        values[where] = numbers
-        absent = np.isnan(values)
-        nan[row] = where & absent
-        columns.append(np.ma.MaskedArray(values, absent))
-    names: list[list[str] | None] = [None] * len(sets)
-    for place in np.flatnonzero(nan.any(axis=0)).tolist():
-        names[place] = [METRIC_COLUMNS[row] for row in np.flatnonzero(nan[:, place])]
-    columns.append(names)
+        columns.append(doubles.column(name, where, numbers))
     columns.append([None if one is None else codec.notes_text(one.notes) for one in sets])
-    for name in ("elements", "device_nonfinite", "golden_nonfinite", "different"):
-        counts = np.zeros(len(sets), dtype=np.int64)
-        counts[where] = list(map(attrgetter(name), known))
-        columns.append(np.ma.MaskedArray(counts, ~where))
+    columns += [
+        integers(len(sets), where, list(map(attrgetter(name), known)))
+        for name in ("elements", "device_nonfinite", "golden_nonfinite", "different")
+    ]
     return columns
-
-
-def _float(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else float(value)

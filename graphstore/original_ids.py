@@ -45,4 +45,13 @@ def original_comparison(
     ref = item.golden
     if ref is not None:
         ref = TensorRef(golden.get(ref.op, ref.op), ref.port)
-    return replace(item, op=device.get(item.op, item.op), golden=ref)
+    split = item.split
+    if split is not None:
+        split = replace(split, group=tuple(golden.get(op, op) for op in split.group))
+    return replace(item, op=device.get(item.op, item.op), golden=ref, split=split)
+
+
+def golden_ops(item: Comparison) -> tuple[str, ...]:
+    """The golden ops that *item* names."""
+    group = () if item.split is None else item.split.group
+    return group if item.golden is None else (item.golden.op, *group)

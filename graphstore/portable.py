@@ -1,8 +1,9 @@
 """Graphs and runs as lines of JSON, the same whatever store they come from.
 
-A graph is its header, then one line ``[op, attributes]`` an op. A run is its record, then
-a line each for its links, comparisons (in their order), states and origins, with what they
-are as the first item. Numbers that JSON lacks are written NaN, Infinity and -Infinity.
+A graph is its header, then one line ``[op, attributes]`` an op. A run is its record, then a
+line each for its links, comparisons (in their order), states, origins, suspects and findings,
+with what they are as the first item; suspects that are not there have no line. Numbers that
+JSON lacks are written NaN, Infinity and -Infinity.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from graphstore.errors import InputError
 from graphstore.model import (
     Comparison,
     DType,
+    Finding,
     Level,
     LineageLink,
     LineageRule,
@@ -30,6 +32,15 @@ from graphstore.model import (
     Reason,
     TensorIO,
     TensorRef,
+)
+from graphstore.portable_facts import (
+    figures_dict,
+    figures_value,
+    finding_dict,
+    finding_value,
+    number,
+    split_dict,
+    split_value,
 )
 
 _SPREAD = Metric.STANDARD_DEVIATION.value
@@ -54,6 +65,10 @@ def run_lines(data: RunData) -> Iterator[bytes]:
     for op, state in data.states.items():
         yield _line(codec.dumps(["state", op, state]))
     yield _line(f'["origins",{codec.origins_text(data.origins)}]')
+    if data.suspects:
+        yield _line(f'["suspects",{codec.origins_text(data.suspects)}]')
+    for finding in data.findings:
+        yield _line(f'["finding",{codec.values_text(finding_dict(finding))}]')
 
 
 def content_hash(lines: Iterable[bytes]) -> str:
@@ -90,6 +105,7 @@ def run_from_lines(lines: Iterable[bytes], golden: ModelGraph, device: ModelGrap
     links: list[LineageLink] = []
     comparisons: list[Comparison] = []
     states: dict[str, OpState] = {}
+    findings: list[Finding] = []
     data = RunData(run, golden, device, (), (), states, ())
     while reader.more():
         kind, value = reader.value(_fact)
@@ -99,9 +115,13 @@ def run_from_lines(lines: Iterable[bytes], golden: ModelGraph, device: ModelGrap
             comparisons.append(value)
         elif kind == "state":
             states[value[0]] = value[1]
+        elif kind == "finding":
+            findings.append(value)
         else:
-            data = replace(data, origins=value)
-    return replace(data, links=tuple(links), comparisons=tuple(comparisons))
+            data = replace(data, **{kind: value})
+    return replace(
+        data, links=tuple(links), comparisons=tuple(comparisons), findings=tuple(findings)
+    )
 
 
 def _line(text: str) -> bytes:
@@ -122,8 +142,10 @@ def _fact(text: str) -> tuple[str, Any]:
         return kind, _comparison(rest[0])
     if kind == "state":
         return kind, (rest[0], OpState(rest[1]))
-    if kind == "origins":
+    if kind in ("origins", "suspects"):
         return kind, tuple(codec.origins_value(codec.dumps(rest[0])))
+    if kind == "finding":
+        return kind, finding_value(rest[0])
     raise ValueError(f"a run has no {kind!r}")
 
 
@@ -138,6 +160,10 @@ def _comparison_dict(item: Comparison) -> dict[str, object]:
         shape["golden"] = [item.golden.op, item.golden.port]
     if item.metrics is not None:
         shape["metrics"] = _metrics_dict(item.metrics)
+    if item.figures is not None:
+        shape["figures"] = figures_dict(item.figures)
+    if item.split is not None:
+        shape["split"] = split_dict(item.split)
     return shape
 
 
@@ -145,16 +171,12 @@ def _metrics_dict(metrics: MetricSet) -> dict[str, object]:
     shape: dict[str, object] = {}
     for metric in Metric:
         value = metrics.value(metric)
-        parts = [_number(v) for v in value] if isinstance(value, tuple) else _number(value)
+        parts = [number(v) for v in value] if isinstance(value, tuple) else number(value)
         shape[metric.value] = parts
     for name in _COUNTS:
         shape[name] = int(getattr(metrics, name))
     shape["notes"] = {metric.value: note for metric, note in metrics.notes.items()}
     return shape
-
-
-def _number(value: float) -> float:
-    return float(value) + 0.0  # a database may lose the sign of a zero
 
 
 def _comparison(read: dict[str, Any]) -> Comparison:
@@ -169,6 +191,8 @@ def _comparison(read: dict[str, Any]) -> Comparison:
         "shape": tuple,
         "device_dtype": DType,
         "golden_dtype": DType,
+        "figures": figures_value,
+        "split": split_value,
     }
     return Comparison(**{name: kinds.get(name, _same)(value) for name, value in read.items()})
 

@@ -23,6 +23,7 @@ from graphstore.codec import plain_text as plain_text
 from graphstore.codec import plain_texts
 from graphstore.contract import GraphInfo, RunData
 from graphstore.edge_columns import EdgeColumns, edge_columns, edge_kinds, places
+from graphstore.finding_rows import finding_rows
 from graphstore.measured import measured_ops
 from graphstore.metric_rows import METRIC_SET_COLUMNS as METRIC_SET_COLUMNS
 from graphstore.metric_rows import comparison_value as comparison_value
@@ -246,6 +247,7 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
     records.rels["OF"] = _columns_table((metrics, device.first_id + numbers))
     records.rels["AGAINST"] = _columns_table((metrics[there], golden.first_id + against[there]))
     records.rels["COMPARED"] = runs
+    _add_findings(records, data, device, run_key)
     records.rels["NEXT_MEASURED"] = Table.of(()) if followers is None else followers
     return records
 
@@ -429,7 +431,19 @@ def _run_row(
         codec.origins_text(data.origins),
         codec.links_text(loose),
         followers is not None,
+        codec.origins_text(data.suspects) if data.suspects else None,
     )
+
+
+def _add_findings(records: Records, data: RunData, device: StoredGraph, run: str) -> None:
+    number = device.arrays.number
+    first = first_id(run)
+    ids = list(range(first, first + len(data.findings)))
+    nodes = [device.node(one.op) if one.op in number else None for one in data.findings]
+    records.nodes["Finding"] = finding_rows(data.findings, run, ids, nodes)
+    ends = zip(ids, nodes, strict=True)
+    records.rels["ABOUT"] = [(one, node) for one, node in ends if node is not None]
+    records.rels["FOUND"] = [(run, one) for one in ids]
 
 
 def _next_measured_table(data: RunData, device: StoredGraph, run: str) -> Table | None:

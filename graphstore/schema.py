@@ -14,12 +14,14 @@ the output the edge comes from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-SCHEMA_VERSION = 2
-"""Raised whenever tables or columns change their meaning; other stores are refused."""
+SCHEMA_VERSION = 3
+"""Raised whenever tables or columns change. Newer stores are refused."""
+FIRST_READABLE = 2
+"""The oldest stores that are read: what they lack is absent, columns only join at the end."""
 
 
 class ColumnType(StrEnum):
@@ -85,6 +87,52 @@ METRIC_COLUMNS = (
 )
 """The ten metrics as columns; ``standard_deviation`` is its four numbers."""
 
+SPLIT_COLUMNS = _columns(
+    role="STRING",
+    guilt="STRING",
+    introduced="DOUBLE",
+    propagated="DOUBLE",
+    floor="DOUBLE",
+    amplification="DOUBLE",
+    split_group="STRINGS",
+    reference="STRING",
+    failure="STRING",
+)
+"""How an error splits; with ``suspicion``, which is older. ``role`` is always set.
+
+``split_group`` is null where it is the golden op the tensor is held against.
+"""
+
+_SIDE = {
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "finite_mean": "DOUBLE",
+    "finite_std": "DOUBLE",
+    "zeros": "INT64",
+    "nans": "INT64",
+    "infinities": "INT64",
+}
+FIGURE_COLUMNS = _columns(
+    bad="INT64",
+    equal="INT64",
+    first_bad="INT64",
+    worst="INT64",
+    worst_device="DOUBLE",
+    worst_golden="DOUBLE",
+    snr="DOUBLE",
+    psnr="DOUBLE",
+    max_ulp="DOUBLE",
+    cosine_distance="DOUBLE",
+    where_bad="STRING",
+    atol="DOUBLE",
+    rtol="DOUBLE",
+    **{f"{side}_{name}": kind for side in ("device", "golden") for name, kind in _SIDE.items()},
+)
+"""The figures of a tensor pair; ``bad`` is always set.
+
+Mean and std of the finite values are null where they are ``device_mean`` and so on.
+"""
+
 NODES: tuple[NodeTable, ...] = (
     NodeTable("Model", _columns(id="STRING", name="STRING", framework="STRING")),
     NodeTable(
@@ -126,6 +174,7 @@ NODES: tuple[NodeTable, ...] = (
             origins_json="STRING",
             loose_links_json="STRING",
             next_measured="BOOL",
+            suspects_json="STRING",
         ),
     ),
     NodeTable("Import", _columns(id="STRING", name="STRING", graph="STRING", created="STRING")),
@@ -206,8 +255,29 @@ NODES: tuple[NodeTable, ...] = (
             golden_path="STRING",
             address="STRING",
             overflow="BOOL",
-        ),
+        )
+        + SPLIT_COLUMNS
+        + _columns(limit_rule="STRING")
+        + FIGURE_COLUMNS,
         (("run", "seq"), ("run", "op"), ("run", "reason")),
+    ),
+    NodeTable(
+        "Finding",
+        _columns(
+            id="INT64",
+            run="STRING",
+            seq="INT64",
+            kind="STRING",
+            label="STRING",
+            sentence="STRING",
+            op="INT64",
+            op_name="STRING",
+            io="STRING",
+            port="INT64",
+            confidence="DOUBLE",
+            evidence_json="STRING",
+        ),
+        (("run", "seq"),),
     ),
 )
 
@@ -243,17 +313,35 @@ RELS: tuple[RelTable, ...] = (
     RelTable("OF", "Metric", "Op", ()),
     RelTable("AGAINST", "Metric", "Op", ()),
     RelTable("COMPARED", "Run", "Metric", ()),
+    RelTable("ABOUT", "Finding", "Op", ()),
+    RelTable("FOUND", "Run", "Finding", ()),
 )
 
 
-def embedded_ddl() -> Iterator[str]:
-    """The statements that make the embedded store's tables."""
+def embedded_ddl(there: Mapping[str, Collection[str]] | None = None) -> Iterator[str]:
+    """The statements that make the embedded store's tables.
+
+    Where some are *there*, with these columns, those that make the others.
+    """
+    there = there or {}
     for node in NODES:
         columns = ", ".join(f"`{column.name}` {column.type}" for column in node.columns)
-        yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
+        if node.label not in there:
+            yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
+        else:
+            yield from _added(node.label, node.columns, there[node.label])
     for rel in RELS:
         columns = "".join(f", `{column.name}` {column.type}" for column in rel.columns)
-        yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
+        if rel.type not in there:
+            yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
+        else:
+            yield from _added(rel.type, rel.columns, there[rel.type])
+
+
+def _added(table: str, columns: Iterable[Column], there: Collection[str]) -> Iterator[str]:
+    for column in columns:
+        if column.name not in there:
+            yield f"ALTER TABLE {table} ADD `{column.name}` {column.type}"
 
 
 _SHOWN_OR_NOT = ("Run", "Import", "Graph")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
@@ -14,6 +15,31 @@ ColumnValues: TypeAlias = Sequence[Any] | NDArray[Any]
 Columns: TypeAlias = Sequence[ColumnValues]
 
 _SLICE = 10_000
+
+
+class Absent(Sequence[None]):
+    """The values of a column that has none in so many rows."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @overload
+    def __getitem__(self, place: int) -> None: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[None]: ...
+
+    def __getitem__(self, place: int | slice) -> list[None] | None:
+        if isinstance(place, slice):
+            return [None] * len(range(self._rows)[place])
+        range(self._rows)[place]  # raises what a list would
+        return None
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None, self._rows)
 
 
 class Table(Sequence[Row]):

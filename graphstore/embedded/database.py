@@ -23,7 +23,7 @@ from graphstore.embedded.query_errors import query_error
 from graphstore.errors import QueryError, StoreError
 from graphstore.records import Records, as_table
 from graphstore.schema import NODES, RELS, Column, ColumnType, embedded_ddl
-from graphstore.tables import Row
+from graphstore.tables import Absent, Row
 
 _MAX_DB_SIZE = 2**36
 """Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
@@ -155,6 +155,26 @@ def change_database(path: Path, changes: Sequence[tuple[str, Mapping[str, object
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
+
+
+def complete_database(path: Path) -> None:
+    """Give a database file of an older schema the tables and columns it lacks.
+
+    Raises:
+        StoreError: the engine cannot; what is left of the file is not usable.
+    """
+    with _engine_errors(path), _opened(path) as database, _connected(database) as connection:
+        there = {}
+        for (table,) in _all_rows(connection, "CALL show_tables() RETURN name"):
+            columns = _all_rows(connection, f"CALL table_info('{table}') RETURN name")
+            there[table] = {column for (column,) in columns}
+        for statement in embedded_ddl(there):
+            connection.execute(statement)
+
+
+def _all_rows(connection: Any, statement: str) -> list[Any]:
+    rows: list[Any] = connection.execute(statement).get_all()
+    return rows
 
 
 class ReadDatabase:
@@ -320,7 +340,10 @@ def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
         values = made.columns(first, first + _BATCH)
         arrays = {}
         for column, column_values in zip(columns, values, strict=True):
-            array = pa.array(column_values, types[column.type])
+            if isinstance(column_values, Absent):
+                array = pa.nulls(len(column_values), types[column.type])
+            else:
+                array = pa.array(column_values, types[column.type])
             if not batches and column.type is ColumnType.STRING and _repeats(array):
                 repeated.add(column.name)
             arrays[column.name] = array.dictionary_encode() if column.name in repeated else array

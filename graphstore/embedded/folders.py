@@ -32,7 +32,7 @@ from graphstore.embedded.drafts import (
     remove_draft,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
-from graphstore.schema import SCHEMA_VERSION
+from graphstore.schema import FIRST_READABLE, SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
@@ -49,6 +49,11 @@ class Entry:
     folder: Path
     manifest: Mapping[str, Any]
     stamp: tuple[int, int]
+
+    @property
+    def schema(self) -> int:
+        """The schema version of its database."""
+        return int(self.manifest.get("schema", FIRST_READABLE))
 
     @property
     def database(self) -> Path:
@@ -72,7 +77,11 @@ class Entry:
 
 
 class StoreFolder:
-    """The folder tree of one store; knows nothing of databases."""
+    """The folder tree of one store; knows nothing of databases.
+
+    ``store.json`` says the schema version of the newest entry: older ones stay as they are,
+    each says its own in its manifest.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -97,9 +106,10 @@ class StoreFolder:
                 where=str(self.root),
                 hint="install a newer divergraph",
             )
-        if version < SCHEMA_VERSION:
+        if version < FIRST_READABLE:
             raise StoreError(
-                f"the store has schema version {version}, this program reads {SCHEMA_VERSION} only",
+                f"the store has schema version {version}, this program reads those from "
+                f"{FIRST_READABLE} on",
                 where=str(self.root),
                 hint="use another --store, or move this one away and make its runs again",
             )
@@ -155,6 +165,13 @@ class StoreFolder:
         manifest = self._read_json(path)
         if not isinstance(manifest.get("database"), str):
             raise StoreError("names no database file", where=str(path), hint=_DAMAGED)
+        version = manifest.get("schema", FIRST_READABLE)
+        if not isinstance(version, int) or version > SCHEMA_VERSION:
+            raise StoreError(
+                f"has schema version {version}, this program knows {SCHEMA_VERSION}",
+                where=str(path),
+                hint="install a newer divergraph",
+            )
         return Entry(kind, name, folder, manifest, (status.st_ino, status.st_mtime_ns))
 
     @contextmanager
@@ -192,7 +209,12 @@ class StoreFolder:
             database = next(path for path in written.iterdir() if path.suffix == ".lbug")
             sync(database)
             size = database.stat().st_size
-            manifest = {**manifest, "bytes": size, "sha256": _sha256(database)}
+            manifest = {
+                "schema": SCHEMA_VERSION,
+                **manifest,
+                "bytes": size,
+                "sha256": _sha256(database),
+            }
             with alone(self.root):
                 taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
                 if taken and not (replace and target.exists()):
@@ -276,7 +298,7 @@ class StoreFolder:
                 path.unlink()
 
     def _create(self) -> None:
-        if self.check():
+        if self.check() and self.version() == SCHEMA_VERSION:
             return
         for kind in KINDS:
             (self.root / kind).mkdir(parents=True, exist_ok=True)

@@ -57,6 +57,7 @@ class _Run:
     golden: _Moved
     ops: int
     metrics: int
+    findings: int
     row: Mapping[str, Any]
 
 
@@ -119,6 +120,12 @@ class MergedTables:
                 for where in _ranges("n.id", run.key.first, run.metrics):
                     yield _read_nodes(run.database, node, where, shifts, {"run": run.key.new})
             return
+        if node.label == "Finding":
+            for run in self.runs:
+                shifts = {"id": run.key.shift, "op": run.device.shift}
+                for where in _ranges("n.id", run.key.first, run.findings):
+                    yield _read_nodes(run.database, node, where, shifts, {"run": run.key.new})
+            return
         by = "op" if node.label == "Tensor" else "id"
         for graph in self.graphs:
             shifts = {"id": graph.key.shift, "op": graph.key.shift}
@@ -132,16 +139,17 @@ class MergedTables:
                     yield _read_rels(graph.database, rel, where, (graph.key, graph.key), {})
             return
         for run in self.runs:
-            if rel.type == "COMPARED":
-                yield _compared(run)
+            if rel.type in ("COMPARED", "FOUND"):
+                yield _of_run(run, run.metrics if rel.type == "COMPARED" else run.findings)
                 continue
             start, end = {
                 "FUSES": (run.device, run.golden),
                 "NEXT_MEASURED": (run.device, run.device),
                 "OF": (run.key, run.device),
                 "AGAINST": (run.key, run.golden),
+                "ABOUT": (run.key, run.device),
             }[rel.type]
-            count = run.metrics if start is run.key else run.ops
+            count = {"Metric": run.metrics, "Finding": run.findings}.get(rel.source, run.ops)
             for where in _ranges("a.id", start.first, count):
                 yield _read_rels(run.database, rel, where, (start, end), {"run": run.key.new})
 
@@ -159,9 +167,20 @@ def _run(
         "golden": golden.new,
         "run_json": codec.run_text(entry_run(entry)),
     }
-    count = database.ask("MATCH (m:Metric) RETURN count(*)", {}).rows[0][0]
-    key = _Moved(row["id"], name)
-    return _Run(database, key, device, golden, ops[device.old], int(str(count)), {**row, **changed})
+    metrics, findings = (
+        int(str(database.ask(f"MATCH (n:{label}) RETURN count(*)", {}).rows[0][0]))
+        for label in ("Metric", "Finding")
+    )
+    return _Run(
+        database,
+        _Moved(row["id"], name),
+        device,
+        golden,
+        ops[device.old],
+        metrics,
+        findings,
+        {**row, **changed},
+    )
 
 
 def _import(entry: Entry, moved: Mapping[str, _Moved]) -> Mapping[str, Any]:
@@ -253,11 +272,12 @@ def _repeated(text: str, count: int) -> Any:
     return pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), [text])
 
 
-def _compared(run: _Run) -> Any:
+def _of_run(run: _Run, count: int) -> Any:
+    """Relationships from a run to *count* nodes that belong to it."""
     import numpy as np
     import pyarrow as pa
 
-    ids = first_id(run.key.new) + np.arange(run.metrics, dtype=np.int64)
+    ids = first_id(run.key.new) + np.arange(count, dtype=np.int64)
     return pa.table({"from": _repeated(run.key.new, len(ids)), "to": ids})
 
 

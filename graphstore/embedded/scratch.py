@@ -1,5 +1,6 @@
-"""Derived databases of an embedded store: for Cypher that must see several entries, or a
-new name. They are made when first asked for, and again when an entry changes.
+"""Derived databases of an embedded store: for Cypher that must see several entries or a new
+name, and for entries of an older schema. They are made when first asked for, and again when
+an entry changes.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from graphstore import codec
-from graphstore.embedded.database import ReadDatabase, change_database, write_tables
+from graphstore.embedded.database import (
+    ReadDatabase,
+    change_database,
+    complete_database,
+    write_tables,
+)
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
 from graphstore.errors import StoreError
 from graphstore.records import plain_text
+from graphstore.schema import SCHEMA_VERSION
 
 DATABASE = "graph.lbug"
 
@@ -48,9 +55,19 @@ class Scratch:
 
         def make(path: Path) -> None:
             shutil.copyfile(entry.database, path)
+            complete_database(path)
             change_database(path, _naming(entry))
 
-        return self._made(_named_name(entry.folder, entry.stamp), make)
+        return self._made(_name("named", entry.folder, entry.stamp), make)
+
+    def complete(self, entry: Entry) -> Entry:
+        """A copy of the database of an entry of an older schema, with all tables and columns."""
+
+        def make(path: Path) -> None:
+            shutil.copyfile(entry.database, path)
+            complete_database(path)
+
+        return self._made(_name("complete", entry.folder, entry.stamp), make)
 
     def orphans(self) -> list[Path]:
         """The derived databases in the store that no question can use any more."""
@@ -102,8 +119,9 @@ def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
 
 
 def _current(store: StoreFolder) -> set[str]:
-    named = {_named_name(folder, stamp) for folder, stamp in store.stamps().items()}
-    return {*named, _merged_name(store)}
+    stamps = store.stamps().items()
+    made = {_name(kind, *entry) for kind in ("named", "complete") for entry in stamps}
+    return {*made, _merged_name(store)}
 
 
 def _merged_name(store: StoreFolder) -> str:
@@ -111,9 +129,11 @@ def _merged_name(store: StoreFolder) -> str:
     return f"merged-{_digest(repr(sorted(stamps)))}"
 
 
-def _named_name(folder: Path, stamp: tuple[int, int]) -> str:
-    return f"named-{_digest(repr((str(folder), *stamp)))}"
+def _name(kind: str, folder: Path, stamp: tuple[int, int]) -> str:
+    return f"{kind}-{_digest(repr((str(folder), *stamp)))}"
 
 
 def _digest(text: str) -> str:
+    """Another one for another schema, whose derived databases lack columns."""
+    text = f"{SCHEMA_VERSION} {text}"
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:24]

@@ -54,6 +54,7 @@ from graphstore.records import (
     import_records,
     stored_graph,
 )
+from graphstore.schema import SCHEMA_VERSION
 from graphstore.traversals import deepest_way
 
 
@@ -324,11 +325,11 @@ class EmbeddedStore(CypherStore):
         return entry if is_same else None
 
     def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
-        manifest = {"kind": "graph", "info": asdict(info), "device": _keys(stored)}
+        manifest: dict[str, Any] = {"kind": "graph", "info": asdict(info), "device": _keys(stored)}
         with self._folder.writing() as folder, paused_collector():
             twin = self._linked_twin(stored, folder / DATABASE)
             if twin is not None:
-                manifest["written"] = asdict(as_written(twin))
+                manifest |= {"written": asdict(as_written(twin)), "schema": twin.schema}
             else:
                 records = graph_records(stored)
                 records.add(import_records(stored, info.name, info.created))
@@ -370,7 +371,10 @@ class EmbeddedStore(CypherStore):
         return counts
 
     def _database(self, entry: Entry) -> ReadDatabase:
-        """The open database of an entry; opened anew if the entry was replaced."""
+        """The open database of an entry; opened anew if the entry was replaced.
+
+        That of an entry of an older schema is a copy with all columns.
+        """
         with self._lock:
             known = self._open.get(entry.folder)
             if known is not None and known[0] == entry.stamp:
@@ -384,7 +388,10 @@ class EmbeddedStore(CypherStore):
                 if fresh.stamp == entry.stamp:
                     raise damaged(entry)
                 return self._database(fresh)
-            database = ReadDatabase(entry.database)
+            whole = entry
+            if entry.schema < SCHEMA_VERSION:
+                whole = self._scratch.complete(entry)
+            database = ReadDatabase(whole.database)
             self._open[entry.folder] = (entry.stamp, database)
             return database
 

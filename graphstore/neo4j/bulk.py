@@ -185,6 +185,18 @@ def run_batches(records: Records) -> Iterator[Batch]:
         yield from _rel_batches(name, records)
 
 
+def finding_batches(records: Records, run_key: str) -> Iterator[Batch]:
+    """The findings of a run whose graphs are there, with ``FOUND`` and ``ABOUT``."""
+    op = _COLUMNS["Finding"].index("op")
+    cypher = (
+        "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
+        f"CREATE (r)-[:FOUND]->(f:Finding {_properties('Finding')}) "
+        f"WITH f, row MATCH (o:Op {{id: row[{op}]}}) CREATE (f)-[:ABOUT]->(o)"
+    )
+    for rows in _slices(records.nodes.get("Finding", ()), _long_columns("Finding")):
+        yield Batch(cypher, rows, {"run": run_key})
+
+
 def properties_of(label: str, row: Sequence[object]) -> dict[str, object]:
     """A row of a table with few rows as a map."""
     return dict(zip(_COLUMNS[label], row, strict=True))

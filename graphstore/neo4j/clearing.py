@@ -20,6 +20,7 @@ _HUBS = 100
 
 _RUN_ROWS = (
     "MATCH (x:Metric {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
+    "MATCH (x:Finding {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
     "MATCH ()-[x:FUSES {run: $key}]->() WITH x LIMIT $rows DELETE x",
     "MATCH ()-[x:NEXT_MEASURED {run: $key}]->() WITH x LIMIT $rows DELETE x",
 )

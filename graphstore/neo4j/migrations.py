@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import StoreError
 from graphstore.neo4j.writers import take_turn
-from graphstore.schema import NAME_PARTS, SCHEMA_VERSION, neo4j_ddl, neo4j_search_ddl
+from graphstore.schema import (
+    FIRST_READABLE,
+    NAME_PARTS,
+    SCHEMA_VERSION,
+    neo4j_ddl,
+    neo4j_search_ddl,
+)
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement
@@ -21,8 +27,6 @@ _VERSION = (
     "OPTIONAL MATCH (old:Store {id: 'divergraph'}) "
     "RETURN coalesce(s.version, old.schema) AS version"
 )
-_FIRST_READABLE = 2
-"""The oldest form whose rows the queries understand."""
 _MANY_OPS = 10_000
 """Fewer are indexed while they are written."""
 
@@ -42,7 +46,7 @@ def schema_version(wire: Connection) -> int | None:
             where=wire.url,
             hint="install a newer divergraph",
         )
-    if version < _FIRST_READABLE and _holds_rows(wire):
+    if version < FIRST_READABLE and _holds_rows(wire):
         raise StoreError(
             f"the store has schema version {version}, whose rows this program cannot read",
             where=wire.url,
@@ -119,3 +123,4 @@ def _to_2(run: Statement) -> None:
 
 
 _STEPS: Mapping[int, Callable[[Statement], None]] = {2: _to_2}
+"""By the form they lead to. Form 3 has more properties, which are absent in older rows."""

@@ -15,6 +15,7 @@ from graphstore.model import ModelGraph
 from graphstore.neo4j.bulk import (
     LANES,
     Sender,
+    finding_batches,
     graph_batches,
     metric_batches,
     op_batches,
@@ -77,6 +78,7 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
             _set_facts(writer, "Run", records)
             sender.stage(metric_batches(records, key))
             sender.stage(run_batches(records))
+            sender.stage(finding_batches(records, key))
         make_search_indexes(wire)
         _show(writer, lambda run: show_run(run, writer.token, wanted, claimed))
 

@@ -22,5 +22,21 @@ RETURN o.name AS op, m.io AS io, m.port AS port, m.state AS state, m.level AS le
        m.rule AS rule, m.reason AS reason, m.detail AS detail, m.shape AS shape,
        m.device_dtype AS device_dtype, m.golden_dtype AS golden_dtype,
        m.device_path AS device_path, m.golden_path AS golden_path, m.address AS address,
-       m.overflow AS overflow
+       m.overflow AS overflow,
+       m.role AS role, m.guilt AS guilt, m.introduced AS introduced, m.propagated AS propagated,
+       m.floor AS floor, m.amplification AS amplification, m.split_group AS split_group,
+       m.reference AS reference, m.failure AS failure, m.limit_rule AS limit_rule,
+       m.bad AS bad, m.equal AS equal, m.first_bad AS first_bad, m.worst AS worst,
+       m.worst_device AS worst_device, m.worst_golden AS worst_golden,
+       m.snr AS snr, m.psnr AS psnr, m.max_ulp AS max_ulp,
+       m.cosine_distance AS cosine_distance, m.where_bad AS where_bad,
+       m.atol AS atol, m.rtol AS rtol,
+       m.device_low AS device_low, m.device_high AS device_high,
+       m.device_finite_mean AS device_finite_mean, m.device_finite_std AS device_finite_std,
+       m.device_zeros AS device_zeros, m.device_nans AS device_nans,
+       m.device_infinities AS device_infinities,
+       m.golden_low AS golden_low, m.golden_high AS golden_high,
+       m.golden_finite_mean AS golden_finite_mean, m.golden_finite_std AS golden_finite_std,
+       m.golden_zeros AS golden_zeros, m.golden_nans AS golden_nans,
+       m.golden_infinities AS golden_infinities
 ORDER BY m.seq

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from graphstore.contract import RunData
@@ -12,8 +13,13 @@ from graphstore.model import (
     Constant,
     Counts,
     DType,
+    ErrorSplit,
+    Figures,
+    Finding,
+    FindingKind,
     Framework,
     GraphKind,
+    Guilt,
     InputRef,
     Level,
     LineageLink,
@@ -26,7 +32,9 @@ from graphstore.model import (
     OpState,
     Origin,
     Reason,
+    Role,
     Run,
+    SideFigures,
     Subgraph,
     Tensor,
     TensorIO,
@@ -51,6 +59,27 @@ def metric_set(error: float = 0.0, **more: object) -> MetricSet:
         "elements": 24,
     }
     return MetricSet(**{**values, **more})
+
+
+def figures(error: float = 0.0, **more: object) -> Figures:
+    side = SideFigures(-1.5, 2.0, 0.2, 1.1, zeros=3)
+    values: dict = {
+        "device": SideFigures(-1.5, 2.0 + error, 0.1, 1.0, 1, 0, 2),
+        "golden": side,
+        "atol": 1e-6,
+        "rtol": 0.01,
+        "equal": 20,
+        "bad": 4,
+        "first_bad": 7,
+        "worst": 11,
+        "worst_device": 2.0 + error,
+        "worst_golden": 2.0,
+        "snr": 40.5,
+        "psnr": math.inf,
+        "max_ulp": 3.0,
+        "where_bad": "channels 8-15 of axis 1",
+    }
+    return Figures(**{**values, **more})
 
 
 def original_graph(name: str = "net") -> ModelGraph:
@@ -168,6 +197,18 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
             golden_path="dump/block_relu.0.npy",
             address=2**63 + 5,
             overflow=True,
+            figures=figures(1.0),
+            split=ErrorSplit(
+                Role.INTRODUCES,
+                Guilt.GUILTY,
+                0.5,
+                0.25,
+                1e-4,
+                5000.0,
+                group=("conv", "block/bias", "block/relu"),
+                reference="onnxruntime 1.31.1",
+            ),
+            limit="relative_euclidean_distance > 0.01 (all float16)",
         ),
         Comparison(
             "conv",
@@ -179,6 +220,15 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
             Level.PASS,
             shape=(),
             overflow=False,
+            figures=figures(
+                device=SideFigures(math.nan, math.nan, math.nan, math.nan, nans=24),
+                golden=SideFigures(0.0, 0.0, 0.2, 1.1),
+                max_ulp=None,
+                where_bad="",
+                worst=-1,
+                worst_device=math.nan,
+                worst_golden=math.nan,
+            ),
         ),
         _not_compared("trans", Reason.INSERTED),
         _not_compared("loop", Reason.UNKNOWN_ORIGINAL, golden=TensorRef("gone", 1)),
@@ -190,9 +240,26 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
             LineageRule.SAME_NAME,
             broken,
             Level.FAIL,
+            figures=figures(
+                device=SideFigures(-1.5, math.inf, math.nan, 0.0), snr=math.nan, max_ulp=math.nan
+            ),
+            split=ErrorSplit(
+                Role.AMPLIFIES,
+                Guilt.SUSPECT,
+                math.nan,
+                math.inf,
+                0.0,
+                math.inf,
+                2.5,
+                ("pool",),
+                "numpy",
+            ),
         ),
         _not_compared("body/in", Reason.NO_DEVICE_DUMP, "no file Data.in.*"),
-        _not_compared("body/é 'q'\"", Reason.NO_ORIGINAL),
+        replace(
+            _not_compared("body/é 'q'\"", Reason.NO_ORIGINAL),
+            split=ErrorSplit(Role.UNKNOWN, failure="no reference for Add"),
+        ),
     )
     links = (
         LineageLink("conv", "conv", LineageRule.ORIGINAL_NAMES),
@@ -219,8 +286,29 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
         {"golden_dump": "/data/golden"},
         ("a warning",),
         "0.1.0",
+        {"limits": {"suspect": 3.0, "guilty": math.inf}, "blame": [["conv", None]], "é": True},
     )
-    return RunData(run, golden, device, links, comparisons, states, (origin,))
+    suspect = Origin(
+        1, "pool", "Pooling", 0, (TensorRef("pool", 0),), broken, Level.FAIL, math.inf, "overflow"
+    )
+    findings = (
+        Finding(
+            FindingKind.CAUSE,
+            "lost_bias",
+            "conv adds no bias: é 'q'\"",
+            "conv",
+            TensorIO.OUTPUT,
+            0,
+            0.75,
+            {"bias": [0.5, -math.inf], "where": {"channel": 3}, "é": None},
+        ),
+        Finding(FindingKind.ADVICE, "deep_overflow", "Two ops overflow."),
+        Finding(
+            FindingKind.CONSISTENCY, "stale", "body reads late.", "body/in", TensorIO.INPUT, 1, 0.0
+        ),
+        Finding(FindingKind.ADVICE, "unknown_op", "An op that no graph has.", "gone"),
+    )
+    return RunData(run, golden, device, links, comparisons, states, (origin,), (suspect,), findings)
 
 
 def shaped_run(

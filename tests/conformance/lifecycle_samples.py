@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
     Counts,
     DType,
+    ErrorSplit,
+    Figures,
+    Finding,
+    FindingKind,
     Framework,
     GraphKind,
+    Guilt,
     InputRef,
     Level,
     LineageLink,
@@ -23,7 +29,9 @@ from graphstore.model import (
     OpState,
     Origin,
     Reason,
+    Role,
     Run,
+    SideFigures,
     Subgraph,
     Tensor,
     TensorIO,
@@ -105,6 +113,27 @@ def odd_metrics(value: float) -> MetricSet:
     )
 
 
+def odd_figures(value: float) -> Figures:
+    side = SideFigures(value, -value, value, 0.5, 2**40, 2**62, 3)
+    other = SideFigures(-value, value, -value, math.nan)
+    return Figures(side, other, value, -value, 1, 2, -1, 2**62, *[value] * 5, "channel 尺\n")
+
+
+def odd_split(value: float, op: str) -> ErrorSplit:
+    return ErrorSplit(
+        Role.ATTENUATES,
+        Guilt.SUSPECT,
+        value,
+        -value,
+        None,
+        value,
+        -value,
+        (op, "gone 尺", ODD_NAMES[5]),
+        "numpy 尺",
+        "failed\n",
+    )
+
+
 def odd_run(name: str = "odd") -> RunData:
     device = odd_graph()
     golden = odd_graph("odd golden", GraphKind.ORIGINAL)
@@ -132,6 +161,9 @@ def odd_run(name: str = "odd") -> RunData:
                     "golden\nb",
                     2**64,
                     place % 2 == 0,
+                    odd_figures(values[place]),
+                    odd_split(values[place], ODD_NAMES[place]),
+                    "limit 尺\n",
                 )
             )
         else:
@@ -149,6 +181,7 @@ def odd_run(name: str = "odd") -> RunData:
         {"golden \ud83d": "\udcff"},
         ("a \ud83d warning", ""),
         "0.0",
+        {"half \ud83d": [math.nan, "\udcff"], "big": 2**80},
     )
     links = (
         LineageLink(ODD_NAMES[5], ODD_NAMES[7], LineageRule.RENAMED, 0, 1),
@@ -174,4 +207,17 @@ def odd_run(name: str = "odd") -> RunData:
         tuple(comparisons),
         {op.id: states[place % len(states)] for place, op in enumerate(device.ops)},
         (origin,),
+        (replace(origin, rank=7, suspicion=-math.inf), origin),
+        (
+            Finding(
+                FindingKind.ADVICE,
+                "",
+                "尺\n",
+                ODD_NAMES[5],
+                TensorIO.INPUT,
+                -1,
+                math.nan,
+                {"half \ud83d": [[math.nan], {"\udcff": -math.inf}], "big": -(2**80)},
+            ),
+        ),
     )

@@ -11,14 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
+from graphstore.copying import whole_run_hash
 from graphstore.errors import InputError, QueryError, UnknownNameError
 from graphstore.model import (
     Comparison,
     Counts,
     DType,
     EdgeKind,
+    ErrorSplit,
+    Figures,
+    Finding,
+    FindingKind,
     Framework,
     GraphKind,
+    Guilt,
     InputRef,
     Level,
     Method,
@@ -27,9 +33,12 @@ from graphstore.model import (
     ModelGraph,
     Op,
     OpState,
+    Origin,
     Reason,
+    Role,
     Run,
     Side,
+    SideFigures,
     Tensor,
     TensorIO,
     TensorOrigin,
@@ -49,6 +58,8 @@ def test_a_run_comes_back_equal(store: GraphStore, sample_run) -> None:
     assert store.states("first") == dict(data.states)
     assert list(store.states("first")) == topo_order(data.device)
     assert store.origins("first") == list(data.origins)
+    assert repr(store.suspects("first")) == repr(list(data.suspects))
+    assert store.findings("first") == list(data.findings)
     assert store.links("first") == list(data.links)
     assert [same(item) for item in store.comparisons("first")] == [
         same(item) for item in data.comparisons
@@ -145,6 +156,7 @@ def test_single_ops_come_back_equal(store: GraphStore, sample_run) -> None:
 
 
 def _as_listed(item: Comparison) -> Comparison:
+    split = item.split
     return replace(
         item,
         golden=None,
@@ -153,6 +165,9 @@ def _as_listed(item: Comparison) -> Comparison:
         device_path="",
         golden_path="",
         address=None,
+        figures=None,
+        limit="",
+        split=None if split is None else replace(split, group=(), reference=""),
     )
 
 
@@ -332,6 +347,43 @@ def metric_sets(draw: st.DrawFn) -> MetricSet:
     )
 
 
+COUNTS = st.integers(-1, 2**62)
+FIGURES = st.builds(
+    Figures,
+    device=st.builds(SideFigures, *[st.floats()] * 4, *[COUNTS] * 3),
+    golden=st.builds(SideFigures, *[st.floats()] * 4, *[COUNTS] * 3),
+    equal=COUNTS,
+    bad=COUNTS,
+    first_bad=COUNTS,
+    worst=COUNTS,
+    max_ulp=st.none() | st.floats(),
+    cosine_distance=st.none() | st.floats(),
+    where_bad=TEXTS,
+)
+SPLITS = st.builds(
+    ErrorSplit,
+    role=st.sampled_from(list(Role)),
+    guilt=st.sampled_from(list(Guilt)),
+    introduced=st.none() | st.floats(),
+    propagated=st.none() | st.floats(),
+    floor=st.none() | st.floats(),
+    suspicion=st.none() | st.floats(),
+    amplification=st.none() | st.floats(),
+    group=st.lists(TEXTS, max_size=2).map(tuple),
+    reference=TEXTS,
+    failure=TEXTS,
+)
+VALUES = st.dictionaries(
+    TEXTS,
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+        max_leaves=4,
+    ),
+    max_size=2,
+)
+
+
 @st.composite
 def whole_runs(draw: st.DrawFn) -> RunData:
     """A run whose every text, number and optional field may be anything."""
@@ -379,6 +431,9 @@ def whole_runs(draw: st.DrawFn) -> RunData:
             detail=draw(TEXTS),
             address=draw(st.none() | st.integers(0, 2**64)),
             overflow=draw(st.none() | st.booleans()),
+            figures=draw(st.none() | FIGURES),
+            split=draw(st.none() | SPLITS),
+            limit=draw(TEXTS),
         )
         for name in names
         for metrics in (draw(st.none() | metric_sets()),)
@@ -392,9 +447,36 @@ def whole_runs(draw: st.DrawFn) -> RunData:
         Method.THRESHOLDS,
         Counts(1, 2, 3, 4, 5),
         {"x": math.inf},
+        analysis=draw(VALUES),
+    )
+    findings = st.builds(
+        Finding,
+        kind=st.sampled_from(list(FindingKind)),
+        label=TEXTS,
+        sentence=TEXTS,
+        op=st.sampled_from([*names, "", "no op"]),
+        io=st.sampled_from(list(TensorIO)),
+        port=st.integers(-1, 3),
+        confidence=st.floats(0, 1) | st.just(math.nan),
+        evidence=VALUES,
     )
     states = {name: draw(st.sampled_from(list(OpState))) for name in names}
-    return RunData(run, golden, device, (), comparisons, states, ())
+    suspects = [
+        Origin(1, name, "T", 0, (), metrics, Level.WARN, draw(st.none() | st.floats()), draw(TEXTS))
+        for name in draw(st.lists(st.sampled_from(names), max_size=2))
+        for metrics in (draw(metric_sets()),)
+    ]
+    return RunData(
+        run,
+        golden,
+        device,
+        (),
+        comparisons,
+        states,
+        (),
+        tuple(suspects),
+        tuple(draw(st.lists(findings, max_size=3))),
+    )
 
 
 @settings(
@@ -405,9 +487,12 @@ def whole_runs(draw: st.DrawFn) -> RunData:
 @given(whole_runs())
 def test_anything_comes_back(store: GraphStore, data: RunData) -> None:
     store.save_run(data, replace=True)
-    assert store.run("any") == data.run
+    assert repr(store.run("any")) == repr(data.run)
     assert store.graph("any") == data.device
     assert store.states("any") == dict(data.states)
+    assert repr(store.suspects("any")) == repr(list(data.suspects))
+    assert same(store.findings("any")) == same(list(data.findings))
+    assert whole_run_hash(store.run_data("any")) == whole_run_hash(data)
     assert [same(item) for item in store.comparisons("any")] == [
         same(item) for item in data.comparisons
     ]
@@ -487,6 +572,6 @@ class TestQuery:
             store.query(product, QueryParameters(timeout=0.5), "wide")
 
 
-def same(item: Comparison) -> str:
-    """A comparison as text: NaN equals NaN there, and -0.0 is 0.0."""
+def same(item: Comparison | list[Finding]) -> str:
+    """What was found as text: NaN equals NaN there, and -0.0 is 0.0."""
     return repr(item).replace("-0.0,", "0.0,").replace("-0.0)", "0.0)")
