@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphstore.errors import InputError
-from graphstore.model import ModelGraph, Tensor
+from graphstore.model import AttrValue, ModelGraph, Tensor
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -106,6 +106,51 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Let go of the model; the executor is not used afterwards."""
+        ...
+
+
+class AdditiveRun(Protocol):
+    """A model that can be run again and again with something added to tensors inside."""
+
+    tensors: tuple[str, ...]
+    """The tensors something can be added to: those asked for that are floats."""
+
+    def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The outputs, by name, with *additions* added to the tensors of those names.
+
+        Raises:
+            ExecutionError: it does not run.
+        """
+        ...
+
+
+@runtime_checkable
+class Additive(Protocol):
+    """An executor that can add to tensors inside of the model."""
+
+    def with_additions(
+        self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
+    ) -> AdditiveRun:
+        """The model on *feeds*, *tensors* open for additions as far as they are floats.
+
+        Raises:
+            InputError: a feed does not fit, or a tensor is none of the model.
+            ExecutionError: the framework refuses it.
+        """
+        ...
+
+
+@runtime_checkable
+class Alterable(Protocol):
+    """An executor that can run an op with other attributes than its author gave it."""
+
+    def run_altered(
+        self, piece: Piece, values: Mapping[str, Array], tensor: str, attrs: Mapping[str, AttrValue]
+    ) -> Mapping[str, Array] | None:
+        """What *piece* makes of *values* if the op that makes *tensor* has *attrs*, too.
+
+        None if it does not run so.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from divergraph.execution.contract import (
     DEFAULT_MEMORY,
+    AdditiveRun,
     Array,
     Executor,
     Piece,
@@ -21,6 +22,7 @@ from divergraph.execution.contract import (
     chosen_tensors,
 )
 from divergraph.execution.live_values import LiveValues
+from divergraph.execution.onnx_altered import OnnxAdditiveRun, alter, open_for_additions
 from divergraph.execution.onnx_files import load_model, root_tensors, set_outputs
 from divergraph.execution.onnx_pieces import Explodable, Slice, explode, slice_of
 from divergraph.execution.onnx_segments import segments
@@ -31,7 +33,7 @@ from divergraph.execution.onnx_session import (
     run_session,
 )
 from graphstore.errors import ExecutionError
-from graphstore.model import Framework, ModelGraph, Tensor
+from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -142,6 +144,38 @@ class OnnxRuntimeExecutor:
         if batch:
             yield from self._run_side_by_side(batch)
 
+    def with_additions(
+        self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
+    ) -> AdditiveRun:
+        """One session of the whole model with an input added to each of *tensors*."""
+        from onnx import ModelProto, helper
+
+        chosen_tensors(self.tensors, (*tensors, *outputs))
+        checked = checked_feeds(self.inputs, feeds)
+        types = {name: np.dtype(_NUMPY[kind]) for name in tensors if (kind := self._open(name))}
+        model = ModelProto()
+        model.CopyFrom(self._model)
+        numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
+        open_for_additions(model, numbers, outputs)
+        session = open_session(model, self._folder, plain_options())
+        return OnnxAdditiveRun(session, checked, types, outputs)
+
+    def run_altered(
+        self, piece: Piece, values: Mapping[str, Array], tensor: str, attrs: Mapping[str, AttrValue]
+    ) -> Mapping[str, Array] | None:
+        """The piece alone, the node that makes *tensor* changed."""
+        try:
+            part = slice_of(self._source, piece)
+            given = self._as_declared(values)
+            model, feeds = explode(self._source, [part], [given], self._narrow)
+            if not alter(model.graph, tensor, attrs):
+                return None
+            names = [output.name for output in model.graph.output]
+            made = run_session(open_session(model, self._folder, plain_options()), names, feeds)
+        except ExecutionError:
+            return None  # the shapes do not fit the changed attributes
+        return dict(zip(part.made, made, strict=True))
+
     def close(self) -> None:
         """Let go of the model."""
         self._model.Clear()
@@ -151,6 +185,11 @@ class OnnxRuntimeExecutor:
         set_outputs(self._model, names)
         session = open_session(self._model, self._folder, plain_options())
         return {output.name: element_type(output.type) for output in session.get_outputs()}
+
+    def _open(self, name: str) -> str | None:
+        """The element type of a tensor something can be added to; None for others."""
+        kind = self._types.get(name)
+        return kind if kind in ("float", "double", "float16") else None
 
     def _reason(self, name: str) -> str | None:
         kind = self._types[name]

@@ -191,7 +191,8 @@ class _Blaming:
         if base == 0.0:
             return ()
         self._progress.stage("proving which ops to keep exact", min(count, len(ranked)))
-        waiting, exact, kept = list(ranked), set[str](), []
+        waiting, exact = list(ranked), set[str]()
+        kept: list[Kept] = []
         while waiting and len(kept) < count:
             tried = {
                 tensor: _length(self._change(self._run(self._without({*exact, tensor}))))
