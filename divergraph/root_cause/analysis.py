@@ -11,6 +11,7 @@ from math import prod
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import Floors, floor_of
 from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group, Grouping
@@ -19,7 +20,17 @@ from divergraph.root_cause.precision import Precision, precision_of
 from divergraph.root_cause.quantisers import Constant, find_quantisers
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
 from divergraph.root_cause.values import RunValues, is_numeric, relative
-from graphstore.model import Comparison, ErrorSplit, LineageLink, ModelGraph, TensorIO, TensorRef
+from graphstore.model import (
+    Comparison,
+    ErrorSplit,
+    Finding,
+    Guilt,
+    LineageLink,
+    ModelGraph,
+    TensorIO,
+    TensorRef,
+)
+from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex
 
 _SHARE_OF_MEMORY = 8
@@ -68,6 +79,7 @@ class Splits:
     precisions: Mapping[str, int]
     executor: str
     entries: tuple[EntryMismatch, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def split_run(
@@ -89,6 +101,7 @@ class _Analysis:
     golden: GoldenGraph = field(init=False)
     values: RunValues = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
+    explaining: Explaining = field(init=False)
 
     def __post_init__(self) -> None:
         outputs = {
@@ -112,6 +125,13 @@ class _Analysis:
             self.inputs.device_dump,
             self.options.memory // 4,
         )
+        self.explaining = Explaining(
+            graph_arrays(self.inputs.device),
+            self.golden,
+            self.values,
+            self.compared,
+            self.executor,
+        )
 
     def splits(self) -> Splits:
         self.progress.stage("finding the device's precision")
@@ -131,6 +151,7 @@ class _Analysis:
             {str(name): count for name, count in found.items()},
             self.executor.name,
             tuple(self._entry_mismatches(precision)),
+            tuple(self.explaining.findings),
         )
 
     def _floors(self, precision: Precision) -> Floors:
@@ -198,12 +219,14 @@ class _Analysis:
                     feeds.append(given)
         references = self._references(runnable, feeds)
         emulated = floors.emulated(runnable, feeds)
-        for group, reference, imitated in zip(runnable, references, emulated, strict=True):
+        for group, given, reference, imitated in zip(
+            runnable, feeds, references, emulated, strict=True
+        ):
             if isinstance(reference, str):
                 yield group.output, unknown(reference, group.ops, self.executor.name)
             else:
                 floor = floor_of(reference, imitated, floors.precision, len(group.ops))
-                yield group.output, self._split(group, reference, floor)
+                yield group.output, self._split(group, reference, floor, given)
 
     def _references(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
@@ -246,13 +269,15 @@ class _Analysis:
         if reference is None:
             return unknown(f"no values of {source}", group.ops)
         floor = floor_of(reference, floors.passed_on(group, reference), floors.precision, 1)
-        return self._split(group, reference, floor, (source,))
+        given = {self.golden.name(group.golden): reference}
+        return self._split(group, reference, floor, given, (source,))
 
     def _split(
         self,
         group: Group,
         reference: Array,
         floor: float,
+        given: Mapping[str, Array],
         sources: Sequence[TensorRef] | None = None,
     ) -> ErrorSplit:
         device, golden = self.values.device(group.output), self.values.golden(group.golden)
@@ -268,7 +293,10 @@ class _Analysis:
             return unknown("its elements are no numbers", group.ops, self.executor.name)
         error = self._inputs_error(group, group.measured if sources is None else sources)
         measured = Measured(device, fitting, golden_like, floor, error)
-        return split_error(measured, self.options, group.ops, self.executor.name)
+        split = split_error(measured, self.options, group.ops, self.executor.name)
+        if split.guilt is not Guilt.NONE:
+            self.explaining.look_at(Judged(group, split, device, fitting, golden_like, given))
+        return split
 
     def _inputs_error(self, group: Group, sources: Sequence[TensorRef]) -> float | None:
         errors: list[float] = []

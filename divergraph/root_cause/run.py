@@ -26,9 +26,11 @@ from divergraph.wording import counted
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
 from graphstore.measured import measured_ops
-from graphstore.model import ErrorSplit, Guilt, Method
+from graphstore.model import ErrorSplit, FindingKind, Guilt, Method
 from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex
+
+UNCLASSIFIED = "unclassified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,10 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
     suspects = {
         op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in judged
     }
-    causes: dict[str, str] = {}
+    causes = {
+        each.op: each.sentence for each in splits.findings if each.op and each.label != UNCLASSIFIED
+    }
+    others = tuple(each for each in data.findings if each.kind is not FindingKind.CAUSE)
     origins = as_origins(guilty, ops, data.links, causes)
     run = replace(
         data.run,
@@ -120,6 +125,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         states=states(arrays, comparisons, judged),
         origins=origins,
         suspects=as_origins(ranked(arrays, suspects, measured), ops, data.links, causes),
+        findings=(*others, *splits.findings),
     )
 
 
