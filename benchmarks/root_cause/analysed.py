@@ -98,7 +98,12 @@ def _ranking(data: RunData) -> tuple[Suspect, ...]:
         made.update(name for op in item.split.group for name in makers.get(op, ()))
         guilt[item.op] = guilt.get(item.op, False) or item.split.guilt is Guilt.GUILTY
     return tuple(
-        Suspect(each.op, each.suspicion or 0.0, guilt[each.op], frozenset(groups[each.op]))
+        Suspect(
+            each.op,
+            each.suspicion or 0.0,
+            guilt.get(each.op, True),
+            frozenset(groups.get(each.op, ())),
+        )
         for each in (*data.origins, *data.suspects)
     )
 
