@@ -12,7 +12,7 @@ from graphstore.model import Reason
 from importers.dumps.index import DamagedError
 
 # Not waiting for a writer matters only for a pipe put in the file's place.
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def open_dump(path: Path) -> Iterator[tuple[int, int]]:
         DamagedError: it cannot be opened or read, or is not a regular file.
     """
     try:
-        fd = os.open(path, _FLAGS)
+        fd = os.open(path, OPEN_FLAGS)
     except OSError as error:
         raise _unreadable(error) from error
     try:

@@ -20,9 +20,8 @@ from importers.dumps.npy import read_npy_header
 from importers.dumps.npz import member_data
 from importers.dumps.openfile import open_dump
 from importers.dumps.polygraphy import array_bytes
+from importers.dumps.small_npy import MOST_BYTES, small_npy
 from importers.dumps.tfdbg import event_values
-
-_MAP_FROM = 1 << 20
 
 
 def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
@@ -36,6 +35,9 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
         ImportFormatError: the file vanished, or is not what it was when scanned; or the
             tensor is larger than the memory.
     """
+    small = small_npy(ref) if ref.statistics is None else None
+    if small is not None:
+        return small
     if ref.statistics is not None:
         raise ImportFormatError(ref.path, "the dump holds statistics of this tensor, no values")
     if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
@@ -175,7 +177,7 @@ def _check(fd: int, size: int, ref: DumpTensorRef) -> tuple[bool, bool]:
 
 
 def _raw(fd: int, ref: DumpTensorRef) -> Bytes:
-    if ref.nbytes >= _MAP_FROM:
+    if ref.nbytes >= MOST_BYTES:
         return _mapped(fd, ref.offset, ref.nbytes)
     data = os.pread(fd, ref.nbytes, ref.offset)
     if len(data) < ref.nbytes:
