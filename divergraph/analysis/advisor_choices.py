@@ -1,0 +1,53 @@
+"""Differences that are no fault: an op that chooses chose otherwise between near equals.
+
+The gradient of max pooling goes to one of the values that were largest, that of ReLU through
+those above zero; sorting, rounding and comparing choose, too. Where two values are equal but
+for rounding, the device may choose the other: few elements are then quite different, and no
+op made a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+
+from graphstore.model import Comparison, Figures
+
+_MOVES = re.compile(r"MaxPool.*Grad|.*MaxPool.*Backward|ReduceMax.*Grad|.*(TopK|Sort)")
+_GATES = re.compile(r".*(Relu|ReLU|Threshold|Hardtanh|Clip|Abs|Maximum|Minimum).*(Grad|Backward)")
+_DECIDES = re.compile(
+    r"(ArgMax|ArgMin|Greater|Less|Equal|NotEqual|Sign|Round|Rint|Floor|Ceil|NonMaxSuppression|"
+    r"Quantize|AscendQuant|OneHot|InTopK)"
+)
+_FEW = 0.005
+_AT_LEAST = 2
+_HALF = 0.5
+
+
+def chose_otherwise(op_type: str, item: Comparison) -> str:
+    """Why the difference of an output can be a choice between near equals, in words; empty
+    if it cannot: the op does not choose, more than 0.5 % of the elements differ (two may),
+    or they differ in another way than a choice makes them."""
+    figures, metrics = item.figures, item.metrics
+    if figures is None or metrics is None or metrics.device_nonfinite or not figures.bad:
+        return ""
+    if figures.bad > max(_AT_LEAST, _FEW * metrics.elements):
+        return ""
+    amount = f"{figures.bad} of {metrics.elements} elements"
+    if _MOVES.match(op_type) and _only_moved(figures, metrics.elements):
+        return f"{amount} hold what golden has in other places, as when two values tie"
+    if _GATES.match(op_type) and 0.0 in (figures.worst_device, figures.worst_golden):
+        return f"{amount} are let through on one side only, as when a value is close to zero"
+    if _DECIDES.match(op_type):
+        return f"{amount} were decided otherwise, as when a value is close to the border"
+    return ""
+
+
+def _only_moved(figures: Figures, elements: int) -> bool:
+    """What left one place came to another: the sum is the same, where a lost or invented
+    value would change it."""
+    device, golden = figures.device, figures.golden
+    one = abs(figures.worst_device - figures.worst_golden)
+    return (
+        abs(device.zeros - golden.zeros) <= figures.bad
+        and abs(device.mean - golden.mean) * elements <= _HALF * one
+    )
