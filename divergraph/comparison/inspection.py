@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from divergraph.comparison.flat import blocks, flat
 from divergraph.comparison.metrics import check_sides
 from divergraph.comparison.own_values import absolute_errors
 from divergraph.comparison.places import Places
@@ -107,10 +108,9 @@ def inspect(
     """
     check_sides(device, golden)
     look = _Look(golden.shape, atol, rtol, _unit(device, golden, types), top)
-    x, y = device.reshape(-1), golden.reshape(-1)
     with np.errstate(all="ignore"):
-        for start in range(0, len(x), BLOCK):
-            look.add(x[start : start + BLOCK], y[start : start + BLOCK], start)
+        for start, x, y in blocks(BLOCK, flat(device), flat(golden)):
+            look.add(x, y, start)
     return Inspection(
         ErrorHistogram(look.equal, look.nonfinite, dict(sorted(look.decades.items()))),
         look.ulps(),

@@ -15,6 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from divergraph.comparison.figures import figures_of, figures_of_empty
+from divergraph.comparison.flat import flat
 from divergraph.comparison.metrics import (
     are_bool,
     check_sides,
@@ -66,9 +67,8 @@ def measure(
 ) -> Measured:
     """Metrics and figures of *device* (x) against *golden* (y); shapes are not looked at.
 
-    Elements are bool, integer or real; memory does not grow with the tensors unless one
-    does not lie in C order. Many calls are faster with one *sweeper*, which is not to be
-    shared between threads.
+    Elements are bool, integer or real; memory does not grow with the tensors. Many calls
+    are faster with one *sweeper*, which is not to be shared between threads.
 
     Raises:
         LengthMismatchError: the sides have different numbers of elements.
@@ -77,10 +77,10 @@ def measure(
     check_sides(device, golden)
     if device.size == 0:
         return Measured(metrics_of_empty(), figures_of_empty(want.atol or 0.0, want.rtol))
-    x, y = device.reshape(-1), golden.reshape(-1)
+    x, y = flat(device), flat(golden)
     sweeper = sweeper or Sweeper()
     sums = sweeper.first(x, y)
-    both_bool = are_bool(x, y)
+    both_bool = are_bool(device, golden)
     scales = scales_for_divergence(sums, both_bool)
     atol = tolerance(sums, want)
     divergence, second = known_divergence(sums), NO_SECOND

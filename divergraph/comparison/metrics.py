@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison import notes
+from divergraph.comparison.flat import flat
 from divergraph.comparison.sums import EPSILON, Scale, Sums
 from divergraph.comparison.sweep import Second, Sweeper
 from graphstore.model import Metric, MetricSet
@@ -53,10 +54,10 @@ def compare_arrays(
     check_sides(device, golden)
     if device.size == 0:
         return metrics_of_empty()
-    x, y = device.reshape(-1), golden.reshape(-1)
+    x, y = flat(device), flat(golden)
     sweeper = sweeper or Sweeper()
     sums = sweeper.first(x, y)
-    both_bool = are_bool(x, y)
+    both_bool = are_bool(device, golden)
     scales = scales_for_divergence(sums, both_bool)
     if scales is None:
         return ten_metrics(sums, known_divergence(sums), both_bool)

@@ -8,7 +8,6 @@ blocks that are equal, or without an element over the tolerance, skip what they 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison.dots import dot, summed
+from divergraph.comparison.flat import Flat, blocks
 from divergraph.comparison.own_values import absolute_errors, own_block
 from divergraph.comparison.sums import (
     EPSILON,
@@ -68,10 +68,10 @@ class Sweeper:
         self._block = size
         self._room = 0
         self._worst: list[float] = []
-        self._swept: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._swept: tuple[Flat, Flat] | None = None
         self._loaded = False
 
-    def first(self, device: NDArray[Any], golden: NDArray[Any], start: int = 0) -> Sums:
+    def first(self, device: Flat, golden: Flat, start: int = 0) -> Sums:
         """The sums of one sweep."""
         self._reserve(len(device))
         self._worst = []
@@ -79,20 +79,18 @@ class Sweeper:
         self._loaded = False
         with np.errstate(all="ignore"):
             if len(device) <= self._block:
-                result = self._first_block(device, golden, start)
+                result = self._first_block(device[:], golden[:], start)
                 self._worst.append(_size(result))
                 return result
             done: list[Sums] = []
-            for begin, x, y in self._blocks(device, golden):
+            for begin, x, y in blocks(self._block, device, golden):
                 done.append(self._first_block(x, y, start + begin))
                 self._worst.append(_size(done[-1]))
                 if len(done) == _KEPT:
                     done = [combine(done)]
             return combine(done)
 
-    def second(
-        self, device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int = 0
-    ) -> SecondSums:
+    def second(self, device: Flat, golden: Flat, asked: Second, start: int = 0) -> SecondSums:
         """The sums of the second sweep; fastest right after the first one of the same arrays."""
         swept = self._swept
         again = swept is not None and swept[0] is device and swept[1] is golden
@@ -102,20 +100,14 @@ class Sweeper:
             if len(device) <= self._block:
                 loaded = again and self._loaded
                 size = worst[0] if worst else math.inf
-                return self._second_block(device, golden, asked, start, size, loaded)
+                return self._second_block(device[:], golden[:], asked, start, size, loaded)
             done: list[SecondSums] = []
-            for number, (begin, x, y) in enumerate(self._blocks(device, golden)):
+            for number, (begin, x, y) in enumerate(blocks(self._block, device, golden)):
                 size = worst[number] if worst else math.inf
                 done.append(self._second_block(x, y, asked, start + begin, size, False))
                 if len(done) == _KEPT:
                     done = [combine_second(done)]
             return combine_second(done)
-
-    def _blocks(
-        self, device: NDArray[Any], golden: NDArray[Any]
-    ) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
-        for begin in range(0, len(device), self._block):
-            yield begin, device[begin : begin + self._block], golden[begin : begin + self._block]
 
     def _reserve(self, length: int) -> None:
         room = min(length, self._block)
