@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from textual.content import Content
 
 from divergraph.questions import OpDetail, TensorRow
+from divergraph.spread_words import ROLE_WORDS, numbers_text
 from divergraph.wording import shape_text
 from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
@@ -65,6 +66,7 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
         lines.add("state", (mark, theme.STATE_STYLES[row.state]))
         for text in _wrapped(printable(detail.explanation), width - LABEL):
             lines.add("", text)
+    _split(lines, detail)
     kind = f"{row.type}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
     lines.add("type", f"{kind} {shape_text(row.shape)} {row.layout}".rstrip())
     _tensors(lines, "inputs", detail.inputs, row)
@@ -79,6 +81,27 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
     if detail.controls and whole:
         lines.add("after", ", ".join(map(printable, detail.controls)))
     return lines.content()
+
+
+def _split(lines: _Lines, detail: OpDetail) -> None:
+    """What the op does to the error, of which ops it is one, what was found."""
+    split, answer = detail.row.split, detail.answer
+    if split is not None:
+        style = theme.GUILT_STYLES[split.guilt]
+        suspicion = wording.gain(split.suspicion, lines.glyphs)
+        head = f"{split.role.value}  {suspicion} its floor" if split.suspicion else split.role.value
+        lines.add("role", (head, style), (f"  {ROLE_WORDS[split.role]}", theme.QUIET))
+        for text in _wrapped(numbers_text(split), lines.width - LABEL):
+            lines.add("", (text, theme.QUIET))
+    if answer is not None and answer.group:
+        for text in _wrapped(printable(answer.group_sentence), lines.width - LABEL):
+            lines.add("group" if text.startswith(answer.group_sentence[:4]) else "", text)
+    for finding in detail.findings:
+        label = finding.kind.value
+        sure = f"{finding.sentence} ({finding.confidence:.0%} sure)"
+        for text in _wrapped(printable(sure), lines.width - LABEL):
+            lines.add(label, text)
+            label = ""
 
 
 def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpRow) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from divergraph.wording import shape_text
-from graphstore.model import Metric, MetricSet, OpState
+from graphstore.model import Metric, MetricSet, OpState, Role
 from graphstore.op_row import OpRow
 from tui import wording
 from tui.glyphs import Glyphs
@@ -118,9 +118,21 @@ def _cosine(row: OpRow) -> float | None:
 
 
 def _gain(row: OpRow) -> float | None:
-    return None if row.gain is None else (-math.inf if math.isnan(row.gain) else -row.gain)
+    return _largest(row.gain)
 
 
+def _largest(value: float | None) -> float | None:
+    return None if value is None else (-math.inf if math.isnan(value) else -value)
+
+
+_ROLES = (
+    Role.INTRODUCES,
+    Role.AMPLIFIES,
+    Role.CARRIES,
+    Role.ATTENUATES,
+    Role.CLEAN,
+    Role.UNKNOWN,
+)
 _SEVERITY = (OpState.BROKEN, OpState.ORIGIN, OpState.INHERITED, OpState.DRIFTING, OpState.CLEAN)
 
 SORT_KEYS: dict[str, Callable[[OpRow], float | str | None]] = {
@@ -137,6 +149,9 @@ SORT_KEYS: dict[str, Callable[[OpRow], float | str | None]] = {
     "rel": _rising(Metric.RELATIVE_EUCLIDEAN_DISTANCE),
     "gain": _gain,
     "from": lambda row: row.origins[0] if row.origins else None,
+    "role": lambda row: None if row.split is None else _ROLES.index(row.split.role),
+    "susp": lambda row: _largest(None if row.split is None else row.split.suspicion),
+    "intro": lambda row: _largest(None if row.split is None else row.split.introduced),
 }
 
 SORT_WORDS = {
@@ -146,10 +161,13 @@ SORT_WORDS = {
     "gain": ("largest gain first", "smallest gain first"),
     "state": ("worst state first", "best state first"),
     "shape": ("largest first", "smallest first"),
+    "role": ("those that make errors first", "clean ones first"),
+    "susp": ("most suspicious first", "least suspicious first"),
+    "intro": ("largest introduced error first", "smallest first"),
 }
 
 
-LARGEST_FIRST = {"max", "rel", "gain", "shape"}
+LARGEST_FIRST = {"max", "rel", "gain", "shape", "susp", "intro"}
 """Columns whose worst or first value is the largest number."""
 
 
@@ -239,6 +257,12 @@ class OpTable:
         ]
         if any(row.gain is not None for row in self.rows):
             columns.append(Column("gain", "gain", 6, 7, align="right", priority=4))
+        if any(row.split is not None for row in self.rows):
+            columns += [
+                Column("susp", "susp", 6, 7, align="right", priority=1),
+                Column("role", "role", 5, 10, priority=3),
+                Column("intro", "intro", 7, 8, align="right", priority=6),
+            ]
         window = 2 * NEIGHBOURS + 1
         return [
             *columns,
@@ -314,6 +338,19 @@ def _metric(row: OpRow, metric: Metric, text: str) -> Cell:
     return Cell(text, value_style(row.state) if metric in row.failed else "")
 
 
+def _susp(table: OpTable, row: OpRow, _: int) -> Cell:
+    if row.split is None:
+        return Cell("", "quiet")
+    style = wording.GUILT_STYLES[row.split.guilt]
+    return Cell(wording.gain(row.split.suspicion, table.glyphs), style)
+
+
+def _role(_: OpTable, row: OpRow, __: int) -> Cell:
+    if row.split is None:
+        return Cell("", "quiet")
+    return Cell(row.split.role.value, wording.ROLE_STYLES[row.split.role])
+
+
 def _value(row: OpRow, metric: Metric) -> float | None:
     return None if row.metrics is None else float(getattr(row.metrics, metric.value))
 
@@ -344,6 +381,11 @@ _CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
         wording.small(_value(row, Metric.RELATIVE_EUCLIDEAN_DISTANCE), table.glyphs),
     ),
     "gain": lambda table, row, _: Cell(wording.gain(row.gain, table.glyphs)),
+    "susp": _susp,
+    "role": _role,
+    "intro": lambda table, row, _: Cell(
+        wording.small(None if row.split is None else row.split.introduced, table.glyphs)
+    ),
     "err": lambda table, row, number: Cell(table.err(number), value_style(row.state)),
     "from": lambda table, row, _: Cell(
         table.from_(row), value_style(row.state) if row.origins or row.metrics else "quiet"

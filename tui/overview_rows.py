@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from divergraph.questions import ModuleRow, Overview
+from divergraph.questions import ModuleRow, OriginAnswer, Overview
 from divergraph.wording import REASON_WORDS
-from graphstore.model import Metric, OpState
+from graphstore.model import Guilt, Method, Metric, OpState
 from graphstore.op_row import OpRow
 from tui import wording
 from tui.glyphs import Glyphs
@@ -31,12 +31,16 @@ _WORST_FIRST = (OpState.ORIGIN, OpState.BROKEN, OpState.INHERITED, OpState.DRIFT
 
 
 def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
-    """The origins in rank order; the largest deviations where there are none."""
-    rows = overview.origin_rows or overview.worst
+    """The origins in rank order, then suspects; the largest deviations where there are none."""
+    if overview.answer is not None and overview.run.method is Method.ROOT_CAUSE:
+        said = (*overview.answer.origins, *overview.answer.suspects)
+        if said:
+            return _guilty(said, listed(overview), glyphs)
+    rows = listed(overview)
     ranks = [origin.rank for origin in overview.origins] or list(range(1, len(rows) + 1))
     causes = {origin.op: origin.cause for origin in overview.origins if origin.cause}
     cells = [_origin(rank, row, causes, glyphs) for rank, row in zip(ranks, rows, strict=True)]
-    names = max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
+    names = _name_width(rows)
     why = max((width_of(row[5].text) for row in cells), default=0)
     columns = [
         Column("rank", "#", 4, align="right", sortable=False),
@@ -47,6 +51,60 @@ def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
         Column("why", "over in", 7, why, priority=2, sortable=False),
     ]
     return FixedRows(columns, cells)
+
+
+def listed(overview: Overview) -> tuple[OpRow, ...]:
+    """The ops that list shows: origins and suspects, or the worst ones."""
+    return (*overview.origin_rows, *overview.suspect_rows) or overview.worst
+
+
+def _name_width(rows: Sequence[OpRow]) -> int:
+    return max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
+
+
+def _guilty(said: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyphs) -> FixedRows:
+    """Origins and suspects of a run whose errors were split."""
+    cells = [_accused(one, row, glyphs) for one, row in zip(said, rows, strict=True)]
+    shares = any(one.share is not None for one in said)
+    why = max((width_of(row[-1].text) for row in cells), default=0)
+    columns = [
+        Column("rank", "#", 4, align="right", sortable=False),
+        Column("op", "op", 14, _name_width(rows), cut="left", sortable=False),
+        Column("type", "type", 8, 16, priority=7, sortable=False),
+        Column("susp", "susp", 6, 7, align="right", sortable=False),
+        Column("rel", "rel.err", 7, align="right", priority=4, sortable=False),
+        Column("share", "share", 5, align="right", priority=3, sortable=False),
+        Column("why", "why", 10, why, priority=2, sortable=False),
+    ]
+    if not shares:
+        del columns[5]
+        cells = [(*row[:5], row[6]) for row in cells]
+    return FixedRows(columns, cells)
+
+
+def _accused(one: OriginAnswer, row: OpRow, glyphs: Glyphs) -> tuple[Cell, ...]:
+    guilty = one.guilt is Guilt.GUILTY
+    style = wording.GUILT_STYLES[one.guilt]
+    mark = glyphs.state(OpState.ORIGIN) if guilty else "?"
+    tail = f" {glyphs.fused}{row.fused}" if row.fused > 1 else ""
+    error = None if row.metrics is None else row.metrics.relative_euclidean_distance
+    return (
+        Cell(f"{one.origin.rank} {mark}", style),
+        Cell(row.id, style, tail, "fused"),
+        Cell(row.type),
+        Cell(wording.gain(one.origin.suspicion, glyphs), style),
+        Cell(wording.small(error, glyphs)),
+        Cell(glyphs.dash if one.share is None else f"{one.share:.0%}"),
+        Cell(_why(one)),
+    )
+
+
+def _why(one: OriginAnswer) -> str:
+    if one.origin.cause:
+        return one.origin.cause
+    if one.group:
+        return one.group_sentence
+    return "no reference" if one.split is not None and one.split.failure else one.guilt.value
 
 
 def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tuple[Cell, ...]:

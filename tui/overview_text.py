@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 from textual.content import Content
 
 from divergraph.questions import Overview
-from graphstore.model import Metric, OpState, Verdict
+from divergraph.spread_words import limits_text, mismatch_sentence
+from graphstore.model import Method, Metric, OpState, Verdict
 from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.widgets.cells import cut_to, fit, printable
 
 _LABEL = 10
+_SAID = 3
+"""Lines of the sentence about the first origin."""
 _VERDICT_STYLES = {
     Verdict.CLEAN: "$state-clean bold",
     Verdict.NOISE: "$state-clean bold",
@@ -24,7 +28,7 @@ _VERDICT_STYLES = {
 def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     """What the run says, what was held against what, and how many tensors are how good."""
     run, counts = overview.run, overview.run.counts
-    lines = [_headline(overview, glyphs, width), Content("")]
+    lines = [_headline(overview, glyphs, width), *_said(overview, width), Content("")]
     sides = (
         ("device", overview.device_name, overview.device_framework, overview.device_ops),
         ("golden", overview.golden_name, overview.golden_framework, overview.golden_ops),
@@ -41,10 +45,25 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     if counts.not_compared:
         lines.append(_line("left out", missing))
     lines += [_line("made", wording.minute(run.created), (f"  by {run.method}", theme.QUIET))]
+    if run.method is Method.ROOT_CAUSE and overview.answer is not None:
+        lines.append(_line("judged", (limits_text(overview.answer.analysis), theme.QUIET)))
     for warning in run.warnings:
         text = cut_to(printable(warning), width - _LABEL, glyphs.ellipsis)
         lines.append(_line("note", (text, theme.QUIET)))
     return Content("\n").join(line.truncate(width) for line in lines)
+
+
+def _said(overview: Overview, width: int) -> list[Content]:
+    """Why no op is to blame, or what the first origin does, in at most three lines."""
+    answer = overview.answer
+    if answer is None:
+        return []
+    mismatches = [mismatch_sentence(one) for one in answer.analysis.entry_mismatches]
+    split = answer.analysis.method is Method.ROOT_CAUSE
+    found = mismatches or [one.sentence for one in answer.origins[:1] if split]
+    style = theme.ERROR if mismatches else ""
+    wrapped = textwrap.wrap(printable(found[0]), max(20, width)) if found else []
+    return [Content.styled(text, style) for text in wrapped[:_SAID]]
 
 
 def _headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
@@ -77,10 +96,15 @@ def _compared(overview: Overview) -> list[str | tuple[str, str]]:
 
 
 def origins_title(overview: Overview) -> str:
-    """How many origins there are, and how many ops inherit from them."""
+    """How many origins and suspects there are, and how many ops inherit from them."""
+    suspects = len(overview.suspects)
+    if not overview.origins:
+        said = f"No op is guilty; {wording.count(suspects, 'suspect')}"
+        return said if suspects else "No origin; the largest deviations"
     origins = wording.count(len(overview.origins), "origin")
     inherited = overview.state_counts.get(OpState.INHERITED, 0)
-    return f"Where the error is born: {origins}, {inherited} inherit"
+    doubtful = f", {wording.count(suspects, 'suspect')}" if suspects else ""
+    return f"Where the error is born: {origins}{doubtful}, {inherited} inherit"
 
 
 def status(overview: Overview, glyphs: Glyphs, width: int) -> Content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.theme import Theme
 
-from graphstore.model import Level, OpState
+from graphstore.model import Guilt, Level, OpState
 
 DARK_VARIABLES = {
     "state-origin": "#e879f9",
@@ -80,6 +80,11 @@ LEVEL_STYLES = {
     Level.PASS: "$state-clean",
     Level.WARN: "$state-drifting",
     Level.FAIL: "$state-inherited bold",
+}
+GUILT_STYLES = {
+    Guilt.NONE: "",
+    Guilt.SUSPECT: "$state-drifting",
+    Guilt.GUILTY: "$state-origin bold",
 }
 HEADING = "$heading bold"
 QUIET = "$quiet"

@@ -7,11 +7,13 @@ import math
 from divergraph.wording import REASON_WORDS
 from graphstore.model import (
     Comparison,
+    Guilt,
     LineageRule,
     Metric,
     MetricSet,
     OpState,
     Reason,
+    Role,
     Verdict,
 )
 from tui.glyphs import Glyphs
@@ -79,6 +81,18 @@ METRIC_WORDS = {
     Metric.MAX_RELATIVE_ERROR: "max relative error",
     Metric.MEAN_RELATIVE_ERROR: "mean relative error",
 }
+
+ROLE_STYLES = {
+    Role.INTRODUCES: "origin",
+    Role.CARRIES: "inherited",
+    Role.AMPLIFIES: "alarm",
+    Role.ATTENUATES: "clean",
+    Role.CLEAN: "clean",
+    Role.UNKNOWN: "unknown",
+}
+"""The cell style of each role; the word says the same."""
+
+GUILT_STYLES = {Guilt.NONE: "", Guilt.SUSPECT: "drifting", Guilt.GUILTY: "origin"}
 
 
 def cosine(value: float | None, glyphs: Glyphs) -> str:

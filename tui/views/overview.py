@@ -127,12 +127,8 @@ class OverviewScreen(ViewScreen):
     def _show_origins(self, overview: Overview) -> None:
         glyphs = self.owner.settings.glyphs
         listed = self.query_one("#origins", RowList)
-        if overview.origins:
-            self._origins = overview.origin_rows
-            title = overview_text.origins_title(overview)
-        else:
-            self._origins = overview.worst
-            title = "No origin; the largest deviations"
+        self._origins = overview_rows.listed(overview)
+        title = overview_text.origins_title(overview)
         listed.name_pane(title)
         listed.show(overview_rows.origins(overview, glyphs), empty="nothing was compared")
 
