@@ -221,6 +221,8 @@ class StoreFolder:
                     raise NameTakenError(
                         f"{name!r} was saved by someone else just now", hint="use another name"
                     )
+                if kind in KINDS and self.version() < SCHEMA_VERSION:
+                    self._mark()
                 if target.exists():
                     self._swap(target, database, manifest)
                     return
@@ -298,10 +300,14 @@ class StoreFolder:
                 path.unlink()
 
     def _create(self) -> None:
-        if self.check() and self.version() == SCHEMA_VERSION:
+        if self.check():
             return
         for kind in KINDS:
             (self.root / kind).mkdir(parents=True, exist_ok=True)
+        self._mark()
+
+    def _mark(self) -> None:
+        """Say the schema version of new entries."""
         draft = draft_path(self.root)
         write_json(draft, {"schema": SCHEMA_VERSION})
         draft.replace(self.root / "store.json")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from graphstore.copying import whole_run_hash
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore, migrations
 from graphstore.neo4j.local_server import LocalServer
@@ -71,6 +74,31 @@ def test_the_mark_of_form_1_is_replaced(
         store.save_run(sample_run("first"))
         assert store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
         assert store.info().schema == SCHEMA_VERSION
+
+
+def test_rows_of_form_2_are_read_and_joined_by_new_ones(
+    neo4j_server: LocalServer, neo4j_store: Neo4jStore, sample_run
+) -> None:
+    """Form 3 has more properties and the label Finding."""
+    new = sample_run("new")
+    plain = [
+        dataclasses.replace(item, figures=None, split=None, limit="") for item in new.comparisons
+    ]
+    old = dataclasses.replace(new, comparisons=tuple(plain), suspects=(), findings=())
+    old = dataclasses.replace(old, run=dataclasses.replace(old.run, name="old", analysis={}))
+    neo4j_store.save_run(old)
+    neo4j_store._wire.write([("MATCH (s:SchemaVersion) SET s.version = 2", {})])
+    neo4j_store._wire.define("DROP CONSTRAINT divergraph_finding_id")
+    neo4j_store._wire.define("DROP INDEX divergraph_finding_run_seq")
+    with opened(neo4j_server, read_only=True) as store:
+        assert whole_run_hash(store.run_data("old")) == whole_run_hash(old)
+        assert store.info().schema == 2
+    with opened(neo4j_server) as store:
+        store.save_run(new)
+        assert store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
+        assert migrations._names(store._wire) >= {*neo4j_ddl()}
+        for data in (old, new):
+            assert whole_run_hash(store.run_data(data.run.name)) == whole_run_hash(data)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
