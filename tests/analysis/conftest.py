@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,19 +10,36 @@ from typing import Any
 import numpy as np
 import pytest
 
+from divergraph.analysis.verdicts import (
+    count,
+    describe_origins,
+    op_states,
+    outputs_by_op,
+    verdict,
+)
+from divergraph.comparison.measure import measure
+from divergraph.comparison.metrics import overflow_flag
+from divergraph.comparison.thresholds import Thresholds
+from graphstore.algorithms import first_diverging
+from graphstore.contract import RunData
+from graphstore.measured import measured_ops, over_ops
 from graphstore.model import (
+    Comparison,
     DType,
     DumpFormat,
     DumpTensorRef,
     Framework,
     GraphKind,
     InputRef,
+    Method,
     ModelGraph,
     Op,
+    Run,
     Tensor,
     TensorIO,
     TensorRef,
 )
+from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex, OverflowRecord
 
 
@@ -92,3 +109,49 @@ def device_graph() -> Callable[..., ModelGraph]:
         return ModelGraph("g", GraphKind.DEVICE, Framework.ASCEND, "test", tuple(made))
 
     return make
+
+
+@pytest.fixture
+def run_of() -> Callable[..., RunData]:
+    """Makes a finished run, judged by thresholds, of a graph and (device, golden) by op."""
+    limits = Thresholds()
+
+    def make(graph: ModelGraph, pairs: Mapping[str, tuple[Any, Any]], **of: Any) -> RunData:
+        arrays = graph_arrays(graph)
+        ops = graph.op_index()
+        comparisons = tuple(_compared(ops[name], *pairs[name], limits) for name in pairs)
+        outputs = outputs_by_op(comparisons)
+        masks = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
+        first = [arrays.ids[number] for number in first_diverging(arrays, *masks)]
+        origins = describe_origins(first, ops, outputs, ())
+        counts = count(len(ops), comparisons)
+        found = verdict(counts, origins, comparisons)
+        run = Run("r", graph.id, graph.id, "", found, Method.THRESHOLDS, counts, {}, **of)
+        states = op_states(arrays.ids, outputs, frozenset(first))
+        return RunData(run, graph, graph, (), comparisons, states, origins)
+
+    return make
+
+
+def _compared(op: Op, device: Any, golden: Any, limits: Thresholds) -> Comparison:
+    x, y = np.asarray(device), np.asarray(golden)
+    found = measure(x, y)
+    types = DType(x.dtype.name), DType(y.dtype.name)
+    judged = limits.judge(
+        found.metrics, found.figures, device=types[0], golden=types[1], op_type=op.type
+    )
+    return Comparison(
+        op.id,
+        TensorIO.OUTPUT,
+        0,
+        TensorRef(op.id, 0),
+        metrics=found.metrics,
+        figures=found.figures,
+        level=judged.level,
+        failed=judged.failed,
+        limit=judged.limit,
+        shape=y.shape,
+        device_dtype=types[0],
+        golden_dtype=types[1],
+        overflow=overflow_flag(x),
+    )
