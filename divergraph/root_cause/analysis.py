@@ -12,7 +12,7 @@ from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.explaining import Explaining, Judged
-from divergraph.root_cause.floors import Floors, floor_of
+from divergraph.root_cause.floors import Floors, constant_floor, floor_of
 from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
@@ -226,6 +226,8 @@ class _Analysis:
                 yield group.output, unknown(reference, group.ops, self.executor.name)
             else:
                 floor = floor_of(reference, imitated, floors.precision, len(group.ops))
+                if not group.feeds:
+                    floor = max(floor, constant_floor(reference, floors.precision))
                 yield group.output, self._split(group, reference, floor, given)
 
     def _references(

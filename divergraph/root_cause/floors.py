@@ -8,6 +8,7 @@ cancellation and the actual data without a formula for any of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +19,7 @@ from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantisers
-from divergraph.root_cause.values import is_numeric, relative
+from divergraph.root_cause.values import is_numeric, norms, relative
 from graphstore.model import Op, TensorRef
 
 _FP32_UNITS = 8.0
@@ -29,6 +30,9 @@ _LEAST_UNITS = {
     Precision.FP32: 4.0,
     Precision.INT8: 4.0,
 }
+_FP16_MOST = 65504.0
+_FP16_LEAST = 2e-7
+"""Converters raise constants that fp16 cannot hold to 1e-7."""
 _EXACT_CONSTANTS = frozenset(
     {
         *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
@@ -90,8 +94,17 @@ class Floors:
             for name, value in made.items()
         }
 
+    def _stored(self, constant: Array) -> Array:
+        """A constant as the device's model holds it: within the range of its type, too."""
+        found = self._round(constant)
+        if self.precision is not Precision.FP16:
+            return found
+        return np.where(np.isfinite(found), np.clip(found, -_FP16_MOST, _FP16_MOST), found)
+
     def _result(self, state: _State) -> Array | None:
         value = state.result()
+        if value is not None and not state.group.feeds and value.dtype.kind == "f":
+            value = self._stored(value)
         if value is None or state.group.output not in self.quantisers.outputs:
             return value
         quantiser = self.quantisers.by_tensor.get(self.golden.name(state.group.golden))
@@ -128,7 +141,8 @@ class Floors:
             if value is None or value.dtype.kind != "f":
                 continue
             quantiser = self.quantisers.by_tensor.get(result.key)
-            found[result.key] = self._round(value) if quantiser is None else quantiser(value)
+            stored = self._stored(value)
+            found[result.key] = stored if quantiser is None else quantiser(value)
         return found
 
 
@@ -186,6 +200,14 @@ class _State:
         for port, tensor in enumerate(op.outputs):
             if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
                 yield tensor.name
+
+
+def constant_floor(reference: Array, precision: Precision) -> float:
+    """The relative error of a constant too small for the device's type."""
+    if precision is not Precision.FP16 or reference.dtype.kind != "f":
+        return 0.0
+    _, scale = norms(reference, reference)
+    return _FP16_LEAST * math.sqrt(reference.size) / scale if scale else 0.0
 
 
 def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
