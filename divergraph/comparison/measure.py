@@ -24,8 +24,8 @@ from divergraph.comparison.metrics import (
     scales_for_divergence,
     ten_metrics,
 )
-from divergraph.comparison.sums import NO_SECOND, Sums
-from divergraph.comparison.sweep import Second, Sweeper
+from divergraph.comparison.sums import Sums
+from divergraph.comparison.sweep import NOTHING, Second, Sweeper
 from graphstore.model import Figures, MetricSet
 
 __all__ = ["DEFAULT", "Measured", "Sweeper", "Wanted", "measure", "tolerance"]
@@ -79,17 +79,20 @@ def measure(
         return Measured(metrics_of_empty(), figures_of_empty(want.atol or 0.0, want.rtol))
     x, y = flat(device), flat(golden)
     sweeper = sweeper or Sweeper()
-    sums = sweeper.first(x, y)
     both_bool = are_bool(device, golden)
-    scales = scales_for_divergence(sums, both_bool)
-    atol = tolerance(sums, want)
-    divergence, second = known_divergence(sums), NO_SECOND
-    if scales is not None or (sums.worst is not None and sums.worst.size > atol):
-        second = sweeper.second(x, y, Second(scales, atol, want.rtol))
-        if scales is not None:
-            divergence = second.divergence
+    asked = NOTHING
+
+    def ask(sums: Sums) -> Second | None:
+        nonlocal asked
+        asked = Second(scales_for_divergence(sums, both_bool), tolerance(sums, want), want.rtol)
+        any_bad = sums.worst is not None and sums.worst.size > asked.atol
+        return asked if any_bad or asked.scales is not None else None
+
+    sums, second = sweeper.both(x, y, ask)
+    divergence = known_divergence(sums) if asked.scales is None else second.divergence
     return Measured(
-        ten_metrics(sums, divergence, both_bool), figures_of(sums, second, atol, want.rtol)
+        ten_metrics(sums, divergence, both_bool),
+        figures_of(sums, second, asked.atol, want.rtol),
     )
 
 

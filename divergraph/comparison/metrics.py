@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from divergraph.comparison import notes
 from divergraph.comparison.flat import flat
-from divergraph.comparison.sums import EPSILON, Scale, Sums
+from divergraph.comparison.sums import EPSILON, NO_SECOND, Scale, Sums
 from divergraph.comparison.sweep import Second, Sweeper
 from graphstore.model import Metric, MetricSet
 
@@ -56,13 +56,15 @@ def compare_arrays(
         return metrics_of_empty()
     x, y = flat(device), flat(golden)
     sweeper = sweeper or Sweeper()
-    sums = sweeper.first(x, y)
     both_bool = are_bool(device, golden)
-    scales = scales_for_divergence(sums, both_bool)
-    if scales is None:
-        return ten_metrics(sums, known_divergence(sums), both_bool)
-    second = sweeper.second(x, y, Second(scales, math.inf, 0.0))
-    return ten_metrics(sums, second.divergence, both_bool)
+
+    def ask(sums: Sums) -> Second | None:
+        scales = scales_for_divergence(sums, both_bool)
+        return None if scales is None else Second(scales, math.inf, 0.0)
+
+    sums, second = sweeper.both(x, y, ask)
+    divergence = second.divergence if second is not NO_SECOND else known_divergence(sums)
+    return ten_metrics(sums, divergence, both_bool)
 
 
 def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
