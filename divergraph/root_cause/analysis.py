@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -87,9 +87,13 @@ def split_run(
     executor: Executor,
     options: RootCauseOptions,
     progress: Progress = NO_PROGRESS,
+    see: Callable[[Judged], None] | None = None,
 ) -> Splits:
-    """The error of every compared device output, split; memory stays about as the options say."""
-    return _Analysis(inputs, executor, options, progress).splits()
+    """The error of every compared device output, split; memory stays about as the options say.
+
+    *see* is shown the values of each, one after the other; then no causes are looked for.
+    """
+    return _Analysis(inputs, executor, options, progress, see).splits()
 
 
 @dataclass
@@ -98,6 +102,7 @@ class _Analysis:
     executor: Executor
     options: RootCauseOptions
     progress: Progress
+    see: Callable[[Judged], None] | None = None
     golden: GoldenGraph = field(init=False)
     values: RunValues = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
@@ -296,8 +301,11 @@ class _Analysis:
         error = self._inputs_error(group, group.measured if sources is None else sources)
         measured = Measured(device, fitting, golden_like, floor, error)
         split = split_error(measured, self.options, group.ops, self.executor.name)
-        if split.guilt is not Guilt.NONE:
-            self.explaining.look_at(Judged(group, split, device, fitting, golden_like, given))
+        judged = Judged(group, split, device, fitting, golden_like, given)
+        if self.see is not None:
+            self.see(judged)
+        elif split.guilt is not Guilt.NONE:
+            self.explaining.look_at(judged)
         return split
 
     def _inputs_error(self, group: Group, sources: Sequence[TensorRef]) -> float | None:

@@ -159,7 +159,7 @@ class _Blaming:
             errors={name: _norm(value) for name, value in self._error.items()},
             unexplained=_length(_minus(self._error, replayed)) / whole if whole else 0.0,
             shares=tuple(shares),
-            keep=self._keep([share.tensor for share in shares], keep),
+            keep=self._keep({share.tensor: share.size for share in shares}, keep),
             runs=self.runs,
             left_out=tuple(self.left_out),
         )
@@ -185,8 +185,13 @@ class _Blaming:
             by_output=by_output,
         )
 
-    def _keep(self, ranked: list[str], count: int) -> tuple[Kept, ...]:
-        """Ops to keep exact: after each pick, the next few by contribution are all tried."""
+    def _keep(self, sizes: Mapping[str, float], count: int) -> tuple[Kept, ...]:
+        """Ops to keep exact: after each pick, the next few by contribution are all tried.
+
+        On the run at hand errors may cancel that add up on other inputs. So what is left is
+        judged together with what would be if the contributions were independent.
+        """
+        ranked = list(sizes)
         base = _length(self._change(self._run(self._held)))
         if base == 0.0:
             return ()
@@ -198,7 +203,7 @@ class _Blaming:
                 tensor: _length(self._change(self._run(self._without({*exact, tensor}))))
                 for tensor in waiting[:_AT_ONCE]
             }
-            best = min(tried, key=lambda tensor: tried[tensor])
+            best = min(tried, key=lambda tensor: (tried[tensor] / base) ** 2 - sizes[tensor] ** 2)
             exact.add(best)
             waiting.remove(best)
             item = self._items[best]

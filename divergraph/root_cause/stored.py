@@ -23,6 +23,16 @@ def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress)
         InputError: a model or dump is gone or another one than was compared.
         ExecutionError: the golden model cannot be run here.
     """
+    sources = sources_of(data, progress)
+    return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
+
+
+def sources_of(data: RunData, progress: Progress) -> RunSources:
+    """Where the values of a stored run are.
+
+    Raises:
+        InputError: a model or dump is gone or another one than was compared.
+    """
     progress.stage("reading graphs")
     golden = _graph(data, "golden", data.golden)
     device = _graph(data, "device", data.device)
@@ -30,8 +40,7 @@ def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress)
     golden_dump = load_dumps(_path(data, "golden_dump"), golden.graph, "golden")
     device_dump = load_dumps(_path(data, "device_dump"), device.graph, "device")
     pairs = _pairs(data, golden, device, golden_dump, device_dump, progress)
-    sources = RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
-    return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
+    return RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
 
 
 def _pairs(
