@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from divergraph.pipeline.measuring import Workers
+    from divergraph.comparison.many_pairs import Workers
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -35,6 +35,6 @@ def worker_options(command: _Command) -> _Command:
 
 def workers_of(jobs: int | None, cluster: str | None, no_resume: bool) -> Workers:
     """What the options of :func:`worker_options` say."""
-    from divergraph.pipeline.measuring import Workers
+    from divergraph.comparison.many_pairs import Workers
 
     return Workers(jobs, cluster, not no_resume)

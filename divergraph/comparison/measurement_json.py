@@ -1,27 +1,46 @@
-"""Measurements as JSON values and back, bit for bit: NaN and infinities too."""
+"""Measurements as JSON values and back, bit for bit: NaN and infinities too.
+
+Values are lists in the order of the fields, since a journal may hold a hundred thousand.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from divergraph.comparison.tensor_pairs import Measurement
 from graphstore.model import DType, Figures, Metric, MetricSet, Reason, SideFigures
 
+_METRICS = tuple(each.name for each in fields(MetricSet))
+_FIGURES = tuple(each.name for each in fields(Figures))
+_SIDE = tuple(each.name for each in fields(SideFigures))
+_metric_values = attrgetter(*_METRICS)
+_figure_values = attrgetter(*_FIGURES)
+_side_values = attrgetter(*_SIDE)
+_SIDES = ("device", "golden")
 
-def measurement_json(found: Measurement) -> dict[str, Any]:
-    """A value that :func:`json.dumps` writes; fields without a value are left out."""
-    value: dict[str, Any] = {
-        "metrics": None if found.metrics is None else asdict(found.metrics),
-        "figures": None if found.figures is None else asdict(found.figures),
-        "reason": found.reason,
-        "detail": found.detail,
-        "shape": found.shape,
-        "overflow": found.overflow,
-        "device_dtype": found.device_dtype,
-        "golden_dtype": found.golden_dtype,
-    }
-    return {name: part for name, part in value.items() if part is not None}
+
+def measurement_json(found: Measurement) -> list[Any]:
+    """A value that :func:`json.dumps` writes."""
+    metrics = None if found.metrics is None else list(_metric_values(found.metrics))
+    if metrics is not None:
+        metrics[_METRICS.index("notes")] = dict(metrics[_METRICS.index("notes")])
+    figures = None if found.figures is None else list(_figure_values(found.figures))
+    if figures is not None:
+        for side in _SIDES:
+            place = _FIGURES.index(side)
+            figures[place] = _side_values(figures[place])
+    return [
+        metrics,
+        figures,
+        found.reason and found.reason.value,
+        found.detail,
+        found.shape,
+        found.overflow,
+        found.device_dtype and found.device_dtype.value,
+        found.golden_dtype and found.golden_dtype.value,
+    ]
 
 
 def measurement_value(value: Any) -> Measurement:
@@ -30,35 +49,33 @@ def measurement_value(value: Any) -> Measurement:
     Raises:
         ValueError, KeyError, TypeError: *value* is no such thing.
     """
-    reason, shape = value.get("reason"), value.get("shape")
+    metrics, figures, reason, detail, shape, overflow, device_dtype, golden_dtype = value
     return Measurement(
-        metrics=_metrics(value.get("metrics")),
-        figures=_figures(value.get("figures")),
+        metrics=_metrics(metrics),
+        figures=_figures(figures),
         reason=None if reason is None else Reason(reason),
-        detail=str(value["detail"]),
+        detail=str(detail),
         shape=None if shape is None else tuple(map(int, shape)),
-        overflow=value.get("overflow"),
-        device_dtype=_dtype(value.get("device_dtype")),
-        golden_dtype=_dtype(value.get("golden_dtype")),
+        overflow=overflow,
+        device_dtype=None if device_dtype is None else DType(device_dtype),
+        golden_dtype=None if golden_dtype is None else DType(golden_dtype),
     )
 
 
-def _metrics(value: dict[str, Any] | None) -> MetricSet | None:
+def _metrics(value: list[Any] | None) -> MetricSet | None:
     if value is None:
         return None
-    first, second, third, fourth = value["standard_deviation"]
-    notes = {Metric(name): str(said) for name, said in value["notes"].items()}
-    return MetricSet(
-        **{**value, "standard_deviation": (first, second, third, fourth), "notes": notes}
-    )
+    named = dict(zip(_METRICS, value, strict=True))
+    first, second, third, fourth = named["standard_deviation"]
+    named["standard_deviation"] = (first, second, third, fourth)
+    named["notes"] = {Metric(name): str(said) for name, said in named["notes"].items()}
+    return MetricSet(**named)
 
 
-def _figures(value: dict[str, Any] | None) -> Figures | None:
+def _figures(value: list[Any] | None) -> Figures | None:
     if value is None:
         return None
-    sides = {side: SideFigures(**value[side]) for side in ("device", "golden")}
-    return Figures(**{**value, **sides})
-
-
-def _dtype(value: str | None) -> DType | None:
-    return None if value is None else DType(value)
+    named = dict(zip(_FIGURES, value, strict=True))
+    for side in _SIDES:
+        named[side] = SideFigures(**dict(zip(_SIDE, named[side], strict=True)))
+    return Figures(**named)

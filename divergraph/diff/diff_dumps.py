@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.comparison.measure import Wanted
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair
 from divergraph.comparison.thresholds import Thresholds, load_thresholds
 from divergraph.comparison.work import MeasureWork
 from divergraph.diff.pairing import NamedPair, NamePairing, pair_by_name
-from divergraph.pipeline.measuring import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.wording import counted
 from graphstore.errors import InputError
@@ -203,13 +203,13 @@ class _Judging:
                 if bad
                 else "",
             )
-        told = named.device.identity if named.device.identity.type else named.golden.identity
+        op_type = named.device.identity.type or named.golden.identity.type
         judgement = self.thresholds.judge(
             found.metrics,
             found.figures,
             device=found.device_dtype,
             golden=found.golden_dtype,
-            op_type=told.type,
+            op_type=op_type,
             name=named.name,
         )
         return replace(plain, level=judgement.level, failed=judgement.failed, limit=judgement.limit)

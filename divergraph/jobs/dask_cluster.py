@@ -7,10 +7,10 @@ files under the same paths. Dask does the batches of a lost worker again elsewhe
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from divergraph.jobs.batches import Batch
+from divergraph.jobs.batches import Batch, halves
 from divergraph.jobs.executors import Stopped
 from divergraph.jobs.work import Work, run_batch
 from graphstore.errors import InputError
@@ -76,22 +76,23 @@ class DaskExecutor:
             self._cluster.close()
 
     def results(
-        self, work: Work[T, R], batches: Iterable[Batch[T]], stopped: Stopped
-    ) -> Generator[tuple[Batch[T], list[R]], None, None]:
+        self, work: Work[T, R], items: Sequence[T], batches: Iterable[Batch], stopped: Stopped
+    ) -> Generator[tuple[Batch, list[R]], None, None]:
         """Each batch, or the parts it was done in, as it gets done."""
         import distributed
 
         waited: Any = distributed.wait
         source = iter(batches)
-        again: list[Batch[T]] = []
-        running: dict[Any, Batch[T]] = {}
+        again: list[Batch] = []
+        running: dict[Any, Batch] = {}
         try:
             while not stopped():
                 while len(running) < _AHEAD * self.workers:
                     batch = again.pop() if again else next(source, None)
                     if batch is None:
                         break
-                    future = self._client.submit(run_batch, work, batch.items, pure=False)
+                    given = [items[number] for number in batch]
+                    future = self._client.submit(run_batch, work, given, pure=False)
                     running[future] = batch
                 if not running:
                     return
@@ -105,9 +106,9 @@ class DaskExecutor:
                         found = future.result()
                     except distributed.KilledWorker:
                         if len(batch) > 1:
-                            again.extend(batch.halves())
+                            again.extend(halves(batch))
                         else:
-                            yield batch, [work.lost(item, DIED) for item in batch.items]
+                            yield batch, [work.lost(items[batch[0]], DIED)]
                         continue
                     yield batch, found
         finally:

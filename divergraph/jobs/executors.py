@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from divergraph.jobs.batches import Batch
@@ -27,9 +27,9 @@ class Executor(Protocol):
     workers: int
 
     def results(
-        self, work: Work[T, R], batches: Iterable[Batch[T]], stopped: Stopped
-    ) -> Generator[tuple[Batch[T], list[R]], None, None]:
-        """Each batch with its results, in the order they get done, until *stopped*.
+        self, work: Work[T, R], items: Sequence[T], batches: Iterable[Batch], stopped: Stopped
+    ) -> Generator[tuple[Batch, list[R]], None, None]:
+        """Each batch of *items* with its results, in the order they get done, until *stopped*.
 
         A batch may come back in parts. An item that takes its worker down with it comes
         back lost. Closing the iterator stops what is still running.
@@ -45,13 +45,13 @@ class SerialExecutor:
     workers = 1
 
     def results(
-        self, work: Work[T, R], batches: Iterable[Batch[T]], stopped: Stopped
-    ) -> Generator[tuple[Batch[T], list[R]], None, None]:
+        self, work: Work[T, R], items: Sequence[T], batches: Iterable[Batch], stopped: Stopped
+    ) -> Generator[tuple[Batch, list[R]], None, None]:
         """Each batch in order."""
         for batch in batches:
             if stopped():
                 return
-            yield batch, run_batch(work, batch.items)
+            yield batch, run_batch(work, [items[number] for number in batch])
 
     def close(self) -> None:
         """Nothing is held."""

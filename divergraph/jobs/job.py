@@ -99,19 +99,18 @@ class Job(Generic[T, R]):
             most_items = min(BATCH_ITEMS, -(-len(open_numbers) // (workers * _PARTS_A_WORKER)))
         batches = in_batches(
             open_numbers,
-            self._items,
             self._sizes,
             most_bytes=BATCH_BYTES,
             most_items=max(most_items, 1),
         )
-        done = self._executor.results(self._work, batches, self._cancelled.is_set)
+        done = self._executor.results(self._work, self._items, batches, self._cancelled.is_set)
         with closing(done):
             for batch, found in done:
-                fresh = dict(zip(batch.numbers, found, strict=True))
+                fresh = dict(zip(batch, found, strict=True))
                 results.update(fresh)
                 if self._journal is not None:
                     self._journal.add(fresh)
-                weight = sum(self._sizes[number] for number in batch.numbers)
+                weight = sum(self._sizes[number] for number in batch)
                 self._advance(JobState.RUNNING, len(batch), 0, weight)
                 if self._watch is not None:
                     self._watch(self._progress, len(batch))

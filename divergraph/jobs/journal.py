@@ -18,7 +18,7 @@ from typing import IO, Any, Generic, TypeVar
 
 R = TypeVar("R")
 
-_WORTH_SECONDS = 2.0
+_WORTH_SECONDS = 5.0
 """A job shorter than this leaves no journal: it is done again sooner than read again."""
 _ENDING = ".journal"
 _OLDEST_SECONDS = 14 * 24 * 3600.0
@@ -81,7 +81,7 @@ class Journal(Generic[R]):
         keyed = {self._key(number): self._encode(value) for number, value in kept.items()}
         try:
             file = self._opened()
-            file.write(json.dumps(keyed) + "\n")
+            file.write(json.dumps(keyed, check_circular=False) + "\n")
             file.flush()
         except OSError:
             self._off = True

@@ -13,12 +13,12 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeAlias, TypeVar
 
-from divergraph.jobs.batches import Batch
+from divergraph.jobs.batches import Batch, halves
 from divergraph.jobs.executors import Stopped
 from divergraph.jobs.work import Work
 from divergraph.jobs.worker import serve
@@ -43,19 +43,19 @@ class ProcessExecutor:
         self.workers = workers
 
     def results(
-        self, work: Work[T, R], batches: Iterable[Batch[T]], stopped: Stopped
-    ) -> Generator[tuple[Batch[T], list[R]], None, None]:
+        self, work: Work[T, R], items: Sequence[T], batches: Iterable[Batch], stopped: Stopped
+    ) -> Generator[tuple[Batch, list[R]], None, None]:
         """Each batch, or the parts it was done in, as it gets done.
 
         Raises:
             DivergraphError: workers die whatever they are given.
         """
         todo = _Todo(iter(batches))
-        crew = _Crew()
+        crew = _Crew(work, items)
         deaths = 0
         try:
             while not stopped():
-                crew.hand_out(todo, work, self.workers)
+                crew.hand_out(todo, self.workers)
                 if not crew.busy:
                     return
                 for worker, answer in crew.answers():
@@ -71,7 +71,7 @@ class ProcessExecutor:
                                 hint="--jobs 1 does the work in this process",
                             )
                         if (lost := todo.again(batch)) is not None:
-                            yield lost, [work.lost(item, DIED) for item in lost.items]
+                            yield lost, [work.lost(items[lost[0]], DIED)]
                         continue
                     if isinstance(answer, Exception):
                         raise answer
@@ -91,22 +91,22 @@ class _Died:
 class _Todo:
     """Batches still to do, first those that have to be done again."""
 
-    def __init__(self, batches: Iterator[Batch[Any]]) -> None:
+    def __init__(self, batches: Iterator[Batch]) -> None:
         self._batches = batches
-        self._again: deque[Batch[Any]] = deque()
+        self._again: deque[Batch] = deque()
         self._once: set[int] = set()
 
-    def next(self) -> Batch[Any] | None:
+    def next(self) -> Batch | None:
         return self._again.popleft() if self._again else next(self._batches, None)
 
-    def again(self, batch: Batch[Any]) -> Batch[Any] | None:
+    def again(self, batch: Batch) -> Batch | None:
         """Keep *batch* to be done again in halves; back if it is one item, tried twice."""
         if len(batch) > 1:
-            self._again.extend(batch.halves())
+            self._again.extend(halves(batch))
             return None
-        if batch.numbers[0] in self._once:
+        if batch[0] in self._once:
             return batch
-        self._once.add(batch.numbers[0])
+        self._once.add(batch[0])
         self._again.append(batch)
         return None
 
@@ -114,25 +114,34 @@ class _Todo:
 class _Worker:
     """One process, the connection to it, and the batch it is at."""
 
-    def __init__(self, others: list[Connection[Any, Any]]) -> None:
+    def __init__(
+        self, work: Work[Any, Any], items: Sequence[Any], others: list[Connection[Any, Any]]
+    ) -> None:
         """*others* are the connections to the workers there are."""
-        self.batch: Batch[Any] | None = None
+        self._work, self._items = work, items
+        self.batch: Batch | None = None
         ours, theirs = Pipe()
         self.connection: Connection[Any, Any] = ours
         with theirs:
             if _may_fork():
-                self._process: _Process = _forked(theirs, [*others, ours])
+                self._has_items = True
+                self._process: _Process = _forked(theirs, [*others, ours], work, items)
             else:
+                self._has_items = False
                 self._process = _started(theirs)
 
     @property
     def pid(self) -> int | None:
         return self._process.pid
 
-    def give(self, work: Work[Any, Any], batch: Batch[Any]) -> None:
+    def give(self, batch: Batch) -> None:
+        """Send *batch*: the numbers alone to a copy of this process, which has the items."""
         self.batch = batch
+        told: object = batch
+        if not self._has_items:
+            told = self._work, [self._items[number] for number in batch]
         with suppress(BrokenPipeError, ConnectionResetError):  # told by its answer
-            self.connection.send((work, batch.items))
+            self.connection.send(told)
 
     def answer(self) -> Any:
         try:
@@ -154,14 +163,15 @@ class _Worker:
 class _Crew:
     """The workers there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work[Any, Any], items: Sequence[Any]) -> None:
+        self._work, self._items = work, items
         self._workers: list[_Worker] = []
 
     @property
     def busy(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.batch is not None]
 
-    def hand_out(self, todo: _Todo, work: Work[Any, Any], most: int) -> None:
+    def hand_out(self, todo: _Todo, most: int) -> None:
         """Give every idle worker a batch, hiring up to *most* while there is one."""
         idle = [worker for worker in self._workers if worker.batch is None]
         while idle or len(self._workers) < most:
@@ -171,9 +181,10 @@ class _Crew:
             if idle:
                 worker = idle.pop()
             else:
-                worker = _Worker([other.connection for other in self._workers])
+                others = [other.connection for other in self._workers]
+                worker = _Worker(self._work, self._items, others)
                 self._workers.append(worker)
-            worker.give(work, batch)
+            worker.give(batch)
 
     def answers(self) -> Iterator[tuple[_Worker, Any]]:
         """The workers that are done, with what they say; none if all are still busy."""
@@ -204,10 +215,13 @@ def _may_fork() -> bool:
 
 
 def _forked(
-    theirs: Connection[Any, Any], ours: list[Connection[Any, Any]]
+    theirs: Connection[Any, Any],
+    ours: list[Connection[Any, Any]],
+    work: Work[Any, Any],
+    items: Sequence[Any],
 ) -> multiprocessing.process.BaseProcess:
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_serve_alone, args=(theirs, ours), daemon=True)
+    process = context.Process(target=_serve_alone, args=(theirs, ours, work, items), daemon=True)
     with warnings.catch_warnings():
         # Python counts OpenBLAS's threads too when it warns of threads.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -215,11 +229,16 @@ def _forked(
     return process
 
 
-def _serve_alone(theirs: Connection[Any, Any], ours: list[Connection[Any, Any]]) -> None:
+def _serve_alone(
+    theirs: Connection[Any, Any],
+    ours: list[Connection[Any, Any]],
+    work: Work[Any, Any],
+    items: Sequence[Any],
+) -> None:
     """Serve without a hold on the other ends, whose closing ends us."""
     for connection in ours:
         connection.close()
-    serve(theirs)
+    serve(theirs, work, items)
 
 
 def _started(theirs: Connection[Any, Any]) -> subprocess.Popen[bytes]:

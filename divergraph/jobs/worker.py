@@ -5,24 +5,33 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from divergraph.jobs.work import run_batch
+from divergraph.jobs.work import Work, run_batch
 
 
-def serve(connection: Connection[Any, Any]) -> None:
+def serve(
+    connection: Connection[Any, Any],
+    work: Work[Any, Any] | None = None,
+    items: Sequence[Any] = (),
+) -> None:
     """Do what comes through *connection* until its other end is closed.
 
-    Each message is (work, items), the answer their results or the exception instead.
+    Each message is (work, items), or numbers of *items* if *work* is given; the answer
+    their results, or the exception instead.
     """
     # Ctrl-C goes to every process of the terminal; the one that leads ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         while True:
-            work, items = connection.recv()
+            told = connection.recv()
             try:
-                answer: object = run_batch(work, items)
+                if work is None:
+                    answer: object = run_batch(*told)
+                else:
+                    answer = run_batch(work, [items[number] for number in told])
             except Exception as error:  # noqa: BLE001 - raised again where it is asked for
                 answer = error
             connection.send(answer)

@@ -15,6 +15,7 @@ from divergraph.analysis.verdicts import (
     outputs_by_op,
     verdict,
 )
+from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers
 from divergraph.comparison.thresholds import Thresholds, load_thresholds
 from divergraph.pipeline.dump_remarks import (
     dump_remarks,
@@ -22,7 +23,7 @@ from divergraph.pipeline.dump_remarks import (
     with_overflows,
 )
 from divergraph.pipeline.matching import linked_graphs
-from divergraph.pipeline.measuring import DEFAULT_WORKERS, Workers, compare_all
+from divergraph.pipeline.measuring import compare_all
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.progress import NO_PROGRESS, Progress

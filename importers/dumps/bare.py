@@ -45,7 +45,7 @@ class Identity:
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class BareTensor:
     """One tensor as found. ``name`` is its file below the folder given, without ending,
     and the tensor in it. ``ref`` has no shape for ``.npy`` files: they are opened once,
@@ -53,11 +53,27 @@ class BareTensor:
 
     name: str
     path: Path
-    identity: Identity
     ref: DumpTensorRef | None
-    timestamp: int = 0
     reason: Reason | None = None
     damage: str = ""
+    _told: tuple[Identity, int] | None = None
+    _file: tuple[str, str] = ("", "")
+    """Folder and stem; most names need no closer look, so it is taken when asked for."""
+
+    @property
+    def identity(self) -> Identity:
+        """Which tensor of a model it is."""
+        return self._looked_at()[0]
+
+    @property
+    def timestamp(self) -> int:
+        """When it was dumped as its name tells, 0 if it does not."""
+        return self._looked_at()[1]
+
+    def _looked_at(self) -> tuple[Identity, int]:
+        if self._told is None:
+            self._told = _identity(*self._file)
+        return self._told
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +139,7 @@ class _Place:
 
     @property
     def scope(self) -> str:
-        return "/".join(part for part in self.folder.split("/") if not _TIME.fullmatch(part))
+        return _scope(self.folder)
 
     def below(self, name: str) -> str:
         return f"{self.folder}/{name}" if self.folder else name
@@ -207,10 +223,9 @@ def _add(dump: BareDump, finder: _Finder, place: _Place) -> None:
 
 
 def _damaged(place: _Place, damage: DamagedError) -> BareTensor:
-    identity = _identity(place, place.file)[0]
-    return BareTensor(
-        place.below(place.file), place.path, identity, None, 0, damage.reason, damage.detail
-    )
+    file = (place.folder, place.file)
+    name = place.below(place.file)
+    return BareTensor(name, place.path, None, damage.reason, damage.detail, None, file)
 
 
 def _kind(file: str, path: Path, form: RawForm) -> _Finder | None:
@@ -247,19 +262,13 @@ def _is_dump(file: str) -> bool:
 
 def _of_npy(place: _Place, form: RawForm) -> Iterator[BareTensor]:
     stem = place.file.removesuffix(NPY)
-    identity, time = _identity(place, stem)
+    raw_type = form.dtype if form.dtype is not None and form.dtype.numpy is None else None
+    # Whatever is in it is read with the values: opening a file twice doubles its cost.
     ref = DumpTensorRef(
-        place.path,
-        DumpFormat.NPY,
-        identity.op,
-        identity.io,
-        identity.port,
-        form.dtype if form.dtype is not None and form.dtype.numpy is None else None,
-        None,
-        nbytes=place.size,
-        timestamp=time,
+        place.path, DumpFormat.NPY, "", TensorIO.OUTPUT, 0, raw_type, None, 0, place.size
     )
-    yield BareTensor(place.below(stem), place.path, identity, ref, time)
+    name = place.below(stem)
+    yield BareTensor(name, place.path, ref, None, "", None, (place.folder, stem))
 
 
 def _of_archive(place: _Place, form: RawForm) -> Iterator[BareTensor]:
@@ -277,7 +286,7 @@ def _of_archive(place: _Place, form: RawForm) -> Iterator[BareTensor]:
                 raise member.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
             dtype = member.header.element_type(form.dtype)
         except DamagedError as damage:
-            yield BareTensor(name, place.path, identity, None, 0, damage.reason, damage.detail)
+            yield BareTensor(name, place.path, None, damage.reason, damage.detail, (identity, 0))
             continue
         ref = DumpTensorRef(
             place.path,
@@ -290,7 +299,7 @@ def _of_archive(place: _Place, form: RawForm) -> Iterator[BareTensor]:
             member.offset,
             member.nbytes,
         )
-        yield BareTensor(name, place.path, identity, ref)
+        yield BareTensor(name, place.path, ref, _told=(identity, 0))
 
 
 def _of_torch(place: _Place) -> Iterator[BareTensor]:
@@ -299,9 +308,9 @@ def _of_torch(place: _Place) -> Iterator[BareTensor]:
     with open_dump(place.path) as (fd, size):
         tensor = read_torch(fd, size)
     stem = place.file.rpartition(".")[0]
-    identity, time = _identity(place, stem)
+    identity, time = _identity(place.folder, stem)
     ref = _ref(place.path, DumpFormat.TORCH, identity, tensor.dtype, tensor.shape, tensor.offset)
-    yield BareTensor(place.below(stem), place.path, identity, ref, time)
+    yield BareTensor(place.below(stem), place.path, ref, _told=(identity, time))
 
 
 def _of_results(place: _Place) -> Iterator[BareTensor]:
@@ -312,9 +321,9 @@ def _of_results(place: _Place) -> Iterator[BareTensor]:
         identity = Identity(place.scope, "", _plain(name), TensorIO.OUTPUT, 0)
         full = place.below(f"{stem}/{name}")
         if isinstance(found, DamagedError):
-            yield BareTensor(full, place.path, identity, None, 0, found.reason, found.detail)
+            yield BareTensor(full, place.path, None, found.reason, found.detail, (identity, 0))
         else:
-            yield BareTensor(full, place.path, identity, found)
+            yield BareTensor(full, place.path, found, _told=(identity, 0))
 
 
 def _of_event(place: _Place) -> Iterator[BareTensor]:
@@ -345,7 +354,7 @@ def _of_event(place: _Place) -> Iterator[BareTensor]:
         timestamp=time,
     )
     name = f"{session}{op}:{match['slot']}"
-    yield BareTensor(name, place.path, identity, ref, time)
+    yield BareTensor(name, place.path, ref, _told=(identity, time))
 
 
 def _of_device_file(place: _Place) -> Iterator[BareTensor]:
@@ -369,10 +378,10 @@ def _of_device_file(place: _Place) -> Iterator[BareTensor]:
         try:
             ref = tensor_ref(file, tensor, op, tensor.number)
         except DamagedError as damage:
-            why = (damage.reason, damage.detail)
-            yield BareTensor(full, place.path, identity, None, file.timestamp, *why)
+            told = (identity, file.timestamp)
+            yield BareTensor(full, place.path, None, damage.reason, damage.detail, told)
             continue
-        yield BareTensor(full, place.path, identity, ref, file.timestamp)
+        yield BareTensor(full, place.path, ref, _told=(identity, file.timestamp))
 
 
 def _of_told_raw(place: _Place, told: re.Match[str]) -> Iterator[BareTensor]:
@@ -380,20 +389,20 @@ def _of_told_raw(place: _Place, told: re.Match[str]) -> Iterator[BareTensor]:
     shape = tuple(map(int, told["shape"].split("_")))
     dtype = _named(told["dtype"])
     stem = place.file.removesuffix(_RAW)
-    identity, time = _identity(place, stem)
+    identity, time = _identity(place.folder, stem)
     needed = stored_bytes(dtype, prod(shape)) if dtype is not None else -1
     if dtype is None or needed != place.size:
         what = f"{told['shape']} of {told['dtype']} takes {needed} bytes, the file {place.size}"
         raise DamagedError(Reason.UNREADABLE_DUMP, what)
     layout = None if told["layout"] == "ND" else told["layout"]
     ref = _ref(place.path, DumpFormat.RAW, identity, dtype, shape, 0, layout)
-    yield BareTensor(place.below(stem), place.path, identity, ref, time)
+    yield BareTensor(place.below(stem), place.path, ref, _told=(identity, time))
 
 
 def _of_raw(place: _Place, form: RawForm) -> Iterator[BareTensor]:
     assert form.dtype is not None
     stem = place.file.rpartition(".")[0] or place.file
-    identity, time = _identity(place, stem)
+    identity, time = _identity(place.folder, stem)
     bits = form.dtype.bits or 8
     shape = form.shape if form.shape is not None else (place.size * 8 // bits,)
     if stored_bytes(form.dtype, prod(shape)) != place.size:
@@ -403,7 +412,7 @@ def _of_raw(place: _Place, form: RawForm) -> Iterator[BareTensor]:
         )
         raise DamagedError(Reason.UNREADABLE_DUMP, what)
     ref = _ref(place.path, DumpFormat.RAW, identity, form.dtype, shape, 0)
-    yield BareTensor(place.below(stem), place.path, identity, ref, time)
+    yield BareTensor(place.below(stem), place.path, ref, _told=(identity, time))
 
 
 def _ref(
@@ -421,21 +430,26 @@ def _ref(
     )
 
 
-def _identity(place: _Place, stem: str) -> tuple[Identity, int]:
+def _scope(folder: str) -> str:
+    return "/".join(part for part in folder.split("/") if not _TIME.fullmatch(part))
+
+
+def _identity(folder: str, stem: str) -> tuple[Identity, int]:
     """What a file's name tells of its one tensor, and the time in it."""
+    scope = _scope(folder)
     if (match := _CONVERTED.fullmatch(stem)) and (name := parse_dump_name(match["dump"])):
-        return _of_dump_name(place, name, TensorIO(match["io"]), int(match["port"]))
+        return _of_dump_name(scope, name, TensorIO(match["io"]), int(match["port"]))
     if match := _GOLDEN.fullmatch(stem):
         op, time = _plain(match["op"]), int(match["time"])
-        return Identity(place.scope, "", op, TensorIO.OUTPUT, int(match["port"])), time
+        return Identity(scope, "", op, TensorIO.OUTPUT, int(match["port"])), time
     op, dot, port = stem.rpartition(".")
     if dot and port.isdecimal() and len(port) <= 6:
-        return Identity(place.scope, "", _plain(op), TensorIO.OUTPUT, int(port)), 0
-    return Identity(place.scope, "", _plain(stem), TensorIO.OUTPUT, 0), 0
+        return Identity(scope, "", _plain(op), TensorIO.OUTPUT, int(port)), 0
+    return Identity(scope, "", _plain(stem), TensorIO.OUTPUT, 0), 0
 
 
-def _of_dump_name(place: _Place, name: DumpName, io: TensorIO, port: int) -> tuple[Identity, int]:
-    scope, op = place.scope, _plain(name.op_name)
+def _of_dump_name(scope: str, name: DumpName, io: TensorIO, port: int) -> tuple[Identity, int]:
+    op = _plain(name.op_name)
     return Identity(scope, name.op_type, op, io, port, name.part), name.timestamp
 
 

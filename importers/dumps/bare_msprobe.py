@@ -24,6 +24,6 @@ def msprobe_tensors(folder: Path, below: str) -> Iterator[BareTensor]:
             full = f"{below}/{name}" if below else name
             identity = Identity(below, "", call, io, port)
             if isinstance(found, DamagedError):
-                yield BareTensor(full, path, identity, None, 0, found.reason, found.detail)
+                yield BareTensor(full, path, None, found.reason, found.detail, (identity, 0))
             else:
-                yield BareTensor(full, found.path, identity, found)
+                yield BareTensor(full, found.path, found, _told=(identity, 0))

@@ -8,20 +8,24 @@ import sys
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
+from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError
-from importers.dumps.npy import read_npy_header
+from importers.dumps.npy import parse_npy_header, read_npy_header
 from importers.dumps.npz import member_data
 from importers.dumps.openfile import open_dump
 from importers.dumps.polygraphy import array_bytes
 from importers.dumps.small_npy import MOST_BYTES, small_npy
 from importers.dumps.tfdbg import event_values
+
+_WHOLE = 1 << 16
+"""Files up to this are read in one go, header and all."""
 
 
 def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
@@ -96,21 +100,17 @@ def read_npy(path: Path, raw_type: DType | None = None) -> tuple[NDArray[np.gene
     """
     try:
         with open_dump(path) as (fd, size):
-            header = read_npy_header(fd, size)
-            ref = DumpTensorRef(
-                path,
-                DumpFormat.NPY,
-                "",
-                TensorIO.OUTPUT,
-                0,
-                header.element_type(raw_type),
-                header.shape,
-                header.data_offset,
-                header.nbytes,
-            )
-            swapped = not header.dtype.isnative
-            raw = _raw(fd, ref)
-        values = _shaped(raw, ref, fortran=header.fortran_order, swapped=swapped)
+            first = os.pread(fd, min(size, _WHOLE), 0)
+            header = parse_npy_header(first, size)
+            dtype = header.element_type(raw_type)
+            if len(first) == size:
+                raw = np.frombuffer(first, np.uint8)[header.data_offset :]
+            else:
+                raw = _part(fd, path, header.data_offset, header.nbytes)
+        if not header.dtype.isnative:
+            raw = raw.view(header.dtype).astype(header.dtype.newbyteorder("=")).view(np.uint8)
+        order: Literal["F", "C"] = "F" if header.fortran_order else "C"
+        values = decode(raw, dtype, prod(header.shape)).reshape(header.shape, order=order)
     except DamagedError as damage:
         raise ImportFormatError(path, damage.detail) from damage
     except ValueError as error:  # more dimensions, or larger ones, than numpy can have
@@ -118,8 +118,7 @@ def read_npy(path: Path, raw_type: DType | None = None) -> tuple[NDArray[np.gene
     except MemoryError as error:
         raise ImportFormatError(path, "it does not fit into the memory") from error
     values.flags.writeable = False
-    assert ref.dtype is not None
-    return values, ref.dtype
+    return values, dtype
 
 
 def _from_member(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
@@ -177,14 +176,18 @@ def _check(fd: int, size: int, ref: DumpTensorRef) -> tuple[bool, bool]:
 
 
 def _raw(fd: int, ref: DumpTensorRef) -> Bytes:
-    if ref.nbytes >= MOST_BYTES:
-        return _mapped(fd, ref.offset, ref.nbytes)
-    data = os.pread(fd, ref.nbytes, ref.offset)
-    if len(data) < ref.nbytes:
+    return _part(fd, ref.path, ref.offset, ref.nbytes)
+
+
+def _part(fd: int, path: Path, offset: int, nbytes: int) -> Bytes:
+    if nbytes >= MOST_BYTES:
+        return _mapped(fd, offset, nbytes)
+    data = os.pread(fd, nbytes, offset)
+    if len(data) < nbytes:
         raise ImportFormatError(
-            ref.path,
-            f"only {len(data)} of {ref.nbytes} bytes could be read",
-            offset=ref.offset,
+            path,
+            f"only {len(data)} of {nbytes} bytes could be read",
+            offset=offset,
             hint="the file has changed since the folder was scanned",
         )
     return np.frombuffer(data, np.uint8)

@@ -12,6 +12,7 @@ import io
 import os
 import pickletools
 import struct
+import warnings
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -194,8 +195,11 @@ def _tensor_of(pickle: bytes) -> _Tensor:
     """
     machine = _Machine()
     try:
-        for opcode, argument, place in pickletools.genops(io.BytesIO(pickle)):
-            machine.do(opcode.name, argument, place or 0)
+        with warnings.catch_warnings():
+            # A damaged text with a stray backslash is refused below, like every text.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            for opcode, argument, place in pickletools.genops(io.BytesIO(pickle)):
+                machine.do(opcode.name, argument, place or 0)
     except (ValueError, IndexError, KeyError, struct.error, OverflowError) as error:
         raise _bad(f"its description is damaged: {error}") from None
     result = machine.result

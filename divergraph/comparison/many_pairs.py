@@ -1,0 +1,46 @@
+"""Many tensor pairs measured as one job, by whoever the work is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from divergraph.comparison.tensor_pairs import Measurement, TensorPair
+from divergraph.comparison.work import MeasureWork, measuring_journal
+from divergraph.jobs.executors import chosen_executor
+from divergraph.jobs.job import Job
+from divergraph.jobs.states import JobProgress
+from divergraph.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who measures: *jobs* processes (None: as many as the work is worth), or the Dask
+    cluster at this address; ``resume`` takes up what a killed comparison has done."""
+
+    jobs: int | None = None
+    cluster: str | None = None
+    resume: bool = True
+
+
+DEFAULT_WORKERS = Workers()
+
+
+def measure_all(
+    pairs: Sequence[TensorPair],
+    progress: Progress,
+    workers: Workers = DEFAULT_WORKERS,
+    work: MeasureWork | None = None,
+) -> list[Measurement]:
+    """The measurement of each pair in order, whoever did it."""
+    work = work or MeasureWork()
+    sizes = [pair.nbytes for pair in pairs]
+
+    def told(state: JobProgress, done: int) -> None:
+        progress.step(done, state.rate_text())
+
+    executor = chosen_executor(len(pairs), sum(sizes), workers.jobs, workers.cluster)
+    journal = measuring_journal(pairs, work) if workers.resume else None
+    with closing(executor):
+        return Job(pairs, work, sizes, executor=executor, journal=journal, watch=told).run()
