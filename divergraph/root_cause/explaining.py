@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from divergraph.execution.contract import Array, Executor, Piece
-from divergraph.root_cause.causes import Case, TensorHashes, explain, hidden, where_hidden
+from divergraph.execution.contract import Alterable, Array, Executor, Piece
+from divergraph.root_cause.causes import (
+    Case,
+    Rerun,
+    TensorHashes,
+    explain,
+    hidden,
+    where_hidden,
+)
 from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import RunValues
 from graphstore.algorithms import descendants
 from graphstore.arrays import GraphArrays
-from graphstore.model import Comparison, ErrorSplit, Finding, TensorRef
+from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +64,25 @@ class Explaining:
                 constants=self._constants(judged.group),
                 others=_Unrelated(self, output.op),
                 tensor=str(output),
+                rerun=self._rerun(judged),
             )
         )
         if finding is not None:
             self.findings.append(self._with_hiding(finding, output.op))
+
+    def _rerun(self, judged: Judged) -> Rerun | None:
+        """What runs the group with other attributes, if the executor can."""
+        executor, group = self.executor, judged.group
+        if not isinstance(executor, Alterable) or not group.ops:
+            return None
+        name = self.golden.name(group.golden)
+        piece = Piece(name, tuple(feed.tensor for feed in group.feeds), (name,))
+
+        def again(op: Op, attrs: Mapping[str, AttrValue]) -> Array | None:
+            made = executor.run_altered(piece, judged.inputs, op.outputs[0].name, attrs)
+            return None if made is None else same_shape(made[name], judged.reference.shape)
+
+        return again
 
     def holding(self, values: Array, besides: str, op: str) -> list[str]:
         """The device tensors with these values that do not come from *op*."""

@@ -23,6 +23,13 @@ WORKING_SIZE = 1 << 21
 
 _UNITS = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8, DType.FLOAT32: 2.0**-24}
 _BEGINNING = 256
+_CHANNELS_SECOND = frozenset(
+    (
+        *("Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "MaxPool"),
+        *("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "GroupNormalization"),
+    )
+)
+"""ONNX ops whose channels are axis 1, however many axes there are."""
 _TELLING = 8
 
 
@@ -88,7 +95,7 @@ class View:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        self.steps = sampling_steps(case.reference.shape, case.channel_axis)
+        self.steps = sampling_steps(case.reference.shape, _channel_axis(case))
         self.sampled = any(step > 1 for step in self.steps)
         d, r = self.sample(case.device), self.sample(case.reference)
         self.finite: Mask = np.isfinite(d) & np.isfinite(r)
@@ -184,9 +191,7 @@ class View:
         """The axes with more than one slice, the channel axis first."""
         shape = self.r.shape
         axes = [axis for axis in range(len(shape)) if shape[axis] > 1]
-        first = self.case.channel_axis
-        if first is None and len(shape) >= 2:
-            first = 1 if len(shape) in (4, 5) else len(shape) - 1
+        first = _channel_axis(self.case)
         return sorted(axes, key=lambda axis: (axis != first, axis))
 
 
@@ -234,6 +239,22 @@ def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[in
         steps[axis] += 1 + (steps[axis] > 1)  # 3, 5, ...: odd, so as not to beat with tiles
         left[axis] = -(-shape[axis] // steps[axis])
     return tuple(steps)
+
+
+def _channel_axis(case: Case) -> int:
+    """The axis of the channels: as told, as the ops say, or where it usually is."""
+    axes = case.reference.ndim
+    if case.channel_axis is not None:
+        return case.channel_axis
+    for op in case.ops:
+        told = op.attrs.get("data_format", "")
+        if isinstance(told, str) and told[:2] == "NC" and axes > 1:
+            return 1
+        if isinstance(told, str) and told[:1] == "N" and told[-1:] == "C":
+            return axes - 1
+        if op.type in _CHANNELS_SECOND and axes > 1:
+            return 1
+    return 1 if axes in (4, 5) else axes - 1
 
 
 def _contents(values: Array) -> list[bytes]:
