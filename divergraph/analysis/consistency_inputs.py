@@ -142,7 +142,7 @@ def _harmless(
         own = index.tensors.get((op.id, TensorIO.OUTPUT, port))
         if own is None:
             continue
-        if own.address is not None and own.address == dumped.address:
+        if own.address and own.address == dumped.address:  # 0: not recorded
             return f"its output {port} lies at the same address"
         same = difference(dumped, own)
         if same is not None and not same.different:
@@ -209,7 +209,7 @@ def difference_evidence(apart: Difference) -> dict[str, object]:
 
 
 def _addresses(dumped: DumpTensorRef, output: DumpTensorRef) -> Iterator[tuple[str, object]]:
-    if dumped.address is not None:
+    if dumped.address:
         yield "input_address", dumped.address
-    if output.address is not None:
+    if output.address:
         yield "output_address", output.address

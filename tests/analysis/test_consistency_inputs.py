@@ -135,3 +135,12 @@ def test_an_address_shared_with_its_output_or_a_later_producer_too(device_graph,
     dump.add("b", GOOD, address=64)
     (finding,) = findings(device_graph(*CHAIN), dump)
     assert "same address" in finding.sentence
+
+
+def test_address_0_is_no_address(device_graph, dump):
+    dump.add("a", GOOD, address=0)
+    dump.takes("b", changed(0, 9), address=0)
+    dump.add("b", GOOD, address=0)
+    (finding,) = findings(device_graph(*CHAIN), dump)
+    assert finding.label == "input_changed"
+    assert "input_address" not in finding.evidence
