@@ -143,7 +143,8 @@ def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return sorted(outputs, key=key, reverse=True)
 
 
-def _counts_json(counts: Counts) -> Json:
+def counts_json(counts: Counts) -> Json:
+    """Sizes of a run."""
     return {
         "ops": counts.ops,
         "tensors": counts.tensors,
@@ -167,7 +168,7 @@ def run_json(
         "run": run.name if stored else None,
         "verdict": run.verdict.value,
         "method": run.method.value,
-        "counts": _counts_json(run.counts),
+        "counts": counts_json(run.counts),
         "origins": [origin_json(origin) for origin in origins],
         "worst": [comparison_json(item, types) for item in worst_first(items)[:WORST_SHOWN]],
         "not_compared": [
@@ -186,7 +187,7 @@ def run_summary_json(run: Run) -> dict[str, Json]:
         "created": run.created,
         "golden": run.golden,
         "device": run.device,
-        "counts": _counts_json(run.counts),
+        "counts": counts_json(run.counts),
     }
 
 

@@ -18,9 +18,11 @@ from divergraph.cli.options import (
 )
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.text import show_run
+from divergraph.cli.worker_options import worker_options, workers_of
 from divergraph.json_shapes import run_json
 from divergraph.outcomes import outcome_of_verdict
 from graphstore.contract import RunData
+from graphstore.errors import InputError
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 _number = click.IntRange(min=0)
@@ -52,6 +54,8 @@ _number = click.IntRange(min=0)
 @click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
 @click.option("--step", type=_number, metavar="N", help="Of several steps or iterations, this one.")
 @click.option("--rank", type=_number, metavar="N", help="Of several ranks or devices, this one.")
+@click.option("--ranks", metavar="all|0,1,4-7", help="A run for each of these ranks.")
+@click.option("--steps", metavar="all|0,1,4-7", help="A run for each of these steps.")
 @click.option("--model-id", type=_number, metavar="N", help="Of several model ids, this one.")
 @click.option("--time", metavar="TIME", help="Of several dump times (YYYYMMDDHHMMSS), this one.")
 @click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
@@ -63,6 +67,7 @@ _number = click.IntRange(min=0)
 @click.option("--csv", "csv_path", type=_path, metavar="FILE", help="Write the report as CSV.")
 @method_option
 @root_cause_options
+@worker_options
 @common
 def compare_command(
     golden: Path,
@@ -72,6 +77,8 @@ def compare_command(
     device_graph: Path | None,
     step: int | None,
     rank: int | None,
+    ranks: str | None,
+    steps: str | None,
     model_id: int | None,
     time: str | None,
     name: str | None,
@@ -84,6 +91,9 @@ def compare_command(
     guilty: float,
     precision: str,
     memory: int,
+    jobs: int | None,
+    cluster: str | None,
+    no_resume: bool,
     store: str | None,
     as_json: bool,
 ) -> int:
@@ -112,7 +122,22 @@ def compare_command(
         match=match,
         method=MethodChoice(method),
         root_cause=root_cause_of(suspect, guilty, precision, memory),
+        workers=workers_of(jobs, cluster, no_resume),
     )
+    if ranks is not None or steps is not None:
+        if csv_path is not None:
+            raise InputError("--csv is of one run", hint="export the runs one by one")
+        from divergraph.cli.compare_many import compare_places
+
+        return compare_places(
+            request,
+            ranks,
+            steps,
+            name=name,
+            replace_it=replace_it,
+            store=store,
+            as_json=as_json,
+        )
     with opened(store) as opened_store, progress_bar() as progress:
         data, kept = compare_into(
             opened_store, request, name=name, replace_it=replace_it, progress=progress

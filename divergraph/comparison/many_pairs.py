@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair
 from divergraph.comparison.work import MeasureWork, measuring_journal
-from divergraph.jobs.executors import chosen_executor
+from divergraph.jobs.executors import Executor, chosen_executor
 from divergraph.jobs.job import Job
 from divergraph.jobs.states import JobProgress
 from divergraph.progress import Progress
@@ -17,11 +17,13 @@ from divergraph.progress import Progress
 @dataclass(frozen=True, slots=True)
 class Workers:
     """Who measures: *jobs* processes (None: as many as the work is worth), or the Dask
-    cluster at this address; ``resume`` takes up what a killed comparison has done."""
+    cluster at this address; ``resume`` takes up what a killed comparison has done. An
+    ``executor`` that is there already goes before both, and stays open."""
 
     jobs: int | None = None
     cluster: str | None = None
     resume: bool = True
+    executor: Executor | None = None
 
 
 DEFAULT_WORKERS = Workers()
@@ -40,7 +42,10 @@ def measure_all(
     def told(state: JobProgress, done: int) -> None:
         progress.step(done, state.rate_text())
 
-    executor = chosen_executor(len(pairs), sum(sizes), workers.jobs, workers.cluster)
+    executor = workers.executor
     journal = measuring_journal(pairs, work) if workers.resume else None
-    with closing(executor):
+    with ExitStack() as stack:
+        if executor is None:
+            executor = chosen_executor(len(pairs), sum(sizes), workers.jobs, workers.cluster)
+            stack.callback(executor.close)
         return Job(pairs, work, sizes, executor=executor, journal=journal, watch=told).run()
