@@ -11,6 +11,7 @@ from divergraph.matching.closeness import (
     Array,
     best_reorder,
     distance,
+    is_near,
 )
 from divergraph.matching.golden_reach import GoldenReach
 from divergraph.matching.judging import Candidate
@@ -29,7 +30,7 @@ class ValueLookup:
 
     def __init__(self, values: DumpedValues, reach: GoldenReach) -> None:
         self._values = values
-        self._sketches = Sketches()
+        self._sketches = Sketches(values.of)
         for op in reach.graph.ops:
             for port in range(len(op.outputs)):
                 value = values.of(TensorRef(op.id, port))
@@ -47,6 +48,8 @@ class ValueLookup:
         for ref in self._sketches.nearest(value, _LOOKED_AT, by_order=True):
             golden = self._values.of(ref)
             if golden is None or squeezed(value) != squeezed(golden):
+                continue
+            if not is_near(value, golden):
                 continue
             apart = distance(value, golden)
             if apart > 0.0 and any(each.apart == 0.0 for each, _ in found):
@@ -89,7 +92,7 @@ def _in_families(found: list[tuple[Candidate, Array]]) -> Iterator[Candidate]:
 def family_of(families: list[Array], value: Array) -> int:
     """The place of the values equal to *value* in *families*; added if there are none."""
     for place, other in enumerate(families):
-        if distance(other, value) == 0.0:
+        if np.array_equal(other.reshape(-1), value.reshape(-1), equal_nan=True):
             return place
     families.append(value)
     return len(families) - 1

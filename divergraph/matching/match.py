@@ -11,7 +11,7 @@ from divergraph.lineage import Lineage, Unmatched
 from divergraph.lineage.linking import behind_transpose, relinked
 from divergraph.matching.axis_orders import with_axis_orders
 from divergraph.matching.by_value import ValueLookup, family_of, squeezed
-from divergraph.matching.closeness import FAR, Array, best_reorder, distance, reordered
+from divergraph.matching.closeness import FAR, Array, best_reorder, distance, is_near, reordered
 from divergraph.matching.constants import constant_ops
 from divergraph.matching.golden_reach import GoldenReach, Part
 from divergraph.matching.judging import SURE_ENOUGH, Candidate, Judgement, judge
@@ -416,7 +416,8 @@ class _Matcher:
 
 def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
     """How far *device* is from *golden*, and in which order if not as it lies."""
-    apart = distance(device, golden) if device.size == golden.size else FAR
+    comparable = 0 < device.size == golden.size and is_near(device, golden)
+    apart = distance(device, golden) if comparable else FAR
     if apart <= _AS_IT_LIES and squeezed(device) == squeezed(golden):
         return apart, None
     best = best_reorder(device, golden)
