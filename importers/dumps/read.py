@@ -21,7 +21,7 @@ from importers.dumps.npy import parse_npy_header, read_npy_header
 from importers.dumps.npz import member_data
 from importers.dumps.openfile import open_dump
 from importers.dumps.polygraphy import array_bytes
-from importers.dumps.small_npy import MOST_BYTES, small_npy
+from importers.dumps.small_npy import MOST_BYTES, small_npy, small_npy_file
 from importers.dumps.tfdbg import event_values
 
 _WHOLE = 1 << 16
@@ -98,6 +98,9 @@ def read_npy(path: Path, raw_type: DType | None = None) -> tuple[NDArray[np.gene
     Raises:
         ImportFormatError: it is no such file, or larger than the memory.
     """
+    small = small_npy_file(path)
+    if small is not None:
+        return small
     try:
         with open_dump(path) as (fd, size):
             first = os.pread(fd, min(size, _WHOLE), 0)

@@ -8,23 +8,32 @@ reader that tells what is wrong.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.index import DamagedError
-from importers.dumps.npy import parse_npy_header
+from importers.dumps.npy import NpyHeader, parse_npy_header
 from importers.dumps.openfile import OPEN_FLAGS
 
 MOST_BYTES = 1 << 20
 """Larger files are mapped, not read."""
 
 _MOST_HEADERS = 4096
+_LEAST = 10
+_VERSION_1 = b"\x93NUMPY\x01\x00"
+
+_AT_ONCE = 1 << 16
+"""Bytes that are read of a file of unknown size: more would cost pages of memory."""
 
 _Key = tuple[bytes, tuple[int, ...] | None, DType | None]
 _known: dict[_Key, np.dtype] = {}
 """Element types by header, and what the dump's index expects of it."""
+
+_headers: dict[bytes, tuple[NpyHeader, DType]] = {}
+"""Plain headers and their element types by their bytes."""
 
 
 def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
@@ -33,17 +42,8 @@ def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
     offset, nbytes = ref.offset, ref.nbytes
     if ref.format is not DumpFormat.NPY or not 0 < nbytes < MOST_BYTES or ref.parts:
         return None
-    try:
-        fd = os.open(ref.path, OPEN_FLAGS)
-    except OSError:
-        return None  # the other reader says why
-    try:
-        # One byte more than there should be, so that a longer file is noticed.
-        data = os.pread(fd, offset + nbytes + 1, 0)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    # One byte more than there should be, so that a longer file is noticed.
+    data = _start_of(ref.path, offset + nbytes + 1)
     if len(data) != offset + nbytes:
         return None
     key = data[:offset], ref.shape, ref.dtype
@@ -56,6 +56,52 @@ def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
             _known.clear()
         _known[key] = dtype
     return np.frombuffer(data, dtype, offset=offset).reshape(ref.shape or ())
+
+
+def small_npy_file(path: Path) -> tuple[NDArray[np.generic], DType] | None:
+    """The values and type of a small ``.npy`` file nobody looked at before, read-only;
+    None if it is not small and plain."""
+    data = _start_of(path, _AT_ONCE)
+    if len(data) < _LEAST or data[:8] != _VERSION_1:
+        return None
+    offset = 10 + data[8] + (data[9] << 8)
+    start = data[:offset]
+    known = _headers.get(start)
+    if known is None:
+        known = _plain_header(data)
+        if known is None:
+            return None
+        if len(_headers) >= _MOST_HEADERS:
+            _headers.clear()
+        _headers[start] = known
+    header, dtype = known
+    if len(data) != offset + header.nbytes or not header.nbytes:
+        return None
+    return np.frombuffer(data, header.dtype, offset=offset).reshape(header.shape), dtype
+
+
+def _plain_header(data: bytes) -> tuple[NpyHeader, DType] | None:
+    try:
+        header = parse_npy_header(data, len(data))
+        dtype = header.element_type()
+    except DamagedError:
+        return None
+    plain = header.dtype.isnative and not header.fortran_order and header.dtype.kind != "b"
+    return (header, dtype) if plain else None
+
+
+def _start_of(path: Path, length: int) -> bytes:
+    """The first bytes of a file, none if it cannot be read: the careful reader says why."""
+    try:
+        fd = os.open(path, OPEN_FLAGS)
+    except OSError:
+        return b""
+    try:
+        return os.pread(fd, length, 0)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def _plain_type(data: bytes, ref: DumpTensorRef) -> np.dtype | None:

@@ -11,8 +11,8 @@ import pytest
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.npy import read_npy_header
-from importers.dumps.read import read_array
-from importers.dumps.small_npy import small_npy
+from importers.dumps.read import read_array, read_npy
+from importers.dumps.small_npy import small_npy, small_npy_file
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -97,3 +97,48 @@ def test_damage_is_told_by_the_careful_reader(tmp_path, damage):
     assert small_npy(ref) is None
     with pytest.raises(ImportFormatError):
         read_array(ref)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "complex64"])
+def test_files_nobody_looked_at(tmp_path, dtype):
+    values = VALUES.astype(dtype)
+    saved(tmp_path / "a.npy", values)
+    for _ in range(2):  # the header is new, then known
+        found, kind = small_npy_file(tmp_path / "a.npy")
+        assert kind == DType(dtype)
+        np.testing.assert_array_equal(found, values, strict=True)
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.asfortranarray(VALUES),
+        VALUES.astype(">f4"),
+        VALUES > 2,
+        np.empty((0, 3), np.float32),
+        np.zeros(20_000, np.float32),
+    ],
+    ids=["fortran", "byte order", "bool", "empty", "large"],
+)
+def test_other_files_nobody_looked_at(tmp_path, values):
+    np.save(tmp_path / "a.npy", values)
+    assert small_npy_file(tmp_path / "a.npy") is None
+    np.testing.assert_array_equal(read_npy(tmp_path / "a.npy")[0], values)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 9, 100, 150, 151, 153])
+def test_files_of_a_wrong_length(tmp_path, keep):
+    path = tmp_path / "a.npy"
+    saved(path, VALUES)
+    assert small_npy_file(path) is not None
+    path.write_bytes((path.read_bytes() + b"\0")[:keep])
+    assert small_npy_file(path) is None
+    with pytest.raises(ImportFormatError):
+        read_npy(path)
+
+
+def test_raw_bytes_of_an_unnamed_type(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([b"\x80\x3f"], "V2"))
+    assert small_npy_file(tmp_path / "a.npy") is None
+    assert read_npy(tmp_path / "a.npy", DType.BFLOAT16)[0].tolist() == [1.0]
