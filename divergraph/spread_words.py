@@ -144,8 +144,8 @@ def step_note(step: WayStep, *, first: bool = False) -> str:
     if first:
         born = row.state is OpState.ORIGIN or guilty
         notes.append("born here" if born else "start")
-    elif guilty and split is not None:
-        notes.append(f"makes an error of its own ({split.guilt.value})")
+    elif guilty or row.state is OpState.ORIGIN:
+        notes.append("adds an error of its own")
     if step.other_origins:
         notes.append(f"the error of {names(step.other_origins)} joins")
     if step.joins:

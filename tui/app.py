@@ -25,6 +25,7 @@ from tui.trouble import unexpected
 from tui.views.base import ViewScreen
 from tui.views.ops import OpsScreen
 from tui.views.overview import OverviewScreen
+from tui.views.propagation import PropagationScreen
 from tui.views.runs import RunsScreen
 from tui.widgets.text_pane import Build
 
@@ -41,6 +42,7 @@ class DivergraphApp(App[None]):
         "runs": RunsScreen,
         "overview": OverviewScreen,
         "ops": OpsScreen,
+        "propagation": PropagationScreen,
     }
     DEFAULT_MODE = "runs"
     COMMANDS = App.COMMANDS | {PaletteProvider}
@@ -202,7 +204,7 @@ def start_address(session: Session, start: str | None) -> Address | None:
         address = parse_address(start)
     except InputError:
         return Address(start, view="overview")
-    view = address.view if address.view in {"overview", "ops"} else ""
+    view = address.view if address.view in {"overview", "ops", "propagation"} else ""
     return replace(address, view=view or ("ops" if address.op else "overview"))
 
 

@@ -90,12 +90,15 @@ def _split(lines: _Lines, detail: OpDetail) -> None:
         style = theme.GUILT_STYLES[split.guilt]
         suspicion = wording.gain(split.suspicion, lines.glyphs)
         head = f"{split.role.value}  {suspicion} its floor" if split.suspicion else split.role.value
-        lines.add("role", (head, style), (f"  {ROLE_WORDS[split.role]}", theme.QUIET))
+        words = f"  {ROLE_WORDS[split.role]}" if lines.whole else ""
+        lines.add("role", (head, style), (words, theme.QUIET))
         for text in _wrapped(numbers_text(split), lines.width - LABEL):
             lines.add("", (text, theme.QUIET))
-    if answer is not None and answer.group:
-        for text in _wrapped(printable(answer.group_sentence), lines.width - LABEL):
-            lines.add("group" if text.startswith(answer.group_sentence[:4]) else "", text)
+    label = "group"
+    for text in _wrapped(printable(answer.group_sentence), lines.width - LABEL) if answer else ():
+        if text:
+            lines.add(label, text)
+            label = ""
     for finding in detail.findings:
         label = finding.kind.value
         sure = f"{finding.sentence} ({finding.confidence:.0%} sure)"

@@ -20,6 +20,7 @@ class Scope(StrEnum):
     LIST = "in every list"
     TEXT = "in a text"
     OPS = "in the list of ops"
+    WAYS = "on the way of an error"
     CURVE = "on the cosine curve"
     FILTER = "while typing a filter"
     YANK = "in the copy menu"
@@ -60,15 +61,19 @@ _SHOWN = {
 }
 
 ALL, ROWS, TEXT = Scope.EVERYWHERE, Scope.LIST, Scope.TEXT
-OPS, CURVE = Scope.OPS, Scope.CURVE
+OPS, CURVE, WAYS = Scope.OPS, Scope.CURVE, Scope.WAYS
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
     Key("view.ops", "2", "view('ops')", ALL, "go to the list of ops"),
+    Key(
+        "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
+    ),
     Key("view.runs", "0", "view('runs')", ALL, "choose another run or graph", "runs"),
     Key("origin.first", "f", "first_origin", ALL, "jump to the first origin", "first origin"),
     Key("origin.next", "e", "next_origin", ALL, "next origin in execution order", "next"),
     Key("origin.previous", "E", "previous_origin", ALL, "previous origin", "prev"),
+    Key("propagation.follow", "p", "follow", ALL, "follow the error of this op", "follow"),
     Key("filter.open", "slash", "open_filter", ALL, "filter the ops", "filter"),
     Key("pane.next", "tab", "app.focus_next", ALL, "next pane"),
     Key("pane.previous", "shift+tab", "app.focus_previous", ALL, "previous pane"),
@@ -103,6 +108,9 @@ TABLE: tuple[Key, ...] = (
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),
     Key("ops.match_previous", "N", "previous_match", OPS, "previous row that fits"),
     Key("ops.export", "x", "export", OPS, "write the marked rows, or all shown, as CSV", "export"),
+    Key("ways.next", "n", "next_way", WAYS, "the way to the next output", "next way"),
+    Key("ways.previous", "N", "previous_way", WAYS, "the way to the output before", "prev"),
+    Key("ways.unfold", "u", "unfold", WAYS, "all ops of the way, again to fold", "unfold"),
     Key("curve.left", "left", "step(-1)", CURVE, "move the marker to earlier ops"),
     Key("curve.right", "right", "step(1)", CURVE, "move the marker to later ops"),
     Key("curve.start", "home", "step(-100000)", CURVE, "move the marker to the first op"),

@@ -250,18 +250,19 @@ class OpTable:
 
     def _run_columns(self) -> list[Column]:
         g = self.glyphs
+        split = any(row.split is not None for row in self.rows)
         columns = [
             Column("cos", "cos", 8, align="right"),
-            Column("max", f"max|{g.delta}|", 8, align="right", priority=1),
+            Column("max", f"max|{g.delta}|", 8, align="right", priority=6 if split else 1),
             Column("rel", "rel.err", 8, align="right", priority=3),
         ]
         if any(row.gain is not None for row in self.rows):
             columns.append(Column("gain", "gain", 6, 7, align="right", priority=4))
-        if any(row.split is not None for row in self.rows):
+        if split:
             columns += [
                 Column("susp", "susp", 6, 7, align="right", priority=1),
-                Column("role", "role", 5, 10, priority=3),
-                Column("intro", "intro", 7, 8, align="right", priority=6),
+                Column("role", "role", 10, priority=3),
+                Column("intro", "intro", 7, 8, align="right", priority=8),
             ]
         window = 2 * NEIGHBOURS + 1
         return [

@@ -72,9 +72,9 @@ def _guilty(said: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyphs)
         Column("op", "op", 14, _name_width(rows), cut="left", sortable=False),
         Column("type", "type", 8, 16, priority=7, sortable=False),
         Column("susp", "susp", 6, 7, align="right", sortable=False),
-        Column("rel", "rel.err", 7, align="right", priority=4, sortable=False),
+        Column("rel", "rel.err", 7, align="right", priority=8, sortable=False),
         Column("share", "share", 5, align="right", priority=3, sortable=False),
-        Column("why", "why", 10, why, priority=2, sortable=False),
+        Column("why", "why", 14, why, priority=2, sortable=False),
     ]
     if not shares:
         del columns[5]

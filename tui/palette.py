@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tui.app import DivergraphApp
 
 SHOWN_OPS = 30
-_SCOPES = (Scope.EVERYWHERE, Scope.OPS)
+_SCOPES = (Scope.EVERYWHERE, Scope.OPS, Scope.WAYS)
 
 
 class PaletteProvider(Provider):

@@ -17,13 +17,14 @@ from graphstore.errors import StoreError
 from tui.address import Address
 
 if TYPE_CHECKING:
-    from divergraph.questions import OpDetail, Overview
+    from divergraph.questions import OpDetail, Overview, Trace
     from graphstore.contract import GraphInfo, GraphStore
     from graphstore.model import Run
     from graphstore.op_row import OpRow
 
 JUMPS_KEPT = 200
 DETAILS_KEPT = 256
+TRACES_KEPT = 16
 
 
 @dataclass
@@ -74,6 +75,7 @@ class Session:
         self._overviews: dict[str, Overview] = {}
         self._rows: dict[str, tuple[OpRow, ...]] = {}
         self._details: dict[tuple[str, str], OpDetail] = {}
+        self._traces: dict[tuple[str, str], Trace] = {}
 
     def targets(self) -> tuple[list[Run], list[GraphInfo]]:
         """Runs and imported graphs, newest first."""
@@ -113,6 +115,18 @@ class Session:
                     self._details.pop(next(iter(self._details)))
                 self._details[place] = questions.op_detail(self._open(), self.target, op)
             return self._details[place]
+
+    def trace(self, op: str) -> Trace:
+        """The ways of the error of *op*, or of the first origin if it is empty."""
+        from divergraph import questions
+
+        with self._lock:
+            place = (self.target, op)
+            if place not in self._traces:
+                if len(self._traces) >= TRACES_KEPT:
+                    self._traces.pop(next(iter(self._traces)))
+                self._traces[place] = questions.trace(self._open(), self.target, op or None)
+            return self._traces[place]
 
     @property
     def store_name(self) -> str:

@@ -126,7 +126,8 @@ class _Region:
         joins = [rows[number].id for number in sources if self._brings_error(number)]
         clean = any(not self._inside[number] and rows[number].metrics for number in sources)
         known = self._others.get(last, ())
-        joining = tuple(name for name in self._others.get(op, ()) if name not in known)
+        reached = self._others.get(op, ())
+        joining = tuple(name for name in reached if name not in known and name != row.id)
         shrinks = row.gain is not None and row.gain < ATTENUATES
         return WayStep(row, tuple(joins), joining, clean and shrinks, row.id in self._healed)
 

@@ -16,8 +16,12 @@ from graphstore.model import (
     Comparison,
     Counts,
     DType,
+    ErrorSplit,
+    Finding,
+    FindingKind,
     Framework,
     GraphKind,
+    Guilt,
     InputRef,
     Level,
     LineageLink,
@@ -30,6 +34,7 @@ from graphstore.model import (
     OpState,
     Origin,
     Reason,
+    Role,
     Run,
     Tensor,
     TensorIO,
@@ -143,6 +148,73 @@ def made_run(name: str = "14", layers: int = 6, created: str = "2026-01-31T14:02
     )
 
 
+ROLES = {
+    OpState.ORIGIN: (Role.INTRODUCES, Guilt.GUILTY),
+    OpState.INHERITED: (Role.CARRIES, Guilt.NONE),
+    OpState.BROKEN: (Role.AMPLIFIES, Guilt.NONE),
+    OpState.DRIFTING: (Role.INTRODUCES, Guilt.SUSPECT),
+    OpState.CLEAN: (Role.CLEAN, Guilt.NONE),
+}
+CAUSE = "bias missing in channels 8-15"
+
+
+def analysed_run(name: str = "15") -> RunData:
+    """The made run as root-cause analysis leaves it: two origins, one suspect, one cause."""
+    data = made_run(name)
+    comparisons = tuple(_analysed(item, data.states[item.op]) for item in data.comparisons)
+    by_op = {item.op: item for item in comparisons}
+    first, *others = [_accused(origin, by_op[origin.op]) for origin in data.origins]
+    suspect = next(op for op in made_ops() if op.state is OpState.DRIFTING)
+    finding = Finding(
+        FindingKind.CAUSE,
+        "lost_bias",
+        CAUSE,
+        first.op,
+        port=0,
+        confidence=0.92,
+        evidence={"channels": [8, 15]},
+    )
+    analysis = {
+        "executor": "onnxruntime 1.31.1",
+        "precision": "float16",
+        "limits": {"suspect": 6.0, "guilty": 10.0},
+    }
+    return replace(
+        data,
+        run=replace(data.run, method=Method.ROOT_CAUSE, analysis=analysis),
+        comparisons=comparisons,
+        origins=(replace(first, cause=CAUSE), *others),
+        suspects=(_accused(_origin(1, suspect, comparisons), by_op[suspect.name]),),
+        findings=(finding,),
+    )
+
+
+def _analysed(item: Comparison, state: OpState) -> Comparison:
+    if item.metrics is None or item.golden is None:
+        return item
+    role, guilt = ROLES[state]
+    error = item.metrics.relative_euclidean_distance
+    own = {Guilt.GUILTY: error, Guilt.SUSPECT: 0.0021, Guilt.NONE: 0.0004}[guilt]
+    group = [item.golden.op] if "LayerNorm" not in item.op else ["mean", "norm", item.golden.op]
+    split = ErrorSplit(
+        role,
+        guilt,
+        introduced=own,
+        propagated=math.nan if math.isnan(error) else max(0.0, error - own),
+        floor=0.0003,
+        suspicion=own / 0.0003,
+        amplification=1.02,
+        group=tuple(group),
+        reference="onnxruntime 1.31.1",
+    )
+    return replace(item, split=split)
+
+
+def _accused(origin: Origin, item: Comparison) -> Origin:
+    assert item.split is not None
+    return replace(origin, suspicion=item.split.suspicion)
+
+
 def _tensor(name: str, dtype: DType) -> Tensor:
     return Tensor(f"{name}:0", dtype, (1, 12, 128, 64), "ND")
 
@@ -212,6 +284,15 @@ def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = str(tmp_path_factory.mktemp("store") / "one")
     with open_store(url) as store:
         store.save_run(made_run())
+    return url
+
+
+@pytest.fixture(scope="session")
+def analysed_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the analysed run ``15`` only."""
+    url = str(tmp_path_factory.mktemp("store") / "analysed")
+    with open_store(url) as store:
+        store.save_run(analysed_run())
     return url
 
 

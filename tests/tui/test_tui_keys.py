@@ -10,6 +10,7 @@ from tui.keys import TABLE, Scope
 from tui.overlays import Overlay, YankOverlay
 from tui.views.ops import OpsScreen
 from tui.views.overview import OverviewScreen
+from tui.views.propagation import PropagationScreen
 from tui.views.runs import RunsScreen
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterInput
@@ -17,7 +18,8 @@ from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
 OWNERS = {
-    Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen),
+    Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen),
+    Scope.WAYS: (PropagationScreen,),
     Scope.LIST: (RowList,),
     Scope.TEXT: (TextPane,),
     Scope.OPS: (OpsScreen,),

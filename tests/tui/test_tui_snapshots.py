@@ -40,6 +40,34 @@ def test_view(picture, place, size, glyphs):
     assert picture(PLACES[place], size, glyphs)
 
 
+@pytest.fixture
+def analysed_picture(make_app, analysed_store, settle, snap_compare):
+    """The same for the run whose errors were split."""
+
+    def compare(keys, size, glyphs="unicode"):
+        async def run_before(pilot):
+            await settle(pilot)
+            await settle(pilot)
+            for key in keys:
+                await pilot.press(key)
+                await settle(pilot)
+
+        app = make_app(analysed_store, "15", glyphs)
+        return snap_compare(app, run_before=run_before, terminal_size=size)
+
+    return compare
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("keys", [(), ("2", "f"), ("4",)], ids=["overview", "ops", "propagation"])
+def test_a_run_whose_errors_were_split(analysed_picture, keys, size):
+    assert analysed_picture(keys, size)
+
+
+def test_the_way_of_an_error_in_ascii(analysed_picture):
+    assert analysed_picture(("4", "u"), (120, 40), "ascii")
+
+
 @pytest.mark.parametrize("place", ["help", "detail"])
 def test_window(picture, place):
     assert picture(PLACES[place])

@@ -25,7 +25,7 @@ from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
 if TYPE_CHECKING:
     from tui.app import DivergraphApp
 
-VIEWS = (("overview", "1 Overview"), ("ops", "2 Ops"))
+VIEWS = (("overview", "1 Overview"), ("ops", "2 Ops"), ("propagation", "4 Propagation"))
 NO_RUN = "an imported graph has no results; compare makes them"
 
 
@@ -105,6 +105,8 @@ class ViewScreen(Screen[None]):
         reasons = {
             "view.overview": no_target or no_run,
             "view.ops": no_target,
+            "view.propagation": no_target or no_run or self._no_origin(),
+            "propagation.follow": no_target or no_run,
             "filter.open": no_target,
             "origin.first": no_target or no_run or self._no_origin(),
             "jump.back": None if jumps.at > 0 else "this is the first place",
@@ -193,6 +195,21 @@ class ViewScreen(Screen[None]):
                 self.notify(f"no origin {where} this op", severity="warning", markup=False)
             else:
                 self.owner.open_op(op)
+
+    def action_follow(self) -> None:
+        """Follow the error of the op under the cursor to the outputs."""
+        op = self.current_op()
+        if not self.allowed("propagation.follow"):
+            return
+        if not op:
+            self.notify("no op is chosen here", severity="warning", markup=False)
+            return
+        session = self.owner.session
+        self.owner.go(Address(session.target, session.kind, op=op, view="propagation"))
+
+    def current_op(self) -> str:
+        """The op the user stands on; empty if there is none."""
+        return ""
 
     def current_topo(self) -> int:
         """Where in execution order the user is; -1 before the first op."""

@@ -54,6 +54,7 @@ class OpsScreen(ViewScreen):
         "ops.mark",
         "origin.first",
         "origin.next",
+        "propagation.follow",
         "yank",
         "ops.export",
         "commands",
@@ -378,6 +379,11 @@ class OpsScreen(ViewScreen):
         if self._table is None or not 0 <= index < len(self._table):
             return None
         return self._table.op(index)
+
+    def current_op(self) -> str:
+        """The op under the cursor."""
+        row = self._row()
+        return "" if row is None else row.id
 
     def current_topo(self) -> int:
         """The op under the cursor's place in execution order."""

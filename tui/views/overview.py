@@ -38,6 +38,7 @@ class OverviewScreen(ViewScreen):
         "origin.first",
         "origin.next",
         "origin.previous",
+        "propagation.follow",
         "filter.open",
         "yank",
         "jump.back",
@@ -145,6 +146,11 @@ class OverviewScreen(ViewScreen):
     @on(Curve.Opened)
     def _open_from_curve(self, event: Curve.Opened) -> None:
         self.post_message(OpenOp(event.op))
+
+    def current_op(self) -> str:
+        """The origin under the cursor."""
+        index = self.query_one("#origins", RowList).cursor
+        return self._origins[index].id if index < len(self._origins) else ""
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """The origin under the cursor, beside what every view offers."""

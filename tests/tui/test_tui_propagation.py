@@ -1,0 +1,161 @@
+"""The view of an error's way, and what the views say of a run whose errors were split."""
+
+import pytest
+
+from divergraph.questions import open_store
+from tui.glyphs import UNICODE
+from tui.overlays import YankOverlay
+from tui.views.ops import OpsScreen
+from tui.views.overview import OverviewScreen
+from tui.views.propagation import PropagationScreen
+from tui.widgets.row_list import RowList
+
+FIRST = "model/layer_2/Softmax"
+SECOND = "model/layer_4/LayerNorm"
+
+
+def text_of(app):
+    """Everything on screen as text."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def said(app):
+    return " | ".join(notification.message for notification in app._notifications)
+
+
+def way(app):
+    """The ops shown, None for a fold."""
+    rows = app.screen.query_one("#way", RowList).source
+    return [None if rows.folded(at) else rows.op(at) for at in range(len(rows))]
+
+
+@pytest.fixture
+def browse(make_app, settle):
+    """Starts the app on a store, presses keys, waits after each."""
+
+    class Browser:
+        def __init__(self, url, start=None):
+            self.app = make_app(url, start)
+
+        async def __aenter__(self):
+            self._test = self.app.run_test(size=(120, 40))
+            self.pilot = await self._test.__aenter__()
+            await settle(self.pilot)
+            await settle(self.pilot)
+            return self
+
+        async def __aexit__(self, *failure):
+            return await self._test.__aexit__(*failure)
+
+        async def press(self, *keys):
+            for key in keys:
+                await self.pilot.press(key)
+                await settle(self.pilot)
+
+    return Browser
+
+
+async def test_the_overview_says_who_is_guilty_and_why(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        shown = text_of(b.app)
+        assert "introduces 900x the error its fp16" in shown
+        assert "bias missing in channels 8-15" in shown
+        assert "2 origins, 1 suspect, 16 in" in shown
+        assert "1 ? model/layer_1/Add" in shown
+
+
+async def test_the_suspect_can_be_opened_and_its_row_says_how_sure(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        await b.press("j", "j", "enter")
+        assert isinstance(b.app.screen, OpsScreen)
+        assert b.app.screen.address().op == "model/layer_1/Add"
+        assert f"{UNICODE.times}7.0 its floor" in text_of(b.app)
+
+
+async def test_ops_sorted_by_suspicion(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        await b.press("2")
+        rows = b.app.screen.query_one("#ops", RowList)
+        rows.column = [column.id for column in rows.source.columns].index("susp")
+        await b.press("s", "g")
+        assert "most suspicious first" in text_of(b.app)
+        assert [row.id for row in rows.source.shown()][:3] == [FIRST, SECOND, "model/layer_1/Add"]
+
+
+async def test_the_detail_names_cause_group_and_numbers(browse, analysed_store):
+    async with browse(analysed_store, f"run/15/op/{SECOND.replace('/', '%2F')}") as b:
+        await b.press("enter")
+        shown = text_of(b.app)
+        assert "introduced 0.19, propagated 0, floor 0.0003" in shown
+        assert "1 of these 3 ops: mean, norm, model/layer_4/LayerNorm" in shown
+
+
+async def test_the_way_starts_at_the_first_origin_and_folds_what_only_carries(
+    browse, analysed_store
+):
+    async with browse(analysed_store) as b:
+        await b.press("4")
+        assert isinstance(b.app.screen, PropagationScreen)
+        assert b.app.screen.address().op == FIRST
+        folded = way(b.app)
+        assert (folded[0], folded[-1]) == (FIRST, "model/layer_5/LayerNorm")
+        assert None in folded
+        assert "born here" in text_of(b.app)
+        assert "adds an error of its own" in text_of(b.app)
+        at = folded.index(None)
+        await b.press(*["j"] * at, "enter")
+        assert None not in way(b.app)
+        await b.press("u")
+        assert way(b.app) == folded or None in way(b.app)
+
+
+async def test_enter_opens_the_op_and_back_returns_to_the_way(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        await b.press("4", "j", "enter")
+        assert b.app.screen.address().op == "model/layer_2/Cast"
+        await b.press("left_square_bracket")
+        assert isinstance(b.app.screen, PropagationScreen)
+        assert b.app.screen.address().op == FIRST
+
+
+async def test_the_error_of_any_op_can_be_followed(browse, analysed_store):
+    async with browse(analysed_store, f"run/15/op/{SECOND.replace('/', '%2F')}") as b:
+        await b.press("p")
+        assert isinstance(b.app.screen, PropagationScreen)
+        assert way(b.app)[0] == SECOND
+        assert "every way" in text_of(b.app).lower()
+        await b.press("n")
+        assert "there is one way only" in said(b.app)
+        await b.press("y")
+        assert isinstance(b.app.screen, YankOverlay)
+
+
+async def test_a_link_leads_to_the_way(browse, analysed_store):
+    address = f"run/15/op/{SECOND.replace('/', '%2F')}?view=propagation"
+    async with browse(analysed_store, address) as b:
+        assert str(b.app.screen.address()) == address
+
+
+async def test_a_run_by_thresholds_has_its_ways_too(browse, made_store):
+    async with browse(made_store) as b:
+        await b.press("4")
+        assert way(b.app)[0] == FIRST
+        assert "divergraph trace 14 " + FIRST in b.app.session.commands[-1]
+
+
+async def test_without_origin_the_view_says_what_to_do(browse, several_store):
+    async with browse(several_store, "clean") as b:
+        assert isinstance(b.app.screen, OverviewScreen)
+        await b.press("4")
+        assert "the run has no origin" in said(b.app)
+
+
+async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
+    from divergraph.questions import trace
+
+    async with browse(analysed_store) as b:
+        await b.press("4", "u")
+        with open_store(analysed_store) as store:
+            (found,) = trace(store, "15").ways
+        assert way(b.app) == [step.row.id for step in found.steps]
