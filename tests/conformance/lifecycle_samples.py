@@ -116,7 +116,8 @@ def odd_metrics(value: float) -> MetricSet:
 def odd_figures(value: float) -> Figures:
     side = SideFigures(value, -value, value, 0.5, 2**40, 2**62, 3)
     other = SideFigures(-value, value, -value, math.nan)
-    return Figures(side, other, value, -value, 1, 2, -1, 2**62, *[value] * 5, "channel 尺\n")
+    numbers = [value] * 6
+    return Figures(side, other, value, -value, 1, 2, -1, 2**62, *numbers, "channel 尺\n")
 
 
 def odd_split(value: float, op: str) -> ErrorSplit:
