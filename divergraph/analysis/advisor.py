@@ -145,7 +145,7 @@ def _origins(
         item = next((one for one in outputs if one.port == origin.output), None)
         if item is None or item.metrics is None:
             continue
-        why = chose_otherwise(origin.type, item) if _by_thresholds(view) else ""
+        why = chose_otherwise(origin.type, item, outputs) if _by_thresholds(view) else ""
         if not why:
             found.append((item, origin))
             continue
@@ -165,11 +165,12 @@ def _grown(view: RunView, start: Comparison) -> Comparison | None:
     assert start.metrics is not None
     limit = max(_GROWN * start.metrics.relative_euclidean_distance, _GROWN_AT_LEAST)
     for op in view.later(start.op):
-        item = worst(view.outputs.get(op, ()))
+        outputs = view.outputs.get(op, ())
+        item = worst(outputs)
         if item is None or item.metrics is None or not item.over:
             continue
         error = item.metrics.relative_euclidean_distance
-        if not error <= limit and not chose_otherwise(view.type_of(op), item):
+        if not error <= limit and not chose_otherwise(view.type_of(op), item, outputs):
             return item
     return None
 

@@ -192,7 +192,7 @@ def _judgement(
     text = _decider(over or past).text if level is not Level.PASS else ""
     if special is not None:
         (failed if special.level is Level.FAIL else warned).update(special.shown)
-        if special.level is Level.FAIL or level is not Level.FAIL:
+        if level is Level.PASS or (special.level is Level.FAIL and level is Level.WARN):
             level, text = special.level, special.text
     if level is Level.FAIL:
         failed |= {limit.quantity.shown for limit in limits.supporting if _supports(limit, metrics)}

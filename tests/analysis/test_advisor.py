@@ -8,10 +8,21 @@ import numpy as np
 import pytest
 
 from divergraph.analysis.advisor import Advice, advise
+from divergraph.analysis.advisor_choices import chose_otherwise
 from divergraph.analysis.advisor_text import summary, write_summary
+from divergraph.comparison.measure import measure
 from divergraph.pipeline import CompareRequest, compare
 from graphstore.errors import InputError
-from graphstore.model import Counts, Finding, FindingKind, Method
+from graphstore.model import (
+    Comparison,
+    Counts,
+    DType,
+    Finding,
+    FindingKind,
+    Level,
+    Method,
+    TensorIO,
+)
 
 NET = (
     ("x", "Data", ()),
@@ -146,6 +157,30 @@ def test_a_tie_of_max_pooling_is_no_fault(advice):
     assert not advice(ops, p=(lost.astype(np.float16), golden)).quiet
     assert named(advice(ops, p=pair, r=(-pair[0], golden))) == [("problem_node", "r")]
     assert not advice((("g", "Mul", ()), ("p", "Mul", ("g",))), p=pair).quiet
+
+
+def test_other_indices_of_the_same_values_are_a_choice():
+    def output(port: int, device: object, golden: object, level: Level) -> Comparison:
+        x = np.asarray(device)
+        found = measure(x, np.asarray(golden))
+        return Comparison(
+            "t",
+            TensorIO.OUTPUT,
+            port,
+            metrics=found.metrics,
+            figures=found.figures,
+            level=level,
+            device_dtype=DType(x.dtype.name),
+        )
+
+    indices = output(1, [3, 1, 2], [3, 2, 1], Level.FAIL)
+    same, other = (
+        output(0, np.float16([0.9, 0.5, 0.5]), np.float16([0.9, 0.5, 0.5]), Level.PASS),
+        output(0, np.float16([0.9, 0.5, 0.5]), np.float16([0.9, 0.8, 0.1]), Level.FAIL),
+    )
+    assert "tie" in chose_otherwise("TopKV2", indices, (same, indices))
+    assert not chose_otherwise("TopKV2", indices, (other, indices))
+    assert not chose_otherwise("TopKV2", other, (other, indices))
 
 
 def test_causes_found_by_the_root_cause_analysis_are_told(device_graph, run_of):
