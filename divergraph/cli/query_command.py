@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -95,7 +96,7 @@ class _Question:
     ) -> None:
         self._store, self._cypher, self._target = store, cypher, target
         self._limit, self._timeout = limit, timeout
-        self._named = load(cypher, Dialect.EMBEDDED) if is_name(cypher) else None
+        self._named = load(cypher, _dialect(store)) if is_name(cypher) else None
         kinds = {} if self._named is None else self._named.parameters
         self._values = {name: _value(text, kinds.get(name)) for name, text in given.items()}
 
@@ -113,7 +114,7 @@ class _Question:
         text = self._cypher
         if self._named is not None:
             text = self._named.text
-            if "$" in text:
+            if _ABOUT_ONE.search(text):
                 raise click.UsageError(
                     f"the query {self._cypher} is about one run or graph: give --run"
                 )
@@ -125,6 +126,16 @@ class _Question:
 
     def _parameters(self, cancellation: Cancellation) -> QueryParameters:
         return QueryParameters(self._values, self._limit, self._timeout, cancellation)
+
+
+_ABOUT_ONE = re.compile(r"\$(?:run|graph|golden|device)\b")
+"""Parameters that come from the run or graph that is asked about."""
+
+
+def _dialect(store: GraphStore) -> Dialect:
+    from graphstore.cypher_store import CypherStore
+
+    return store.dialect if isinstance(store, CypherStore) else Dialect.EMBEDDED
 
 
 def _print_result(result: QueryResult, *, as_json: bool) -> None:

@@ -1,0 +1,77 @@
+"""Named queries about who makes an error, in one run and in several, on every store."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from graphstore.contract import GraphStore, QueryParameters
+from graphstore.cypher_store import CypherStore
+from graphstore.queries import load
+
+
+def across(store: GraphStore, name: str, **params: object) -> list[tuple[object, ...]]:
+    """The answer of a named query over the whole store."""
+    assert isinstance(store, CypherStore)
+    text = load(name, store.dialect).text
+    return list(store.query(text, QueryParameters(params)).rows)
+
+
+def test_roles_with_their_numbers(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    answer = store.named("roles", "first", {})
+    rows = {row[1]: dict(zip(answer.columns, row, strict=True)) for row in answer.rows}
+    assert rows["conv"]["role"] == "introduces"
+    assert (rows["conv"]["introduced"], rows["conv"]["suspicion"]) == (0.5, 5000.0)
+    assert rows["pool"]["role"] == "amplifies"
+    assert rows["pool"]["propagated"] == math.inf
+
+
+def test_guilty_ops_come_before_suspects(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    answer = store.named("guilty_ops", "first", {})
+    assert [(row[1], row[4]) for row in answer.rows] == [("conv", "guilty"), ("pool", "suspect")]
+    assert answer.rows[0][-2:] == ("rounding", ["conv", "block/bias", "block/relu"])
+
+
+def test_amplifying_ops(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    found = store.named("amplifying_ops", "first", {"times": 2})
+    assert [(row[1], row[5]) for row in found.rows] == [("pool", 2.5)]
+    assert not store.named("amplifying_ops", "first", {"times": 3}).rows
+
+
+def test_findings_in_words(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    answer = store.named("findings", "first", {})
+    assert [row[1] for row in answer.rows] == ["deep_overflow", "unknown_op", "lost_bias", "stale"]
+    assert answer.rows[1][2] == "gone"
+    assert answer.rows[2][2:5] == ("conv", 0, 0.75)
+
+
+def test_what_is_guilty_in_several_runs(store: GraphStore, sample_run) -> None:
+    store.save_run(sample_run("first"))
+    assert across(store, "guilty_originals") == []
+    assert across(store, "guilty_patterns") == []
+    store.save_run(sample_run("second", created="2026-01-02T00:00:00Z"))
+    assert across(store, "guilty_originals") == [("block/relu", "Relu", 2, pytest.approx(5000.0))]
+    (found,) = across(store, "guilty_patterns")
+    assert found == ("Conv2D", ["BiasAdd", "Conv2D", "Relu"], 2, 1)
+
+
+def test_introduced_errors_that_grew(store: GraphStore, sample_run) -> None:
+    data = sample_run("after", created="2026-01-02T00:00:00Z")
+    store.save_run(data)
+    before = sample_run("before")
+    comparisons = tuple(
+        replace(item, split=replace(item.split, introduced=0.01, suspicion=100.0))
+        if item.op == "conv" and item.split is not None
+        else item
+        for item in before.comparisons
+    )
+    store.save_run(replace(before, comparisons=comparisons))
+    (row,) = across(store, "introduced_changes", before="before", after="after", times=2)
+    assert row[:5] == ("block/relu", 0, "Relu", 0.01, 0.5)
+    assert across(store, "introduced_changes", before="after", after="before", times=2) == []
