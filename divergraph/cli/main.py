@@ -27,6 +27,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "origins": ("spread_commands", "Say where the error of a run starts, and why."),
     "trace": ("spread_commands", "Follow an error from an op to the outputs."),
     "roles": ("spread_commands", "Say which ops make, carry, enlarge or lessen the error."),
+    "blame": ("blame_command", "Say which ops made the error of the outputs; list them to keep."),
     "compare-runs": ("across_command", "Say what changed between two runs, op by op."),
     "consistency": ("consistency_command", "Check a device dump by itself, or two of one model."),
     "advise": ("advise_command", "Say what a run shows as a whole, and what to do next."),

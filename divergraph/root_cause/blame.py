@@ -20,7 +20,7 @@ MOST = 100
 """Ops looked at one by one: those that introduce most."""
 _AT_ONCE = 6
 """Ops tried as the next to keep exact, after each pick."""
-_ENOUGH = 1e-3
+_ENOUGH = 5e-3
 """Stop keeping ops exact once this share of the error is left."""
 
 
@@ -159,7 +159,7 @@ class _Blaming:
             errors={name: _norm(value) for name, value in self._error.items()},
             unexplained=_length(_minus(self._error, replayed)) / whole if whole else 0.0,
             shares=tuple(shares),
-            keep=self._keep({share.tensor: share.size for share in shares}, keep),
+            keep=self._keep([share.tensor for share in shares], keep),
             runs=self.runs,
             left_out=tuple(self.left_out),
         )
@@ -185,13 +185,8 @@ class _Blaming:
             by_output=by_output,
         )
 
-    def _keep(self, sizes: Mapping[str, float], count: int) -> tuple[Kept, ...]:
-        """Ops to keep exact: after each pick, the next few by contribution are all tried.
-
-        On the run at hand errors may cancel that add up on other inputs. So what is left is
-        judged together with what would be if the contributions were independent.
-        """
-        ranked = list(sizes)
+    def _keep(self, ranked: Sequence[str], count: int) -> tuple[Kept, ...]:
+        """Ops to keep exact: after each pick, the next few by contribution are all tried."""
         base = _length(self._change(self._run(self._held)))
         if base == 0.0:
             return ()
@@ -203,7 +198,7 @@ class _Blaming:
                 tensor: _length(self._change(self._run(self._without({*exact, tensor}))))
                 for tensor in waiting[:_AT_ONCE]
             }
-            best = min(tried, key=lambda tensor: (tried[tensor] / base) ** 2 - sizes[tensor] ** 2)
+            best = min(tried, key=lambda tensor: tried[tensor])
             exact.add(best)
             waiting.remove(best)
             item = self._items[best]

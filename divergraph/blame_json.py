@@ -1,0 +1,44 @@
+"""The JSON of ``blame``; see docs/json.md."""
+
+from __future__ import annotations
+
+from divergraph.json_shapes import Json, number
+from divergraph.root_cause.blame import Blame
+
+
+def blame_json(run: str, found: Blame, top: int) -> dict[str, Json]:
+    """What ``blame --json`` prints."""
+    return {
+        "run": run,
+        "outputs": [
+            {"tensor": name, "error": number(error)} for name, error in found.errors.items()
+        ],
+        "unexplained": number(found.unexplained),
+        "shares": [
+            {
+                "op": each.op,
+                "output": each.port,
+                "tensor": each.tensor,
+                "group": list(each.group),
+                "share": number(each.share),
+                "size": number(each.size),
+                "left": number(each.left),
+                "by_output": [
+                    {"tensor": name, "share": number(share)}
+                    for name, share in each.by_output.items()
+                ],
+            }
+            for each in found.shares[:top]
+        ],
+        "keep": [
+            {
+                "op": each.op,
+                "tensor": each.tensor,
+                "group": list(each.group),
+                "left": number(each.left),
+            }
+            for each in found.keep
+        ],
+        "runs": found.runs,
+        "left_out": list(found.left_out),
+    }

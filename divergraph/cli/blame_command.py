@@ -1,0 +1,122 @@
+"""``divergraph blame``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, root_cause_of
+from divergraph.cli.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from divergraph.root_cause.blame import Blame, Kept
+    from graphstore.contract import RunData
+
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("blame")
+@click.argument("run")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Ops to list, and to keep exact at most.",
+)
+@click.option("--keep-dtype", type=_file, help="Write the ops to keep for ATC's --keep_dtype.")
+@click.option(
+    "--customize-dtypes", type=_file, help="Write them for ATC's --customize_dtypes, as float32."
+)
+@click.option(
+    "--block-list", type=_file, help="Write their nodes for onnxconverter-common, one a line."
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    metavar="MIB",
+    help="Introduced errors held at once.",
+)
+@common
+def blame_command(
+    run: str,
+    top: int,
+    keep_dtype: Path | None,
+    customize_dtypes: Path | None,
+    block_list: Path | None,
+    memory: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Say which ops made the error of the model's outputs in a RUN compared before.
+
+    Each op's introduced error is added alone to the golden run. Then ops are picked to be
+    kept in higher precision, each pick proved by a run with all other errors as they were.
+    Needs the models and dumps where they were, and an ONNX model as the golden side.
+    """
+    from divergraph.blame_json import blame_json
+    from divergraph.root_cause.blame_files import (
+        block_list_lines,
+        customize_dtypes_lines,
+        keep_dtype_lines,
+    )
+    from divergraph.root_cause.blame_run import BlameChoice, blame_run, with_blame
+    from divergraph.whole_files import check_place
+
+    options = root_cause_of(6.0, 10.0, "auto", memory)
+    for path in (keep_dtype, customize_dtypes, block_list):
+        if path is not None:
+            check_place(path)
+    with opened(store) as opened_store, progress_bar() as progress:
+        data = opened_store.run_data(run)
+        found = blame_run(data, options, BlameChoice(keep=top), progress)
+        opened_store.save_run(with_blame(data, found), replace=True)
+    files: list[tuple[Path | None, Callable[[RunData, Sequence[Kept]], list[str]]]] = [
+        (keep_dtype, keep_dtype_lines),
+        (customize_dtypes, customize_dtypes_lines),
+        (block_list, block_list_lines),
+    ]
+    for path, lines in files:
+        if path is not None:
+            _write(path, lines(data, found.keep))
+    if as_json:
+        print_json(blame_json(run, found, top))
+    else:
+        _show(found, top)
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    from divergraph.whole_files import whole_file
+
+    with whole_file(path) as place:
+        place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    click.echo(f"{len(lines)} names written to {path}", err=True)
+
+
+def _show(found: Blame, top: int) -> None:
+    click.echo("the model's outputs are off by")
+    for name, error in found.errors.items():
+        click.echo(f"  {error:9.3g}  {name}")
+    if not found.shares:
+        click.echo("no op introduces an error")
+        return
+    click.echo("shares of that error: signed, by size, and what is left if the op were exact")
+    for share in found.shares[:top]:
+        signed, size = f"{100 * share.share:+7.1f} %", f"{100 * share.size:6.1f} %"
+        click.echo(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
+    if len(found.shares) > top:
+        click.echo(f"  and {len(found.shares) - top} more")
+    click.echo("to keep in higher precision, and the share of the error left (proved by runs)")
+    for place, kept in enumerate(found.keep, 1):
+        click.echo(f"  {place:3}  {100 * kept.left:6.1f} %  {kept.op}")
+    if found.unexplained > 0.05:
+        click.echo(
+            f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
+            "inputs, or ops that could not be run"
+        )

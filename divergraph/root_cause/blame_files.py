@@ -1,0 +1,102 @@
+"""Lists of ops to keep in higher precision, in the forms compilers and converters take.
+
+``--keep_dtype`` and ``--customize_dtypes`` are options of ATC, the Ascend compiler; both
+want the names ops have in the original model, one a line, and warn that fusion may change
+them: so a fused op is named by all of its originals and by its own name as well. Source:
+the pages "--keep_dtype" and "--customize_dtypes" of the ATC manual. The block list is what
+``onnxconverter_common.float16.convert_float_to_float16(node_block_list=...)`` takes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from divergraph.root_cause.blame import Kept
+from graphstore.contract import RunData
+from graphstore.model import DType, ModelGraph, Op
+
+_FLOATS = frozenset((None, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32))
+
+
+def keep_dtype_lines(data: RunData, kept: Sequence[Kept]) -> list[str]:
+    """The lines of a ``--keep_dtype`` file."""
+    return [op.name for op in _both_sides(data, kept)]
+
+
+def customize_dtypes_lines(data: RunData, kept: Sequence[Kept]) -> list[str]:
+    """The lines of a ``--customize_dtypes`` file: all float inputs and outputs float32."""
+    golden, device = _types(data.golden), _types(data.device)
+    lines = []
+    for op in _both_sides(data, kept):
+        known = device if data.device.op_index().get(op.id) is op else golden
+        inputs = [known.get(ref.tensor) for ref in op.inputs if ref is not None]
+        outputs = [tensor.dtype for tensor in op.outputs]
+        lines.append(f"{op.name}::InputDtype:{_listed(inputs)},OutputDtype:{_listed(outputs)}")
+    return lines
+
+
+def block_list_lines(data: RunData, kept: Sequence[Kept]) -> list[str]:
+    """The names of the golden nodes, one a line."""
+    return list(dict.fromkeys(op.name for op in _originals(data, kept)))
+
+
+def _both_sides(data: RunData, kept: Sequence[Kept]) -> Iterator[Op]:
+    """The originals of each op, then the device op if it is called otherwise."""
+    device = data.device.op_index()
+    seen: set[str] = set()
+    for each in kept:
+        computing = _computing(data, each)
+        for op in (*_originals(data, [each]), *(device[op_id] for op_id in computing)):
+            if op.name not in seen:
+                seen.add(op.name)
+                yield op
+
+
+def _originals(data: RunData, kept: Iterable[Kept]) -> Iterator[Op]:
+    golden = data.golden.op_index()
+    for each in kept:
+        linked = {op_id for op_id in _linked(data, _computing(data, each)) if op_id in golden}
+        names = [op_id for op_id in each.group if op_id in linked] or [*each.group] or [*linked]
+        yield from (golden[op_id] for op_id in names if op_id in golden)
+
+
+def _linked(data: RunData, ops: Sequence[str]) -> list[str]:
+    chosen = set(ops)
+    return list(dict.fromkeys(link.original for link in data.links if link.device in chosen))
+
+
+def _computing(data: RunData, kept: Kept) -> list[str]:
+    """The device op; of one the compiler added (a Quant, a Cast), those that read its result."""
+    linked = {link.device for link in data.links}
+    if kept.op in linked or kept.group:
+        return [kept.op]
+    readers: dict[str, list[str]] = {}
+    for op in data.device.ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer is not None:
+                readers.setdefault(ref.producer.op, []).append(op.id)
+    found: list[str] = []
+    waiting, seen = deque([kept.op]), {kept.op}
+    while waiting:
+        for reader in readers.get(waiting.popleft(), ()):
+            if reader in seen:
+                continue
+            seen.add(reader)
+            if reader in linked:
+                found.append(reader)
+            else:
+                waiting.append(reader)
+    return found or [kept.op]
+
+
+def _types(graph: ModelGraph) -> dict[str, DType | None]:
+    found = {tensor.name: tensor.dtype for op in graph.ops for tensor in op.outputs}
+    found.update({tensor.name: tensor.dtype for tensor in graph.inputs})
+    found.update({each.tensor.name: each.tensor.dtype for each in graph.constants})
+    return found
+
+
+def _listed(types: Iterable[DType | None]) -> str:
+    """float32 for every float (and what is not known), integers as they are."""
+    return ",".join("float32" if each in _FLOATS else str(each) for each in types)

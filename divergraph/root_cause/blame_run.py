@@ -1,0 +1,181 @@
+"""Blame for the outputs of a stored run, from the files it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from divergraph.execution.contract import Additive, Array, Executor
+from divergraph.execution.installed import open_executor
+from divergraph.progress import Progress
+from divergraph.root_cause.analysis import RunInputs, split_run
+from divergraph.root_cause.blame import MOST, Blame, Introduced, blame
+from divergraph.root_cause.device_constants import DeviceConstants
+from divergraph.root_cause.explaining import Judged
+from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.run import RunSources
+from divergraph.root_cause.stored import sources_of
+from graphstore.contract import RunData
+from graphstore.errors import ExecutionError, ImportFormatError, InputError
+from graphstore.model import ModelGraph
+from importers.dumps.read import read_array
+from importers.layouts.tables import LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class BlameChoice:
+    """``keep`` ops to keep exact at most, ``most`` ops looked at one by one."""
+
+    keep: int = 10
+    most: int = MOST
+
+
+def blame_run(
+    data: RunData, options: RootCauseOptions, choice: BlameChoice, progress: Progress
+) -> Blame:
+    """Who made the error of the golden model's outputs in a run compared before.
+
+    Raises:
+        InputError: a model or dump is gone or another one, or no output was compared.
+        ExecutionError: the golden model cannot be run here with something added inside.
+    """
+    sources = sources_of(data, progress)
+    with closing(open_executor(sources.golden_path, data.golden)) as executor:
+        if not isinstance(executor, Additive):
+            raise ExecutionError(
+                f"{executor.name} cannot add an error to a tensor inside of the model",
+                hint="blame works for ONNX models",
+            )
+        collected = _collect(data, sources, executor, options, progress)
+        outputs = collected.outputs
+        if not outputs:
+            raise InputError(
+                "no output of the golden model with float values was compared",
+                hint="blame needs the device's dump of at least one output of the model",
+            )
+        tensors = [each.tensor for each in collected.items()]
+        model = executor.with_additions(_feeds(executor, sources), tensors, tuple(outputs))
+        return blame(
+            model,
+            collected.items(),
+            outputs,
+            most=choice.most,
+            keep=choice.keep,
+            memory=options.memory,
+            progress=progress,
+        )
+
+
+def with_blame(data: RunData, found: Blame) -> RunData:
+    """*data* with the shares in its analysis, for origins and overviews to show."""
+    kept = {
+        "shares": [{"op": each.op, "share": each.share} for each in found.shares],
+        "unexplained": found.unexplained,
+    }
+    analysis = {**(data.run.analysis or {}), "blame": kept}
+    return replace(data, run=replace(data.run, analysis=analysis))
+
+
+@dataclass
+class _Collected:
+    """Introduced errors as they come by, the largest kept within *memory* bytes."""
+
+    names: Mapping[str, str]
+    memory: int
+    wanted: frozenset[str]
+    outputs: dict[str, Array] = field(default_factory=dict)
+    _found: dict[str, Introduced] = field(default_factory=dict)
+    _errors: dict[str, Array] = field(default_factory=dict)
+
+    def see(self, judged: Judged) -> None:
+        """Keep the error of one device output."""
+        group, split = judged.group, judged.split
+        tensor = self.names.get(str(group.golden), "")
+        if tensor in self.wanted and judged.device.dtype.kind == "f":
+            shaped = np.asarray(judged.device).reshape(judged.golden.shape)
+            self.outputs[tensor] = shaped  # of several, the last: what leaves the device
+        if not tensor or not split.introduced or judged.device.dtype.kind not in "fiu":
+            return
+        with np.errstate(all="ignore"):
+            error = np.subtract(judged.device, judged.reference, dtype=np.float32)
+        if tensor in self._errors:
+            if group.passes_on is None:
+                return  # computed twice; its readers take the first
+            error = error + self._errors[tensor]
+        self._errors[tensor] = error
+        self._found.setdefault(
+            tensor,
+            Introduced(
+                op=group.output.op,
+                port=group.output.port,
+                tensor=tensor,
+                group=group.ops,
+                error=split.introduced,
+                suspicion=split.suspicion or 0.0,
+                values=partial(self._errors.__getitem__, tensor),
+            ),
+        )
+        while sum(each.nbytes for each in self._errors.values()) > self.memory:
+            least = min(self._found, key=lambda name: self._found[name].error)
+            del self._found[least], self._errors[least]
+
+    def items(self) -> list[Introduced]:
+        """What was kept."""
+        return list(self._found.values())
+
+
+def _collect(
+    data: RunData,
+    sources: RunSources,
+    executor: Executor,
+    options: RootCauseOptions,
+    progress: Progress,
+) -> _Collected:
+    outputs = _tensor_names(data.golden)
+    wanted = frozenset(outputs[str(ref)] for ref in data.golden.outputs if str(ref) in outputs)
+    collected = _Collected(outputs, options.memory // 2, wanted)
+    with DeviceConstants(sources.device_path, data.device) as constants:
+        inputs = RunInputs(
+            data.golden,
+            data.device,
+            sources.golden_dump,
+            sources.device_dump,
+            sources.pairs,
+            data.comparisons,
+            data.links,
+            constants.value,
+        )
+        split_run(inputs, executor, options, progress, collected.see)
+    return collected
+
+
+def _tensor_names(graph: ModelGraph) -> dict[str, str]:
+    return {
+        f"{op.id}:{port}": tensor.name for op in graph.ops for port, tensor in enumerate(op.outputs)
+    }
+
+
+def _feeds(executor: Executor, sources: RunSources) -> dict[str, Array]:
+    """What the golden run was fed, by the golden dump; else what the device was."""
+    found: dict[str, Array] = {}
+    for tensor in executor.inputs:
+        for index in (sources.golden_dump, sources.device_dump):
+            ref = index.graph_inputs.get(tensor.name)
+            if ref is None:
+                continue
+            try:
+                found[tensor.name] = read_array(ref)
+            except (ImportFormatError, LayoutError) as error:
+                said = f"the dumped input {tensor.name!r} cannot be read: {error}"
+                raise InputError(said) from None
+            break
+        else:
+            raise InputError(
+                f"no dump holds the input {tensor.name!r} of the golden model",
+                hint="capture writes it beside the other tensors",
+            )
+    return found
