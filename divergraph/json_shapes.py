@@ -116,6 +116,7 @@ def comparison_json(item: Comparison, types: Mapping[str, str]) -> dict[str, Jso
         "notes": notes_json(item.metrics),
         "level": None if item.level is None else item.level.value,
         "failed": [metric.value for metric in item.failed],
+        "limit": item.limit or None,
         "shape": None if item.shape is None else list(item.shape),
     }
 

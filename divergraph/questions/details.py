@@ -202,7 +202,7 @@ def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
 
 def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     """The sentence about a compared op by its state."""
-    broken = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
+    broken = _broken(facts, item)
     if row.split is not None and row.state in (OpState.ORIGIN, OpState.DRIFTING):
         return _of_split(facts, row, broken)
     if row.state is OpState.ORIGIN:
@@ -230,11 +230,21 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
+def _broken(facts: Facts, item: Comparison) -> str:
+    """The metrics over their limits, and the rule that decided where that is another one."""
+    said = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
+    label, _, rule = item.limit.partition(": ")
+    plain = label in ("", "default", "global") and rule.partition(" ")[0] in said
+    return said if plain else f"{said} ({item.limit})"
+
+
 def _limit_text(facts: Facts, metric: Metric, item: Comparison) -> str:
     assert item.metrics is not None
     value = item.metrics.value(metric)
     limit = None if facts.run is None else facts.run.thresholds.get(metric.value)
-    if isinstance(value, tuple) or limit is None:
+    if isinstance(value, tuple):
         return metric.value
+    if limit is None:
+        return f"{metric.value} {value:.6g}"
     sign = "<" if metric is Metric.COSINE_SIMILARITY else ">"
     return f"{metric.value} {value:.6g} {sign} {limit:g}"
