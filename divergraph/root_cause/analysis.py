@@ -80,6 +80,7 @@ class Splits:
     executor: str
     entries: tuple[EntryMismatch, ...]
     findings: tuple[Finding, ...] = ()
+    births: frozenset[TensorRef] = frozenset()
 
 
 def split_run(
@@ -107,6 +108,7 @@ class _Analysis:
     values: RunValues = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
+    births: set[TensorRef] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         outputs = {
@@ -157,6 +159,7 @@ class _Analysis:
             self.executor.name,
             tuple(self._entry_mismatches(precision)),
             tuple(self.explaining.findings),
+            frozenset(self.births),
         )
 
     def _floors(self, precision: Precision) -> Floors:

@@ -30,6 +30,10 @@ _LEAST_UNITS = {
     Precision.FP32: 4.0,
     Precision.INT8: 4.0,
 }
+_SPREAD_OF_ONE = 1.5
+"""The error of a single value may be several times the usual one by chance."""
+_NOISE = 1 << 17
+"""Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_MOST = 65504.0
 _FP16_LEAST = 2e-7
 """Converters raise constants that fp16 cannot hold to 1e-7."""
@@ -53,6 +57,10 @@ class Floors:
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
+    _noise: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._noise = self._draws.uniform(-1.0, 1.0, _NOISE)
 
     def emulated(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
@@ -126,10 +134,15 @@ class Floors:
             return value
         if self.precision in (Precision.FP16, Precision.BF16):
             return rounded(value, self.precision)
-        noise = self._draws.uniform(-1.0, 1.0, value.shape)
+        return self._disturbed(value)
+
+    def _disturbed(self, value: Array) -> Array:
+        """*value* off by a few units of the last place, each element by chance."""
+        start = int(self._draws.integers(_NOISE // 2))
+        size = _FP32_UNITS * self.precision.unit
+        factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
         with np.errstate(all="ignore"):
-            moved = value * (1.0 + noise * (_FP32_UNITS * self.precision.unit))
-        return moved.astype(value.dtype)
+            return np.asarray(value * factors, value.dtype)
 
     def _weights(self, states: Sequence[_State]) -> dict[str, Array]:
         """The constants these groups use that are rounded too."""
@@ -216,10 +229,14 @@ def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops
     Without an emulation it is that of a chain of *ops* roundings.
     """
     least = _LEAST_UNITS[precision] * precision.unit
+    least *= 1.0 + _SPREAD_OF_ONE / math.sqrt(max(reference.size, 1))
     if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
         return least * 4.0 * float(np.sqrt(ops + 1))
+    found = 0.0
     finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
     if finite is not None and not finite.all():
+        lost = np.count_nonzero(~finite & np.isfinite(reference))
+        found = math.sqrt(lost / reference.size)  # arithmetic alone can make all of these NaN
         emulated, reference = emulated[finite], reference[finite]
-    found = relative(emulated, reference)
-    return max(found if np.isfinite(found) else 0.0, least)
+    off = relative(emulated, reference)
+    return max(found, off if math.isfinite(off) else 1.0, least)

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.execution.contract import Array
-from graphstore.model import Comparison, DType, LineageLink, ModelGraph, Op, TensorIO, TensorRef
+from divergraph.matching.constants import constant_ops
+from graphstore.model import (
+    Comparison,
+    DType,
+    InputRef,
+    LineageLink,
+    ModelGraph,
+    Op,
+    TensorIO,
+    TensorRef,
+)
 
 DEQUANTISING = frozenset({"DequantizeLinear"})
 _QUANTISING = frozenset({"QuantizeLinear"})
@@ -46,7 +56,7 @@ class Quantiser:
         scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
         with np.errstate(all="ignore"):
             steps = np.clip(np.rint(value / scale) + zero, self.low, self.high)
-            found: Array = ((steps - zero) * scale).astype(value.dtype)
+            found: Array = np.asarray((steps - zero) * scale, value.dtype)
         return found
 
     def _shaped(self, parameter: Array, value: Array) -> Array:
@@ -96,7 +106,8 @@ class _Finder:
         self._device = device
         self._ops = device.op_index()
         self._golden = golden.op_index()
-        self._constants = {each.tensor.name for each in golden.constants}
+        self._entries = {tensor.name for tensor in golden.inputs}
+        self._constants = constant_ops(golden)
         self._originals: dict[str, list[str]] = {}
         for link in links:
             self._originals.setdefault(link.device, []).append(link.original)
@@ -172,8 +183,13 @@ class _Finder:
                         continue
                     if position < len(original.inputs):
                         taken = original.inputs[position]
-                        if taken is not None:
+                        if taken is not None and self._is_constant(taken):
                             yield taken.tensor
+
+    def _is_constant(self, ref: InputRef) -> bool:
+        if ref.producer is None:
+            return ref.tensor not in self._entries
+        return ref.producer.op in self._constants
 
     def _behind(self, op: Op) -> Iterator[str]:
         """The golden tensor an AscendQuant takes."""

@@ -11,6 +11,7 @@ from divergraph.execution.installed import open_executor
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import Progress
 from divergraph.root_cause.analysis import RunInputs, Splits, split_run
+from divergraph.root_cause.births import with_births
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.fallback import with_fallback
 from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
@@ -25,7 +26,6 @@ from divergraph.root_cause.verdicts import (
 from divergraph.wording import counted
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
-from graphstore.measured import measured_ops
 from graphstore.model import ErrorSplit, FindingKind, Guilt, Method
 from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex
@@ -98,17 +98,17 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
     arrays = graph_arrays(data.device)
     sources = {ref for ref, group in splits.groups.items() if group.source is not None}
     by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
+    by_output, born = with_births(arrays, by_output, splits.births)
     comparisons = with_splits(data.comparisons, by_output)
-    measured = measured_ops(arrays, comparisons)
     ops = data.device.op_index()
-    guilty = ranked(arrays, ops_over(comparisons, Guilt.GUILTY), measured)
+    guilty = ranked(arrays, ops_over(comparisons, Guilt.GUILTY))
     judged = {item.op for item in guilty}
     suspects = {
         op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in judged
     }
-    causes = {
-        each.op: each.sentence for each in splits.findings if each.op and each.label != UNCLASSIFIED
-    }
+    known = {(each.op, each.port) for each in born}
+    findings = [*born, *(each for each in splits.findings if (each.op, each.port) not in known)]
+    causes = {each.op: each.sentence for each in findings if each.label != UNCLASSIFIED}
     others = tuple(each for each in data.findings if each.kind is not FindingKind.CAUSE)
     origins = as_origins(guilty, ops, data.links, causes)
     run = replace(
@@ -124,8 +124,8 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         comparisons=comparisons,
         states=states(arrays, comparisons, judged),
         origins=origins,
-        suspects=as_origins(ranked(arrays, suspects, measured), ops, data.links, causes),
-        findings=(*others, *splits.findings),
+        suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
+        findings=(*others, *findings),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from divergraph.analysis.verdicts import is_broken, outputs_by_op, worst
 from graphstore.algorithms import descendants, first_diverging
-from graphstore.arrays import Bool, GraphArrays
+from graphstore.arrays import GraphArrays
 from graphstore.model import (
     Comparison,
     Counts,
@@ -51,15 +51,14 @@ def ops_over(comparisons: Iterable[Comparison], guilt: Guilt) -> dict[str, Compa
     return found
 
 
-def ranked(
-    arrays: GraphArrays, guilty: Mapping[str, Comparison], measured: Bool
-) -> list[Comparison]:
+def ranked(arrays: GraphArrays, guilty: Mapping[str, Comparison]) -> list[Comparison]:
     """Where errors start first: guilty ops with no guilty one before them, the most suspicious
     of them first; then the others, which add errors of their own, the same way."""
     mask = np.zeros(len(arrays.ids), dtype=np.bool_)
     for op in guilty:
         mask[arrays.number[op]] = True
-    first = {arrays.ids[number] for number in first_diverging(arrays, measured | mask, mask)}
+    # Only guilty ops count as measured: so all between them is looked through.
+    first = {arrays.ids[number] for number in first_diverging(arrays, mask, mask)}
     return sorted(
         guilty.values(),
         key=lambda item: (item.op not in first, -_suspicion(item), arrays.number[item.op]),

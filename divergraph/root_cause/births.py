@@ -1,0 +1,68 @@
+"""NaN and infinities that start where healthy arithmetic makes them of finite values.
+
+An x + 1e-10 that loses its 1e-10 to rounding is no fault, and neither is the logarithm of
+the 0 that is left, computed rightly as -inf. But the output is broken, and there is where.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from graphstore.algorithms import descendants
+from graphstore.arrays import GraphArrays
+from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Role, TensorRef
+
+LABEL = "nonfinite_born"
+
+
+def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str, Array]) -> bool:
+    """Whether reference and device make NaN or Inf of finite inputs where golden has none."""
+    if reference.dtype.kind not in "fc" or device.dtype.kind not in "fc" or not inputs:
+        return False
+    broken = ~np.isfinite(reference)
+    if not broken.any() or not np.all(np.isfinite(golden[broken])):
+        return False
+    if np.all(np.isfinite(device[broken])):
+        return False
+    return all(
+        bool(np.isfinite(value).all()) for value in inputs.values() if value.dtype.kind in "fc"
+    )
+
+
+def with_births(
+    arrays: GraphArrays,
+    splits: Mapping[TensorRef, ErrorSplit],
+    births: Collection[TensorRef],
+) -> tuple[dict[TensorRef, ErrorSplit], list[Finding]]:
+    """*splits*, in which births with no guilty op before them are guilty; and why."""
+    guilty = {ref.op for ref, split in splits.items() if split.guilt is Guilt.GUILTY}
+    explained = {
+        arrays.ids[n] for n in descendants(arrays, [arrays.number[op] for op in guilty])
+    } | guilty
+    found = dict(splits)
+    findings: list[Finding] = []
+    for ref in sorted(births, key=lambda each: arrays.number[each.op]):
+        if ref.op in explained:
+            continue
+        found[ref] = replace(
+            found[ref], guilt=Guilt.GUILTY, suspicion=math.inf, role=Role.AMPLIFIES
+        )
+        explained |= {arrays.ids[n] for n in descendants(arrays, [arrays.number[ref.op]])}
+        findings.append(
+            Finding(
+                FindingKind.CAUSE,
+                LABEL,
+                "NaN or infinities arise here of finite inputs, in the original op as well: "
+                "its inputs on the device have values the golden ones have not, such as 0 "
+                "where rounding took the rest",
+                ref.op,
+                port=ref.port,
+                confidence=0.9,
+            )
+        )
+    return found, findings
