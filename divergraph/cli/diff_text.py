@@ -13,8 +13,10 @@ from divergraph.diff.diff_dumps import DiffResult, PairDiff, reasons
 from divergraph.diff.elements import Element
 from divergraph.diff.single_pair import CloseLook
 from divergraph.wording import REASON_WORDS, counted, shape_text
+from graphstore.model import Level
 
 _BAR = 30
+_LEVELS = list(Level)
 
 
 def show_diff(result: DiffResult, look: CloseLook | None, top: int) -> None:
@@ -53,9 +55,10 @@ def _show_pairs(result: DiffResult, top: int) -> None:
         click.echo(f"  {count:5}  {REASON_WORDS[reason]:36}  {first.name}: {first.found.detail}")
 
 
-def _badness(pair: PairDiff) -> tuple[int, float, float]:
+def _badness(pair: PairDiff) -> tuple[int, int, float, float]:
     assert pair.found.metrics is not None
-    return badness(pair.found.metrics)
+    level = 0 if pair.level is None else _LEVELS.index(pair.level)
+    return level, *badness(pair.found.metrics)
 
 
 def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:

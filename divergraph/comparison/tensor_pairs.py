@@ -216,8 +216,11 @@ def _read_golden(pair: TensorPair) -> tuple[NDArray[np.generic], DType | None]:
     layout = pair.golden.layout
     if layout is None or not layout.startswith(DEVICE_LAYOUTS) or _stored_alike(pair):
         return array, dtype
-    wanted = pair.golden_layout or pair.origin_layout or "ND"
+    wanted = pair.golden_layout or pair.origin_layout
     shape = pair.golden.original_shape or None
+    if wanted is None and shape is not None:  # no graph says whether that is NCHW or NHWC
+        return align_to_golden(array, layout, None, shape, shape, groups=pair.golden.groups), dtype
+    wanted = wanted or "ND"
     return to_layout(array, layout, wanted, shape, groups=pair.golden.groups), dtype
 
 

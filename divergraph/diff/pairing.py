@@ -37,22 +37,19 @@ class NamePairing:
 
 def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> NamePairing:
     """Pair the tensors of two dumps. A tensor dumped as often on both sides is paired
-    in order of time, of one dumped more often on one side the last counts."""
-    if len(device) == len(golden) == 1:  # two files, whatever they are called
-        return NamePairing(
-            (NamedPair(_only_name(device[0], golden[0]), device[0], golden[0]),), (), ()
-        )
+    in order of time, of one dumped more often on one side the last counts. One tensor
+    against one is a pair under any names."""
     left = _Left(device, golden)
     left.take(lambda tensor: tensor.name)
     for key in _IN_ONE_PLACE:
         left.take(key)
     for key in _ANYWHERE:
         left.take(key, single=True)
-    return left.result()
-
-
-def _only_name(device: BareTensor, golden: BareTensor) -> str:
-    return device.name if device.name == golden.name else f"{device.name} | {golden.name}"
+    found = left.result()
+    if not found.pairs and len(device) == len(golden) == 1:  # whatever they are called
+        name = f"{device[0].name} | {golden[0].name}"
+        return NamePairing((NamedPair(name, device[0], golden[0]),), (), ())
+    return found
 
 
 _IN_ONE_PLACE: tuple[_Key, ...] = (

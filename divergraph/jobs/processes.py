@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeAlias, TypeVar
 
@@ -122,7 +123,7 @@ class _Worker:
         self.batch: Batch | None = None
         ours, theirs = Pipe()
         self.connection: Connection[Any, Any] = ours
-        with theirs:
+        with theirs, _without_interrupts():
             if _may_fork():
                 self._has_items = True
                 self._process: _Process = _forked(theirs, [*others, ours], work, items)
@@ -200,6 +201,17 @@ class _Crew:
     def end(self) -> None:
         while self._workers:
             self._workers.pop().end()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """What is started here never hears Ctrl-C, which goes to every process of a terminal:
+    the one that leads ends the others."""
+    was = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, was)
 
 
 def _may_fork() -> bool:

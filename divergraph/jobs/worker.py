@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -22,8 +21,6 @@ def serve(
     Each message is (work, items), or numbers of *items* if *work* is given; the answer
     their results, or the exception instead.
     """
-    # Ctrl-C goes to every process of the terminal; the one that leads ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         while True:
             told = connection.recv()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
@@ -184,6 +186,26 @@ def test_every_command_is_documented():
 
     undocumented = [name for name in cli.commands or cli.list_commands(None) if not shapes(name)]
     assert not undocumented
+
+
+def test_diff(divergraph, tmp_path):
+    for side, values in (("device", [1.0, 2.0, 3.5]), ("golden", [1.0, 2.0, 3.0])):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "conv1.npy", np.array(values))
+        np.save(tmp_path / side / f"{side}.npy", np.array(values))
+    ended = divergraph("diff", tmp_path / "device", tmp_path / "golden", "--json")
+    check(shapes("diff")[0], ended.json, "diff")
+
+
+def test_compare_of_many_steps(divergraph, compare_lenet, lenet, tmp_path):
+    (folder,) = {path.parent for path in (lenet / "npu_fault" / "dump").rglob("*.*")}
+    step = tmp_path / "dump" / "20240101000000" / "0" / folder.parents[1].name / "1" / "4"
+    shutil.copytree(folder, step)
+    command = compare_lenet()
+    command[-1] = str(tmp_path / "dump")
+    at = ("--store", tmp_path / "store", "--json", "--method", "thresholds")
+    printed = divergraph(*command, "--steps", "all", *at).json
+    check(shapes("compare")[1], printed, "compare --steps")
 
 
 def test_convert(divergraph, lenet, tmp_path):
