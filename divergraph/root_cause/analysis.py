@@ -138,6 +138,7 @@ class _Analysis:
             self.values,
             self.compared,
             self.executor,
+            {op.id: op.type for op in self.inputs.device.ops},
         )
 
     def splits(self) -> Splits:

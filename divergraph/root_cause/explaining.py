@@ -44,6 +44,7 @@ class Explaining:
     values: RunValues
     compared: Mapping[TensorRef, Comparison]
     executor: Executor
+    types: Mapping[str, str]
     findings: list[Finding] = field(default_factory=list)
     _hashes: TensorHashes | None = None
 
@@ -119,7 +120,8 @@ class Explaining:
             if item.metrics is not None:
                 broken = item.metrics.device_nonfinite > 0
                 nonfinite[ref.op] = nonfinite.get(ref.op, False) or broken
-        return hidden(finding, where_hidden(self.arrays, op, nonfinite))
+        where = where_hidden(self.arrays, op, nonfinite)
+        return hidden(finding, where, {each: self.types[each] for each in where})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from graphstore.model import DType
 _ALL = 0.95
 _POINTS = 20_000
 _LARGEST_HALF = 65504.0
+_MOST_LEVELS = 512
 _RESOLVED = 0.6
 """How sharply values must sit on a grid: 1 exactly, 0 not at all."""
 
@@ -70,11 +71,19 @@ def quantised_grid(view: View) -> Cause | None:
         return None
     d, r = _some(view.d[alive]), _some(view.r[alive])
     spread = float(d.max() - d.min())
+    few = _few_levels(d)
+    seen = None if few is None else _grid(view, few, r, _sharpness(d, 1.0 / few), spread)
+    if seen is not None:
+        return seen
     # Rounding to a grid errs evenly between -step/2 and step/2; small values all become 0.
     guess = rms(view.e[alive]) * float(np.sqrt(12.0))
     if spread <= 3.0 * guess or guess <= 0.0:
         return None
     step, sharpness = _step(d, guess, spread)
+    return _grid(view, step, r, sharpness, spread)
+
+
+def _grid(view: View, step: float, r: Floats, sharpness: float, spread: float) -> Cause | None:
     unsharp = _sharpness(r, 1.0 / step)
     bounded = float(np.mean(np.abs(view.e) <= 0.6 * step + view.tolerance))
     if sharpness < _RESOLVED or unsharp > 0.6 * sharpness or bounded < 0.97:
@@ -88,6 +97,17 @@ def quantised_grid(view: View) -> Cause | None:
         0.93 if sharpness > 0.8 else 0.75,
         {"step": step, "levels": round(levels), "bits": bits, "sharpness": sharpness},
     )
+
+
+def _few_levels(values: Floats) -> float | None:
+    """The step of a grid whose very levels can be seen; None if there are too many values."""
+    levels = np.unique(values)
+    if not 3 <= levels.size <= min(_MOST_LEVELS, values.size // 4):
+        return None
+    gaps = np.diff(levels)
+    # Rounded to float16, one level may look like several near ones.
+    gaps = gaps[gaps > 0.2 * float(np.median(gaps))]
+    return float(gaps.min())
 
 
 def _step(values: Floats, guess: float, spread: float) -> tuple[float, float]:

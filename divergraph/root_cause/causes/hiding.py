@@ -33,12 +33,17 @@ def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) ->
     return tuple(arrays.ids[number] for number in sorted(ends))
 
 
-def hidden(finding: Finding, ops: Sequence[str]) -> Finding:
-    """*finding* with a sentence that also tells where the values that are not finite vanish."""
+def hidden(finding: Finding, ops: Sequence[str], types: Mapping[str, str] | None = None) -> Finding:
+    """*finding* with a sentence that also tells where the values that are not finite vanish.
+
+    *types* are op types by id, for the sentence.
+    """
     if not ops:
         return finding
+    kinds = types or {}
+    named = [f"{op} ({kinds[op]})" if op in kinds else op for op in ops[:2]]
     more = f" and {len(ops) - 2} more" if len(ops) > 2 else ""
-    listed = " and ".join(ops[:2]) if len(ops) <= 2 else ", ".join(ops[:2])
+    listed = (", " if more else " and ").join(named)
     return replace(
         finding,
         sentence=f"{finding.sentence}; hidden by {listed}{more}, whose output is finite again",
