@@ -167,3 +167,26 @@ def test_a_wrong_rule_is_refused_with_the_line(tmp_path, text, where, says):
         written(tmp_path, text)
     assert str(caught.value).startswith(f"{tmp_path / 'limits.toml'}{where}: ")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "relative_euclidean_distance = 0.5\n",
+        "relative_euclidean_distance = false\n",
+        "max_absolute_error = 3\nrelative_euclidean_distance = 0.5\n",
+        "[types.Add]\nrelative_euclidean_distance = 0.5\n",
+    ],
+)
+def test_who_allows_a_larger_distance_allows_larger_single_errors(tmp_path, text):
+    """So files from before there was a limit of the worst error mean what they did."""
+    golden = np.where(np.arange(100) == 7, 4, VALUES).astype(np.float32)
+    device = golden.copy()
+    device[7] = 2
+    found = measure(device, golden)
+    of = {"op_type": "Add"}
+    assert Thresholds().judge(found.metrics, found.figures, **of).level is Level.FAIL
+    rules = written(tmp_path, text)
+    assert rules.judge(found.metrics, found.figures, **of).level is not Level.FAIL
+    own = written(tmp_path, f"worst_error = 0.5\n{text}")
+    assert own.judge(found.metrics, found.figures, **of).limit == "global: worst_error > 0.5"

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from divergraph.comparison.limits.quantities import QUANTITIES, Quantity
-from graphstore.model import DType
+from divergraph.comparison.limits.quantities import QUANTITIES, WORST_ERROR, Quantity
+from graphstore.model import DType, Metric
 
+_DISTANCE = Metric.RELATIVE_EUCLIDEAN_DISTANCE.value
+_LARGEST = Metric.MAX_ABSOLUTE_ERROR.value
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -129,6 +131,8 @@ def combined(rules: Iterable[Rule]) -> Limits:
             (rule.warn, warn, " (warn)"),
             (rule.supporting, supporting, ""),
         ):
+            if not rule.built_in and WORST_ERROR not in given:
+                kept[WORST_ERROR] = _following(kept, given, note)
             for name, bound in given.items():
                 kept[name] = None if bound is None else _limit(name, bound, rule, note)
         for name in rule.fail:  # a limit of its own, or none at all
@@ -143,6 +147,23 @@ def combined(rules: Iterable[Rule]) -> Limits:
     return Limits(
         checks, kept_supporting, label, built_in, frozenset(own), f"{label}: within every limit"
     )
+
+
+def _following(
+    kept: Mapping[str, Limit | None], given: Mapping[str, float | None], note: str
+) -> Limit | None:
+    """The built-in limit of the worst error under a file's rule that does not name it. It
+    grows with the distance's, and goes where that, or the largest error, is off or the
+    user's own: who allows tensors to be half off means their elements, too."""
+    worst, distance = kept.get(WORST_ERROR), kept.get(_DISTANCE)
+    if worst is None or not worst.rule.built_in:
+        return worst
+    if _LARGEST in given or (_DISTANCE in given and given[_DISTANCE] is None):
+        return None
+    wanted = given.get(_DISTANCE)
+    if wanted is None or distance is None or wanted <= distance.bound:
+        return worst
+    return _limit(WORST_ERROR, worst.bound * wanted / distance.bound, worst.rule, note)
 
 
 def _limit(name: str, bound: float, rule: Rule, note: str) -> Limit:
