@@ -46,8 +46,9 @@ class Device:
     rounded: Callable[[str], bool] = field(default=lambda _name: False)
 
     def dumped(self, name: str, value: Array) -> Array:
-        """*value* as the device would dump it."""
-        if self.rounded(name) and value.dtype == np.float32:
+        """*value* as the device would dump it; constants are as they are in the model."""
+        constant = name in self.runner.constants
+        if self.rounded(name) and value.dtype == np.float32 and not constant:
             with np.errstate(over="ignore"):
                 return value.astype(np.float16)
         return value
