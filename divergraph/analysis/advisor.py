@@ -38,6 +38,7 @@ NOT_COMPARED = "not_compared"
 PROBLEMS = frozenset({OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
 """The labels that ask for something to be done."""
 
+_LISTED = 20
 _GROWN = 3.0
 _GROWN_AT_LEAST = 0.15
 
@@ -74,7 +75,8 @@ def advise(data: RunData) -> Advice:
     overflows = list(_overflows(view, fed))
     origins, notes = _origins(view, fed)
     known = {finding.op for finding in overflows}
-    nodes = [_node(view, item, kind) for item, kind in origins if item.op not in known]
+    starts = [pair for pair in origins if pair[0].op not in known]
+    nodes = [_node(view, item, origin, len(starts)) for item, origin in starts[:_LISTED]]
     nodes.sort(key=lambda finding: finding.label != PROBLEM_NODE)
     found = [*overflows, *inputs, *nodes]
     if not found:
@@ -175,7 +177,7 @@ def _grown(view: RunView, start: Comparison) -> Comparison | None:
     return None
 
 
-def _node(view: RunView, item: Comparison, origin: Origin | None) -> Finding:
+def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -> Finding:
     """The problem node, or single-point error, whose output *item* is."""
     after = set(view.later(item.op)) | {item.op}
     spoilt = [end for end in view.ends if end.over and end.op in after]
@@ -188,6 +190,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None) -> Finding:
         "later_ops_over": sum(bool(view.over[view.arrays.number[op]]) for op in after) - 1,
         "originals": [ref.op for ref in origin.golden] if origin is not None else [],
         "suspicion": None if origin is None else origin.suspicion,
+        "origins": starts,
         "method": view.data.run.method.value,
     }
     sentence = f"{item.op} ({view.type_of(item.op)}) is where the error starts"

@@ -10,7 +10,12 @@ import numpy as np
 
 from divergraph.analysis.verdicts import outputs_by_op, worst
 from divergraph.lineage.fusion_groups import fusion_groups
-from graphstore.algorithms import ancestors, descendants, nearest_measured_ancestors
+from graphstore.algorithms import (
+    ancestors,
+    descendants,
+    nearest_measured_ancestors,
+    next_measured,
+)
 from graphstore.arrays import Bool, GraphArrays
 from graphstore.contract import RunData
 from graphstore.measured import measured_ops, over_ops
@@ -59,13 +64,11 @@ class RunView:
     def ends(self) -> tuple[Comparison, ...]:
         """The worst compared output of each of the last measured ops: those that feed no
         other measured op. These are the network's results, as far as they were dumped."""
-        found = []
-        for number in np.flatnonzero(self.measured):
-            if not self.measured[descendants(self.arrays, [int(number)])].any():
-                item = worst(self.outputs.get(self.arrays.ids[number], ()))
-                if item is not None:
-                    found.append(item)
-        return tuple(found)
+        last = self.measured.copy()
+        last[next_measured(self.arrays, self.measured)[0]] = False
+        names = (self.arrays.ids[number] for number in np.flatnonzero(last))
+        items = (worst(self.outputs.get(name, ())) for name in names)
+        return tuple(item for item in items if item is not None)
 
     def type_of(self, op: str) -> str:
         """The type of the op with this id."""
@@ -79,8 +82,8 @@ class RunView:
 
     def reaches(self, starts: Sequence[str], op: str) -> bool:
         """True if *op* is one of *starts* or after one of them."""
-        if op in starts:
-            return True
+        if op in starts or not starts:
+            return bool(starts)
         numbers = set(ancestors(self.arrays, [self.arrays.number[op]]).tolist())
         return any(self.arrays.number[start] in numbers for start in starts)
 
