@@ -9,7 +9,7 @@ from pathlib import Path
 
 from graphstore.errors import DivergraphError
 from importers.contract import Confidence
-from importers.dumps import FoundDump, is_dump_name, list_dumps
+from importers.dumps import FoundDump, detect_tensor_file, is_dump_name, list_dumps
 from importers.registry import detect, unknown
 from importers.source import read_head
 
@@ -59,6 +59,9 @@ def find_out(path: Path) -> Findings:
         for file in files[:_MOST_FILES]:
             graphs += _graphs(file)
     dumps = list_dumps(path)
+    if not (graphs or dumps) and path.is_file():
+        tensors = detect_tensor_file(path)
+        dumps = () if tensors is None else (tensors,)
     problem = "" if graphs or dumps else str(unknown(path, head))
     return Findings(path, tuple(graphs), dumps, problem, passed_over)
 

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from importers.dumps.ascend import scan_device_dumps
-    from importers.dumps.detect import DumpKind, FoundDump, detect_dumps, list_dumps
+    from importers.dumps.detect import (
+        DumpKind,
+        FoundDump,
+        detect_dumps,
+        detect_tensor_file,
+        list_dumps,
+    )
     from importers.dumps.device_file import DeviceFile, read_device_file
     from importers.dumps.folder import (
         ANY_DUMP,
@@ -37,6 +43,7 @@ __all__ = [
     "OverflowRecord",
     "RawBlock",
     "detect_dumps",
+    "detect_tensor_file",
     "find_dump_folder",
     "is_dump_name",
     "list_dumps",
@@ -63,6 +70,7 @@ _HOMES = {
     "OverflowRecord": "importers.dumps.index",
     "RawBlock": "importers.dumps.header",
     "detect_dumps": "importers.dumps.detect",
+    "detect_tensor_file": "importers.dumps.detect",
     "find_dump_folder": "importers.dumps.folder",
     "is_dump_name": "importers.dumps.tree",
     "list_dumps": "importers.dumps.detect",

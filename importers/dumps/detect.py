@@ -91,6 +91,22 @@ def list_dumps(root: Path) -> tuple[FoundDump, ...]:
     )
 
 
+def detect_tensor_file(path: Path) -> FoundDump | None:
+    """What a single dump file holds by itself; None for any other file.
+
+    Comparing runs takes its folder; ``diff`` compares single files.
+    """
+    for kind, reason_of, named in (
+        (DumpKind.ASCEND, _device_reason, is_device_dump(path.name, {})),
+        (DumpKind.NPY, _array_reason, path.suffix == NPY),
+    ):
+        if named:
+            good, reason = reason_of(path)
+            if good:
+                return FoundDump(path, kind, Confidence.SURE, reason, 1)
+    return None
+
+
 def _of_file(path: Path) -> Iterator[FoundDump]:
     if path.suffix == JSON and is_results(path):
         reason = "JSON that holds arrays as Polygraphy writes them"

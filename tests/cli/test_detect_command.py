@@ -79,3 +79,19 @@ def test_the_documented_fields(divergraph, model):
     (found,) = divergraph("detect", model, "--json").json["paths"]
     assert set(found) == {"path", "graphs", "dumps", "problem", "passed_over"}
     assert set(found["graphs"][0]) == {"path", "format", "sure", "reason"}
+
+
+def test_a_single_dumped_tensor(divergraph, tmp_path):
+    path = tmp_path / "conv.0.1700000000.npy"
+    np.save(path, np.zeros((2, 3)))
+    done = divergraph("detect", path)
+    assert done.code == 0
+    assert "dump, npy, 1 file (sure: conv.0.1700000000.npy is a .npy file of shape [2, 3])" in (
+        done.out
+    )
+
+
+def test_a_damaged_tensor_file_is_none(divergraph, tmp_path):
+    path = tmp_path / "conv.0.1700000000.npy"
+    path.write_bytes(b"\x93NUMPY cut")
+    assert divergraph("detect", path).code == 2
