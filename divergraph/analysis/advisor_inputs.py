@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from divergraph.analysis.advisor_view import RunView
+from divergraph.analysis.consistency_repeat import RANDOM_TYPES
 from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
 
 INPUT_INCONSISTENT = "input_inconsistent"
@@ -41,12 +42,18 @@ def _source(view: RunView, item: Comparison) -> str | None:
     """The op, or the tensor without one, that gave what *item* is; None if an op made it."""
     op, port = view.ops[item.op], item.port
     if item.io is TensorIO.OUTPUT:
-        if _GIVES.match(op.type) or (not op.inputs and _WEIGHTS.match(op.type)):
+        if _is_source(op):
             return op.id
         if not _KEEPS_VALUES.match(op.type):
             return None
         port = 0
     return _given(view, op, port)
+
+
+def _is_source(op: Op) -> bool:
+    if _GIVES.match(op.type) or RANDOM_TYPES.match(op.type):
+        return True
+    return not op.inputs and _WEIGHTS.match(op.type) is not None
 
 
 def _given(view: RunView, op: Op, port: int) -> str | None:
@@ -59,7 +66,7 @@ def _given(view: RunView, op: Op, port: int) -> str | None:
         made = view.ops.get(ref.producer.op)
         if made is None:
             return ref.tensor
-        if _GIVES.match(made.type) or (not made.inputs and _WEIGHTS.match(made.type)):
+        if _is_source(made):
             return made.id
         if not _KEEPS_VALUES.match(made.type):
             return None
@@ -70,15 +77,9 @@ def _given(view: RunView, op: Op, port: int) -> str | None:
 def _finding(view: RunView, source: str, item: Comparison) -> Finding:
     assert item.metrics is not None
     op = view.ops.get(source)
-    is_weight = op is not None and _WEIGHTS.match(op.type) is not None
-    what = "the weights or constants" if is_weight else "the data"
+    what, remedy = _about(op)
     seen = "" if source == item.op else f" (seen at {item.io} {item.port} of {item.op})"
     error = item.metrics.relative_euclidean_distance
-    remedy = (
-        "export both models from one checkpoint"
-        if is_weight
-        else "feed both sides the same, preprocessed alike, and compare again"
-    )
     return Finding(
         FindingKind.ADVICE,
         INPUT_INCONSISTENT,
@@ -97,6 +98,15 @@ def _finding(view: RunView, source: str, item: Comparison) -> Finding:
             "limit": item.limit,
         },
     )
+
+
+def _about(op: Op | None) -> tuple[str, str]:
+    """What kind of input it is, and what to do about it."""
+    if op is not None and _WEIGHTS.match(op.type):
+        return "the weights or constants", "export both models from one checkpoint"
+    if op is not None and RANDOM_TYPES.match(op.type):
+        return "the random numbers", "fix the seed, or give both sides the same numbers"
+    return "the data", "feed both sides the same, preprocessed alike, and compare again"
 
 
 def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:

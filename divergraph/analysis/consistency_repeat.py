@@ -18,7 +18,7 @@ NOT_DETERMINISTIC = "not_deterministic"
 INPUTS_DIFFER = "inputs_differ"
 RANDOM = "random_op"
 
-_RANDOM_TYPES = re.compile(
+RANDOM_TYPES = re.compile(
     r".*(Random|Dropout|DropOut|StatelessRandom|Multinomial|Bernoulli|TruncatedNormal)"
 )
 
@@ -96,7 +96,7 @@ def _finding(
             f"the two runs gave {op} different data: its dumped input {inputs[0]} differs, "
             "so they cannot tell whether the device is deterministic from here on"
         )
-    elif _RANDOM_TYPES.match(kind):
+    elif RANDOM_TYPES.match(kind):
         label, confidence = RANDOM, 1.0
         sentence = (
             f"{op} ({kind}) makes random numbers: output {port} varies as it should, {amount}"

@@ -58,6 +58,8 @@ def consistency_command(
     if device is None:
         assert graph is not None
         device = load_graph(graph, folder, choice=choice).graph
+    if against is not None and not against.exists():
+        raise InputError("no such dump", where=str(against), hint="check --against")
     one = load_dumps(folder, device, "device", choice).index
     other = None if against is None else load_dumps(against, device, "second", ANY_DUMP).index
     with progress_bar() as progress:
@@ -86,6 +88,8 @@ def _subject(
 ) -> tuple[ModelGraph | None, Path]:
     """The graph, if it is a run's, and where its dump is."""
     if graph is not None:
+        if not Path(dump).exists():
+            raise InputError("no such dump", where=dump)
         return None, Path(dump)
     if Path(dump).exists():
         raise InputError(

@@ -141,6 +141,13 @@ def test_other_weights_are_told_from_other_data(device_graph, run_of):
     assert finding.op == "w"
 
 
+def test_random_numbers_that_differ_are_an_input(advice):
+    ops = (("d", "Conv2D", ()), ("r", "RandomStandardNormal", ("d",)), ("m", "Mul", ("r",)))
+    found = advice(ops, r=OFF, m=OFF)
+    assert named(found) == [("input_inconsistent", "r")]
+    assert "fix the seed" in found.first.sentence
+
+
 def test_a_tie_of_max_pooling_is_no_fault(advice):
     """One gradient went to the neighbour; what follows is off as far as that goes."""
     golden = np.zeros(4000, np.float32)
