@@ -43,7 +43,7 @@ def _source(view: RunView, item: Comparison) -> str | None:
     op, port = view.ops[item.op], item.port
     if item.io is TensorIO.OUTPUT:
         if _is_source(op):
-            return op.id
+            return None if _got_wrong_data(view, op) else op.id
         if not _KEEPS_VALUES.match(op.type):
             return None
         port = 0
@@ -56,6 +56,17 @@ def _is_source(op: Op) -> bool:
     return not op.inputs and _WEIGHTS.match(op.type) is not None
 
 
+def _is_right(view: RunView, op: Op, port: int) -> bool:
+    """The output was compared and is within its limits."""
+    outputs = view.outputs.get(op.id, ())
+    return any(one.compared and not one.over for one in outputs if one.port == port)
+
+
+def _got_wrong_data(view: RunView, op: Op) -> bool:
+    """Something right before *op* (a dropout, say) was over already."""
+    return any(one.over for before in view.before(op.id) for one in view.outputs.get(before, ()))
+
+
 def _given(view: RunView, op: Op, port: int) -> str | None:
     for _ in range(len(view.ops)):
         ref = op.inputs[port] if port < len(op.inputs) else None
@@ -66,6 +77,8 @@ def _given(view: RunView, op: Op, port: int) -> str | None:
         made = view.ops.get(ref.producer.op)
         if made is None:
             return ref.tensor
+        if _is_right(view, made, ref.producer.port):
+            return None  # what was given is right, so an op on the way is to blame
         if _is_source(made):
             return made.id
         if not _KEEPS_VALUES.match(made.type):

@@ -133,6 +133,12 @@ def test_inputs_are_seen_through_ops_that_keep_their_values(advice, device_graph
     assert finding.evidence["seen_at"] == "t"
 
 
+def test_an_op_that_spoils_right_data_is_to_blame_itself(device_graph, run_of):
+    ops = (("x", "Data", ()), ("t", "TransData", ("x",)), ("conv", "Conv2D", ("t",)))
+    pairs = {"x": (GOOD, GOLDEN), "t": (OFF, GOLDEN), "conv": (OFF, GOLDEN)}
+    assert named(advise(run_of(device_graph(*ops), pairs))) == [("problem_node", "t")]
+
+
 def test_other_weights_are_told_from_other_data(device_graph, run_of):
     ops = (("w", "Const", ()), ("c", "Cast", ("w",)), ("conv", "Conv2D", ("c",)))
     run = run_of(device_graph(*ops), {"c": (OFF, GOLDEN), "conv": (OFF, GOLDEN)})
@@ -146,6 +152,7 @@ def test_random_numbers_that_differ_are_an_input(advice):
     found = advice(ops, r=OFF, m=OFF)
     assert named(found) == [("input_inconsistent", "r")]
     assert "fix the seed" in found.first.sentence
+    assert named(advice(ops, d=OFF, r=OFF, m=OFF)) == [("problem_node", "d")]
 
 
 def test_a_tie_of_max_pooling_is_no_fault(advice):
