@@ -63,7 +63,8 @@ def _piece(array: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
         return _piece(array[first], start - first * inner, stop - first * inner)
     if inner <= stop - start:
         rows = array[first:last].reshape(-1)
-        return rows[start - first * inner : stop - first * inner]
+        # Some rows need no copy to be one row, but still lie apart.
+        return np.ascontiguousarray(rows[start - first * inner : stop - first * inner])
     # Long rows: of the first and the last only what is asked for.
     border = last * inner - inner
     return np.concatenate([_piece(array, start, border), _piece(array, border, stop)])

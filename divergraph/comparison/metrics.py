@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison import notes
-from divergraph.comparison.flat import flat
+from divergraph.comparison.flat import blocks, flat
 from divergraph.comparison.sums import EPSILON, NO_SECOND, Scale, Sums
-from divergraph.comparison.sweep import Second, Sweeper
+from divergraph.comparison.sweep import BLOCK, Second, Sweeper
 from graphstore.model import Metric, MetricSet
 
 _FLOAT16_MAX_BITS = 0x7BFF
@@ -99,10 +99,10 @@ def overflow_flag(device: NDArray[Any]) -> bool | None:
     """True if some |x| reached 65504, the largest float16; None for other types."""
     if device.dtype.kind != "f" or device.dtype.itemsize != 2:
         return None
-    bits = np.ascontiguousarray(device, dtype=np.float16).reshape(-1).view(np.uint16)
-    for start in range(0, len(bits), 65_536):
-        block = bits[start : start + 65_536] & 0x7FFF
-        if ((block >= _FLOAT16_MAX_BITS) & (block <= _FLOAT16_INFINITY_BITS)).any():
+    values = flat(device)
+    for _, block, _ in blocks(BLOCK, values, values):
+        bits = block.astype(np.float16, copy=False).view(np.uint16) & 0x7FFF
+        if ((bits >= _FLOAT16_MAX_BITS) & (bits <= _FLOAT16_INFINITY_BITS)).any():
             return True
     return False
 
