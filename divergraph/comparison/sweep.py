@@ -8,7 +8,7 @@ blocks that are equal, or without an element over the tolerance, skip what they 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,9 @@ BLOCK = 131_072
 
 _KEPT = 1024
 """Records of blocks kept before they are combined, so that memory does not grow."""
+
+_PIECE = 16_384
+"""Elements treated at once where a block needs many passes."""
 
 _WIDE_SPREAD = 0.01
 """Where the squared spread is at least this part of the squared mean, the difference of
@@ -147,6 +150,9 @@ class Sweeper:
         low_x, high_x = x32.item(x32.argmin()), x32.item(x32.argmax())
         low_y, high_y = y32.item(y32.argmin()), y32.item(y32.argmax())
         if not math.isfinite(low_x + high_x + low_y + high_y):
+            if count > _PIECE:
+                # Most pieces may be without NaN, and many passes over a piece are cheaper.
+                return combine(list(self._pieces(device, golden, start)))
             return self._odd_block(device, golden, x32, y32, start)
         equal = int(np.count_nonzero(np.equal(x32, y32, out=flags)))
         x, y = self._x[:count], self._y[:count]
@@ -161,6 +167,11 @@ class Sweeper:
         if _narrow(device, x32, y if equal == count else x) and _narrow(golden, y32, y):
             return result
         return _with_own(result, device, golden, start)
+
+    def _pieces(self, device: NDArray[Any], golden: NDArray[Any], start: int) -> Iterator[Sums]:
+        for begin in range(0, len(device), _PIECE):
+            end = begin + _PIECE
+            yield self._first_block(device[begin:end], golden[begin:end], start + begin)
 
     def _unlike_block(
         self,
@@ -328,9 +339,15 @@ def _distribute(values: Float64, scale: Scale, low: float, mean: float) -> float
 
 
 def _bad(device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int) -> tuple[int, int]:
-    flags = bad_elements(device, golden, asked.atol, asked.rtol)
-    count = int(np.count_nonzero(flags))
-    return count, start + int(flags.argmax()) if count else -1
+    count, first = 0, -1
+    for begin in range(0, len(device), _PIECE):
+        end = begin + _PIECE
+        flags = bad_elements(device[begin:end], golden[begin:end], asked.atol, asked.rtol)
+        some = int(np.count_nonzero(flags))
+        if some and not count:
+            first = start + begin + int(flags.argmax())
+        count += some
+    return count, first
 
 
 def bad_elements(device: NDArray[Any], golden: NDArray[Any], atol: float, rtol: float) -> Bool:
