@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from graphstore.cypher_store import CypherStore
 from graphstore.model import (
     Comparison,
     Counts,
+    ErrorSplit,
+    Finding,
+    FindingKind,
     Framework,
     GraphKind,
+    Guilt,
     InputRef,
     Level,
     LineageLink,
@@ -26,6 +31,7 @@ from graphstore.model import (
     OpState,
     Origin,
     Reason,
+    Role,
     Run,
     Tensor,
     TensorIO,
@@ -55,6 +61,9 @@ GOLDEN = {
     "fc/bias": "BiasAdd",
     "softmax": "Softmax",
 }
+CLEAN = ErrorSplit(Role.CLEAN, Guilt.NONE, 0.0001, 0.0, 0.0001, 1.0)
+MAKES = ErrorSplit(Role.INTRODUCES, Guilt.GUILTY, 0.25, 0.0005, 0.0001, 2500.0)
+GROWS = ErrorSplit(Role.AMPLIFIES, Guilt.NONE, 0.0001, 0.75, 0.0001, 1.0, 3.0)
 ANSWERS: Mapping[str, list[tuple[Any, ...]]] = {
     "Where the error starts": [(1, "block2/fc", "MatMul", 3)],
     "Where the error starts, found by the query itself": [(3, "block2/fc", "MatMul")],
@@ -64,6 +73,19 @@ ANSWERS: Mapping[str, list[tuple[Any, ...]]] = {
         ("block1/pool", 0, "pass", 0.0005, 0.9995),
     ],
     "Amplifiers": [(3, "block2/fc", "MatMul", 0.0005, 0.25)],
+    "Who makes the error, who only carries it": [
+        (1, "block1/conv", "clean", "none", 0.0001, 1.0),
+        (2, "block1/pool", "clean", "none", 0.0001, 1.0),
+        (3, "block2/fc", "introduces", "guilty", 0.25, 2500.0),
+        (5, "block2/softmax", "amplifies", "none", 0.0001, 1.0),
+    ],
+    "Types of ops by role": [
+        ("amplifies", "Softmax", 1, 3.0),
+        ("introduces", "MatMul", 1, None),
+    ],
+    "Carried from a guilty op": [("block2/fc", 5, "block2/softmax", "amplifies", 0.75)],
+    "What was found, in words": [("block2/fc", "cause", "lost_bias", "the bias is missing", 0.9)],
+    "More error of its own than before": [("fc/bias", "BiasAdd", 0.0001, 0.25, "guilty")],
     "Inputs that are not what their producer gave": [
         (3, "block2/fc", 0, "block1/pool", 7.5, 0.1),
     ],
@@ -151,12 +173,15 @@ def page_run(samples, name: str, *, model: str = "net", fine: bool = False) -> R
     fail = Level.PASS if fine else Level.FAIL
     comparisons = (
         Comparison("block1/in", TensorIO.OUTPUT, 0, reason=Reason.NO_TASK),
-        compared("block1/conv", "conv/relu", small, Level.PASS),
-        compared("block1/pool", "pool", small, Level.PASS),
+        replace(compared("block1/conv", "conv/relu", small, Level.PASS), split=CLEAN),
+        replace(compared("block1/pool", "pool", small, Level.PASS), split=CLEAN),
         compared("block2/fc", "pool", small if fine else damaged, fail, TensorIO.INPUT),
-        compared("block2/fc", "fc/bias", bad, fail),
+        replace(compared("block2/fc", "fc/bias", bad, fail), split=CLEAN if fine else MAKES),
         Comparison("block2/cast", TensorIO.OUTPUT, 0, reason=Reason.INSERTED),
-        compared("block2/softmax", "softmax", small if fine else broken, fail),
+        replace(
+            compared("block2/softmax", "softmax", small if fine else broken, fail),
+            split=CLEAN if fine else GROWS,
+        ),
     )
     states = dict.fromkeys(DEVICE, OpState.CLEAN)
     links = [
@@ -179,7 +204,17 @@ def page_run(samples, name: str, *, model: str = "net", fine: bool = False) -> R
         Counts(6, 7, 5, 0 if fine else 3, 2),
         {},
     )
-    return RunData(run, golden, device, tuple(links), comparisons, states, tuple(origins))
+    found = Finding(FindingKind.CAUSE, "lost_bias", "the bias is missing", "block2/fc", port=0)
+    return RunData(
+        run,
+        golden,
+        device,
+        tuple(links),
+        comparisons,
+        states,
+        tuple(origins),
+        findings=() if fine else (replace(found, confidence=0.9),),
+    )
 
 
 def compared(op: str, golden: str, metrics, level: Level, io=TensorIO.OUTPUT) -> Comparison:
