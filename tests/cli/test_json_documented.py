@@ -120,6 +120,7 @@ def analysed(tmp_path_factory) -> Path:
         ("origins", 1, ("--all-runs",)),
         ("roles", 0, ("bad",)),
         ("trace", 0, ("bad",)),
+        ("blame", 0, ("bad",)),
         ("compare-runs", 0, ("bad", "worse")),
     ],
 )

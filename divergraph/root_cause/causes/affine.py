@@ -42,7 +42,7 @@ def affine(view: View) -> Cause | None:
     if np.count_nonzero(use) < 4:
         return None
     whole = [fit for fit in _fits(view, use, None) if fit.good]
-    if whole:
+    if whole and not _flat(whole):
         return _whole(view, _simplest(view, whole))
     for axis in view.axes():
         if view.d.shape[axis] < 2 or view.d.size / view.d.shape[axis] < 3:
@@ -51,6 +51,13 @@ def affine(view: View) -> Cause | None:
         if found:
             return _sliced(view, _simplest(view, found), axis)
     return None
+
+
+def _flat(fits: list[_Fit]) -> bool:
+    """Whether only a constant is left of the reference: then it is not followed at all."""
+    gain = fits[0].gain
+    both = gain is not None and fits[0].offset is not None
+    return both and gain is not None and abs(float(gain.reshape(-1)[0])) < 0.02
 
 
 def _usable(view: View) -> Mask:

@@ -61,14 +61,14 @@ def explain(case: Case) -> Finding | None:
         return None
     if case.device.dtype.kind not in "fiub" or case.reference.dtype.kind not in "fiub":
         return None
-    view = View(case)
-    cause = nonfinite(view)
-    if cause is None and view.error == 0.0:
-        return None
-    cause = cause or next(
-        (found for rule in RULES[1:] if (found := rule(view)) is not None), unclassified(view)
-    )
-    return _finding(case, view, cause)
+    with np.errstate(all="ignore"):  # values may be anything, infinities among them
+        view = View(case)
+        cause = nonfinite(view)
+        if cause is None and view.error == 0.0:
+            return None
+        others = (rule(view) for rule in RULES[1:])
+        cause = cause or next((each for each in others if each is not None), unclassified(view))
+        return _finding(case, view, cause)
 
 
 def _finding(case: Case, view: View, cause: Cause) -> Finding:

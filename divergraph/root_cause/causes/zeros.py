@@ -16,9 +16,11 @@ _LONGEST_TAIL = 0.9
 def all_zero(view: View) -> Cause | None:
     """Nothing but zeros, or one value throughout."""
     flat = np.asarray(view.case.device).reshape(-1)
-    if flat.size == 0 or view.error == 0.0 or not np.all(flat == flat[0]):
+    if view.error == 0.0 or not view.finite.all():
         return None
-    value = float(flat[0])
+    value = float(view.d.mean()) if np.any(flat != flat[0]) else float(flat[0])
+    if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
+        return None
     evidence: dict[str, object] = {"value": value, "expected_rms": view.size}
     largest = float(np.abs(view.r).max())
     if value == 0.0 and largest < _SMALLEST_NORMAL and view.unit >= 2.0**-11:

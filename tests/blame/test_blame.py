@@ -1,0 +1,93 @@
+"""Blame: shares add up, and the list of ops to keep is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divergraph.root_cause.blame import Introduced, blame, left_with
+
+Array = np.ndarray[Any, Any]
+
+
+class Chain:
+    """y = 3 (tanh(x) + a) + b, with a and b of different weight at the end."""
+
+    tensors = ("t", "a", "y")
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+
+    def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The output, with what is added to ``t``, ``a`` and ``y``."""
+        t = np.tanh(self._x) + additions.get("t", 0)
+        a = 3 * t + additions.get("a", 0)
+        return {"y": a + additions.get("y", 0)}
+
+
+def introduced(tensor: str, error: Array) -> Introduced:
+    return Introduced(f"op_{tensor}", 0, tensor, (tensor,), 0.1, 50.0, lambda: error)
+
+
+@pytest.fixture
+def chain() -> Chain:
+    return Chain(np.random.default_rng(0).standard_normal(500))
+
+
+@pytest.fixture
+def errors() -> list[Introduced]:
+    draw = np.random.default_rng(1)
+    sizes = {"y": 0.01, "t": 0.05, "a": 0.02, "nowhere": 9.0}
+    return [introduced(name, size * draw.standard_normal(500)) for name, size in sizes.items()]
+
+
+def device(chain: Chain, errors: list[Introduced]) -> Mapping[str, Array]:
+    return chain.run({each.tensor: each.values() for each in errors})
+
+
+def test_shares_are_ordered_by_what_they_do_at_the_end(
+    chain: Chain, errors: list[Introduced]
+) -> None:
+    found = blame(chain, errors, device(chain, errors))
+    assert [share.tensor for share in found.shares] == ["t", "a", "y"]
+    assert sum(share.share for share in found.shares) == pytest.approx(1, abs=1e-9)
+    assert found.unexplained == pytest.approx(0, abs=1e-9)
+    assert found.shares[0].left < 0.2 * found.errors["y"]
+    assert found.left_out == ("nowhere",)
+
+
+def test_the_list_to_keep_is_proved_by_runs(chain: Chain, errors: list[Introduced]) -> None:
+    found = blame(chain, errors, device(chain, errors), keep=2)
+    assert [kept.op for kept in found.keep] == ["op_t", "op_a"]
+    exact = [each for each in errors if each.tensor == "y"]
+    left = np.linalg.norm(device(chain, exact)["y"] - chain.run({})["y"])
+    whole = np.linalg.norm(device(chain, errors)["y"] - chain.run({})["y"])
+    assert found.keep[1].left == pytest.approx(left / whole)
+    assert left_with(chain, errors, device(chain, errors), ["t", "a"]) == pytest.approx(
+        left / whole
+    )
+
+
+def test_errors_that_do_not_fit_in_memory_are_said(chain: Chain, errors: list[Introduced]) -> None:
+    found = blame(chain, errors, device(chain, errors), memory=2 * 500 * 8)
+    assert len(found.shares) == 2
+    assert found.unexplained > 0.01
+    assert len(found.left_out) == 2
+
+
+def test_an_infinity_that_ends_as_zero_is_blamed(chain: Chain) -> None:
+    class Hiding(Chain):
+        tensors = ("t",)
+
+        def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+            return {"y": 1 / (self._x**2 + 1 + additions.get("t", 0))}
+
+    model = Hiding(np.arange(8.0))
+    error = np.zeros(8)
+    error[3] = np.inf
+    found = blame(model, [introduced("t", error)], model.run({"t": error}))
+    assert found.shares[0].share == pytest.approx(1)
+    assert found.keep[0].left == 0
