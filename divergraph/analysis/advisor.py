@@ -17,6 +17,8 @@ from divergraph.analysis.advisor_choices import chose_otherwise
 from divergraph.analysis.advisor_inputs import INPUT_INCONSISTENT, inconsistent_inputs
 from divergraph.analysis.advisor_view import RunView
 from divergraph.analysis.verdicts import worst
+from divergraph.comparison import notes as comparison_notes
+from divergraph.comparison.limits.exceptions import NEGLIGIBLE
 from graphstore.algorithms import first_diverging
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -25,6 +27,7 @@ from graphstore.model import (
     FindingKind,
     Level,
     Method,
+    Metric,
     Origin,
     TensorIO,
 )
@@ -147,6 +150,9 @@ def _origins(
         item = next((one for one in outputs if one.port == origin.output), None)
         if item is None or item.metrics is None:
             continue
+        if _negligible(item):
+            notes.append(f"{origin.op} ({origin.type}): noise where golden is zero")
+            continue
         why = chose_otherwise(origin.type, item, outputs) if _by_thresholds(view) else ""
         if not why:
             found.append((item, origin))
@@ -156,6 +162,14 @@ def _origins(
         if grown is not None:
             found.append((grown, None))
     return found, notes
+
+
+def _negligible(item: Comparison) -> bool:
+    """Golden is zero and the device all but zero: any ratio of errors is about noise."""
+    assert item.metrics is not None
+    said = item.metrics.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE, "")
+    is_zero = said in (comparison_notes.GOLDEN_ZERO, comparison_notes.BOTH_ZERO)
+    return is_zero and item.metrics.max_absolute_error <= NEGLIGIBLE
 
 
 def _by_thresholds(view: RunView) -> bool:

@@ -101,7 +101,7 @@ def _finding(view: RunView, source: str, item: Comparison) -> Finding:
         item.op if op is None else source,
         item.io,
         item.port,
-        0.9,
+        0.9 if source == item.op else 0.7,
         {
             "index": view.indices.get(item.op),
             "input": source,

@@ -21,6 +21,7 @@ from graphstore.model import (
     FindingKind,
     Level,
     Method,
+    Origin,
     TensorIO,
 )
 
@@ -214,6 +215,20 @@ def test_without_guilty_ops_the_rest_is_rounding(device_graph, run_of):
     found = advise(run)
     assert found.quiet
     assert "5 tensors are over a limit" in found.first.sentence
+
+
+def test_noise_where_golden_is_zero_is_no_origin(device_graph, run_of):
+    """Introduced errors are relative: without anything to relate to they are huge."""
+    zeros = np.zeros(4000, np.float32)
+    pairs = {name: (GOOD, GOLDEN) for name, _, _ in NET}
+    pairs["mul"] = (np.full(4000, 1e-7, np.float32), zeros)
+    run = run_of(device_graph(*NET), pairs)
+    (item,) = (one for one in run.comparisons if one.op == "mul")
+    origin = Origin(1, "mul", "Mul", 0, (), item.metrics, item.level, suspicion=1e30)
+    run = replace(run, origins=(origin,), run=replace(run.run, method=Method.ROOT_CAUSE))
+    found = advise(run)
+    assert found.quiet
+    assert "mul (Mul): noise where golden is zero" in found.first.sentence
 
 
 def test_inputs_the_root_cause_analysis_found_different(device_graph, run_of):
