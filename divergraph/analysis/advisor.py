@@ -261,7 +261,8 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
     failed = sum(item.over for item in view.data.comparisons)
     sentence = "both sides are consistent: no op shows an error beyond its rounding"
     if notes:
-        sentence += f". Not counted as an error: {'; '.join(notes)}"
+        more = f"; and {len(notes) - 3} more" if len(notes) > 3 else ""
+        sentence += f". Not counted as an error: {'; '.join(notes[:3])}{more}"
     elif failed:
         sentence += (
             f". {failed} tensors are over a limit all the same: rounding added up, or they "
