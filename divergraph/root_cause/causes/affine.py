@@ -41,6 +41,9 @@ def affine(view: View) -> Cause | None:
     use = _usable(view)
     if np.count_nonzero(use) < 4:
         return None
+    known = _known_vector(view, use)
+    if known is not None:
+        return known
     whole = [fit for fit in _fits(view, use, None) if fit.good]
     if whole and not _flat(whole):
         return _whole(view, _simplest(view, whole))
@@ -50,6 +53,29 @@ def affine(view: View) -> Cause | None:
         found = [fit for fit in _fits(view, use, axis) if fit.good]
         if found:
             return _sliced(view, _simplest(view, found), axis)
+    return None
+
+
+def _known_vector(view: View, use: Mask) -> Cause | None:
+    """A bias at hand that is missing throughout, or added twice: nothing has to be fitted."""
+    for axis in view.axes():
+        for name, vector in _vectors(view, axis):
+            shape = [1] * view.d.ndim
+            shape[axis] = vector.size
+            bias = vector.reshape(shape)
+            for sign, label, what in (
+                (-1.0, "lost_bias", "missing"),
+                (1.0, "doubled_bias", "added twice"),
+            ):
+                if not view.fits(view.r + sign * bias, use, rest=0.08):
+                    continue
+                return Cause(
+                    label,
+                    f"bias {what} in all {vector.size} channels: the output is off by just {name} "
+                    f"(up to {float(np.abs(vector).max()):.3g})",
+                    0.95 if vector.size >= _SHORT else 0.6,
+                    {"axis": axis, "bias": name, "factor": sign, "of": int(vector.size)},
+                )
     return None
 
 
