@@ -1,0 +1,1 @@
+"""Parts of a model: chosen by their ends, exported with their data, shrunk while they fail."""

@@ -1,0 +1,257 @@
+"""Find the part of a graph between starts and ends, and whether it may be cut out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from divergraph.submodels.boundary import Boundaries
+from divergraph.submodels.selection import (
+    BoundaryTensor,
+    Facts,
+    Refusal,
+    Rule,
+    Selection,
+    TensorFacts,
+    Wish,
+    nothing_known,
+)
+from graphstore.algorithms import ancestors, descendants
+from graphstore.arrays import GraphArrays
+from graphstore.components import components
+from graphstore.errors import InputError
+from graphstore.model import ModelGraph, TensorRef
+from graphstore.topo import graph_arrays
+
+_MAX_NAMED = 3
+JUST_SO = Wish()
+
+
+class Selector:
+    """Answers for one graph; making it takes as long as walking the graph once."""
+
+    def __init__(
+        self, graph: ModelGraph, facts: Facts = nothing_known, arrays: GraphArrays | None = None
+    ) -> None:
+        self.graph = graph
+        self.arrays = arrays or graph_arrays(graph)
+        self.ops = graph.op_index()
+        self._boundaries = Boundaries(graph, self.arrays, facts)
+        self._owner = {body.name: body.owner for body in graph.subgraphs}
+        self._loops: tuple[frozenset[str], ...] | None = None
+
+    def between(
+        self, starts: Sequence[str], ends: Sequence[str], wish: Wish = JUST_SO
+    ) -> Selection:
+        """All ops on ways from *starts* to *ends* (op ids or, where they are unique, names).
+
+        Raises:
+            InputError: no start or end, or an op the graph does not have.
+        """
+        first = self._known(starts, "start")
+        last = self._known(ends, "end")
+        refused = [*self._in_one_body(first, last)]
+        if not refused:
+            refused += self._connected(first, last)
+        if refused:
+            return Selection(first, last, (), (), (), (), (), refused=tuple(refused))
+        return self.closed(first, last, self._lying_between(first, last), wish)
+
+    def hull(self, ops: Iterable[str], wish: Wish = JUST_SO) -> Selection:
+        """The smallest part that holds *ops* and that nothing leaves and re-enters."""
+        wanted = set(ops)
+        chosen = self._lying_between(tuple(wanted), tuple(wanted))
+        return self.closed(*self._edges_of(chosen), chosen, wish)
+
+    def taken(self, op: str) -> tuple[BoundaryTensor, ...]:
+        """What one op takes of other ops and the model's inputs; constants left out."""
+        constants = self._boundaries.feeding_constants({op})
+        return tuple(self._boundaries.going_in({op}, constants, {op}))
+
+    def _edges_of(self, chosen: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The first and the last ops of a part."""
+        parents = {op: self._boundaries.parents(op) & chosen for op in chosen}
+        used = set().union(*parents.values()) if parents else set()
+        ordered = self._boundaries.in_order(chosen)
+        return (
+            tuple(op for op in ordered if not parents[op]),
+            tuple(op for op in ordered if op not in used),
+        )
+
+    def closed(
+        self, starts: Sequence[str], ends: Sequence[str], chosen: set[str], wish: Wish
+    ) -> Selection:
+        """The part *chosen* with its boundary and everything that is wrong with it."""
+        before = set(chosen)
+        refused: list[Refusal] = []
+        if wish.whole:
+            chosen = self._with_wholes(chosen, wish)
+        else:
+            refused += self._cuts(starts, ends, chosen, wish)
+        added = chosen - before
+        if added:
+            starts, ends = self._edges_of(chosen)
+        boundary = self._boundaries
+        constants = boundary.feeding_constants(chosen)
+        inputs = list(boundary.going_in(chosen, constants, set(starts)))
+        outputs = list(boundary.coming_out(chosen, set(ends), all_of_them=wish.all_outputs))
+        refused += boundary.without_form(inputs, outputs)
+        if wish.data:
+            refused += boundary.without_data(inputs)
+        return Selection(
+            tuple(starts),
+            tuple(ends),
+            self._boundaries.in_order(chosen),
+            self._boundaries.in_order(constants),
+            boundary.weights(chosen | constants),
+            tuple(inputs),
+            tuple(outputs),
+            self._boundaries.in_order(added),
+            tuple(boundary.notes(inputs, added)),
+            tuple(refused),
+        )
+
+    # what was asked for
+
+    def _known(self, names: Sequence[str], what: str) -> tuple[str, ...]:
+        if not names:
+            raise InputError(f"no {what} op is given", hint=f"--{what} OP names one")
+        return tuple(dict.fromkeys(self._id_of(name) for name in names))
+
+    def _id_of(self, name: str) -> str:
+        if name in self.ops:
+            return name
+        named = [op.id for op in self.graph.ops if op.name == name]
+        if len(named) == 1:
+            return named[0]
+        if named:
+            raise InputError(
+                f"{len(named)} ops are called {name!r}", hint=f"say which: {', '.join(named[:3])}"
+            )
+        near = difflib.get_close_matches(name, list(self.ops), 3, 0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else "`divergraph ops` lists them"
+        raise InputError(f"the graph has no op {name!r}", hint=hint)
+
+    def _in_one_body(self, starts: Sequence[str], ends: Sequence[str]) -> list[Refusal]:
+        bodies = {self.ops[op].subgraph for op in (*starts, *ends)}
+        if len(bodies) == 1:
+            return []
+        root = [self._at_root(op) for op in starts]
+        last = [self._at_root(op) for op in ends]
+        inner = next(op for op in (*starts, *ends) if self.ops[op].subgraph)
+        sentence = (
+            f"{inner} is in the body {self.ops[inner].subgraph!r} of {self._at_root(inner)}, "
+            "but another start or end is outside it: a body goes whole"
+        )
+        offer = tuple(dict.fromkeys(root)), tuple(dict.fromkeys(last))
+        return [Refusal(Rule.BODY_CUT, sentence, *offer)]
+
+    def _at_root(self, op: str) -> str:
+        while (body := self.ops[op].subgraph) and self._owner.get(body):
+            op = self._owner[body]
+        return op
+
+    def _connected(self, starts: Sequence[str], ends: Sequence[str]) -> list[Refusal]:
+        refused: list[Refusal] = []
+        number = self.arrays.number
+        reach = {op: self._down((op,)) for op in starts}
+        refused += [
+            self._no_way(starts[0], end)
+            for end in ends
+            if not any(number[end] in reach[op] for op in starts)
+        ]
+        for start in starts:
+            if not any(number[end] in reach[start] for end in ends):
+                refusal = self._no_way(start, ends[0])
+                if refusal not in refused:
+                    refused.append(refusal)
+        return refused
+
+    def _no_way(self, start: str, end: str) -> Refusal:
+        if self.arrays.number[start] in self._down((end,)):
+            sentence = f"the end {end} comes before the start {start}: {end} feeds {start}"
+            return Refusal(Rule.TURNED_ROUND, sentence, (end,), (start,))
+        number = self.arrays.number
+        both = self._up((start,)) & self._up((end,))
+        joint = self.arrays.ids[max(both)] if both else ""
+        sentence = f"no way leads from {start} to {end}"
+        if joint:
+            return Refusal(Rule.NO_WAY, f"{sentence}; both come from {joint}", (joint,), (end,))
+        later = self._down((start,)) & self._down((end,))
+        if later:
+            meeting = self.arrays.ids[min(later)]
+            sentence = f"{sentence}; they meet in {meeting}"
+            return Refusal(Rule.NO_WAY, sentence, (start, end), (meeting,))
+        assert start in number
+        return Refusal(Rule.NO_WAY, f"{sentence}: they are in unconnected parts")
+
+    # the set
+
+    def _down(self, ops: Sequence[str]) -> set[int]:
+        return set(descendants(self.arrays, [self.arrays.number[op] for op in ops]).tolist()) | {
+            self.arrays.number[op] for op in ops
+        }
+
+    def _up(self, ops: Sequence[str]) -> set[int]:
+        return set(ancestors(self.arrays, [self.arrays.number[op] for op in ops]).tolist()) | {
+            self.arrays.number[op] for op in ops
+        }
+
+    def _lying_between(self, starts: Sequence[str], ends: Sequence[str]) -> set[str]:
+        """Ops of one body on ways from starts to ends; the bodies they own go with them."""
+        body = self.ops[starts[0]].subgraph
+        numbers = self._down(starts) & self._up(ends)
+        found = {self.arrays.ids[number] for number in numbers}
+        return {op for op in found if self.ops[op].subgraph == body}
+
+    # what must stay together
+
+    def _wholes(self, wish: Wish) -> Iterable[tuple[Rule, frozenset[str], str]]:
+        for loop in self._all_loops():
+            yield Rule.LOOP_CUT, loop, min(loop, key=self.arrays.number.__getitem__)
+        for name, group in dict(wish.groups).items():
+            known = frozenset(op for op in group if op in self.ops)
+            if len(known) > 1:
+                yield Rule.FUSED_CUT, known, name
+
+    def _all_loops(self) -> tuple[frozenset[str], ...]:
+        if self._loops is None:
+            arrays = self.arrays
+            of = np.asarray(
+                components(arrays.successor_start.tolist(), arrays.successor_ops.tolist())
+            )
+            sizes = np.bincount(of, minlength=1) if len(of) else np.zeros(1, np.int64)
+            self._loops = tuple(
+                frozenset(arrays.ids[number] for number in np.flatnonzero(of == loop).tolist())
+                for loop in np.flatnonzero(sizes > 1).tolist()
+            )
+        return self._loops
+
+    def _with_wholes(self, chosen: set[str], wish: Wish) -> set[str]:
+        wholes = [group for _, group, _ in self._wholes(wish)]
+        while True:
+            more = {op for group in wholes if group & chosen for op in group} - chosen
+            if not more:
+                return chosen
+            both = tuple(chosen | more)
+            chosen = self._lying_between(both, both)
+
+    def _cuts(
+        self, starts: Sequence[str], ends: Sequence[str], chosen: set[str], wish: Wish
+    ) -> Iterable[Refusal]:
+        for rule, group, name in self._wholes(wish):
+            missing = self._boundaries.in_order(group - chosen)
+            if not missing or not group & chosen:
+                continue
+            listed = ", ".join(missing[:_MAX_NAMED]) + (" ..." if missing[_MAX_NAMED:] else "")
+            what = f"the loop at {name}" if rule is Rule.LOOP_CUT else f"the fused op {name}"
+            whole = self._lying_between((*starts, *group), (*ends, *group))
+            sentence = f"it cuts {what}: {listed} would stay outside"
+            yield Refusal(rule, sentence, *self._edges_of(whole))
+
+
+def no_facts(_: TensorRef | str) -> TensorFacts:
+    """As if every tensor were dumped, for exports without data."""
+    return TensorFacts(dumped=True)
