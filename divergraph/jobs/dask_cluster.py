@@ -7,6 +7,7 @@ files under the same paths. Dask does the batches of a lost worker again elsewhe
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ R = TypeVar("R")
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?")
 _AHEAD = 3
 """Batches given out for each worker, so that none waits for the next."""
-_CONNECT_SECONDS = 20
+_CONNECT_SECONDS = 10
 _LOOK_SECONDS = 0.2
 DIED = "the workers that read it died: out of memory, or the file was cut meanwhile"
 
@@ -43,6 +44,7 @@ class DaskExecutor:
                 hint="tcp://host:8786, local, or local:N for N processes here",
             )
         try:
+            import dask
             import distributed
         except ImportError as error:
             raise InputError(
@@ -50,6 +52,8 @@ class DaskExecutor:
             ) from error
         self._cluster: Any = None
         if self._local is not None:
+            # A lost batch is told at once: it is tried again here, not by Dask.
+            dask.config.set({"distributed.scheduler.allowed-failures": 0})
             self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
                 n_workers=int(self._local[1]) if self._local[1] else None,
                 threads_per_worker=1,
@@ -83,12 +87,16 @@ class DaskExecutor:
 
         waited: Any = distributed.wait
         source = iter(batches)
-        again: list[Batch] = []
+        suspects: deque[Batch] = deque()
+        tried: set[int] = set()
         running: dict[Any, Batch] = {}
         try:
             while not stopped():
-                while len(running) < _AHEAD * self.workers:
-                    batch = again.pop() if again else next(source, None)
+                alone = bool(suspects)
+                while len(running) < (1 if alone else _AHEAD * self.workers):
+                    # Several batches may go down with one worker. Each is tried again with
+                    # nothing beside it, so that none is lost for what another did.
+                    batch = suspects.popleft() if alone else next(source, None)
                     if batch is None:
                         break
                     given = [items[number] for number in batch]
@@ -106,9 +114,12 @@ class DaskExecutor:
                         found = future.result()
                     except distributed.KilledWorker:
                         if len(batch) > 1:
-                            again.extend(halves(batch))
-                        else:
+                            suspects.extend(halves(batch))
+                        elif batch[0] in tried:
                             yield batch, [work.lost(items[batch[0]], DIED)]
+                        else:
+                            tried.add(batch[0])
+                            suspects.append(batch)
                         continue
                     yield batch, found
         finally:
