@@ -11,8 +11,9 @@ from math import prod
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.births import explained_by, is_birth
 from divergraph.root_cause.explaining import Explaining, Judged
-from divergraph.root_cause.floors import Floors, constant_floor, floor_of
+from divergraph.root_cause.floors import QUANTISED_UNSEEN, Floors, constant_floor, floor_of
 from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
@@ -237,7 +238,20 @@ class _Analysis:
                 floor = floor_of(reference, imitated, floors.precision, len(group.ops))
                 if not group.feeds:
                     floor = max(floor, constant_floor(reference, floors.precision))
-                yield group.output, self._split(group, reference, floor, given)
+                if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
+                    floor = max(floor, QUANTISED_UNSEEN)
+                told = self._explained(group, reference, imitated)
+                yield group.output, self._split(group, told, floor, given)
+
+    def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
+        """Whether a group has ops of which is not known what they quantise."""
+        return imitated is None or any(self.golden.ops[op_id].owns for op_id in group.ops)
+
+    def _explained(self, group: Group, reference: Array, imitated: Array | None) -> Array:
+        device = self.values.device(group.output)
+        if device is None or device.size != reference.size:
+            return reference
+        return explained_by(imitated, reference, device)
 
     def _references(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
@@ -306,6 +320,8 @@ class _Analysis:
         measured = Measured(device, fitting, golden_like, floor, error)
         split = split_error(measured, self.options, group.ops, self.executor.name)
         judged = Judged(group, split, device, fitting, golden_like, given)
+        if is_birth(device, fitting, golden_like, given):
+            self.births.add(group.output)
         if self.see is not None:
             self.see(judged)
         elif split.guilt is not Guilt.NONE:

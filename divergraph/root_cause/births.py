@@ -24,6 +24,8 @@ def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str
     """Whether reference and device make NaN or Inf of finite inputs where golden has none."""
     if reference.dtype.kind not in "fc" or device.dtype.kind not in "fc" or not inputs:
         return False
+    if golden.dtype.kind not in "fc":
+        return False
     broken = ~np.isfinite(reference)
     if not broken.any() or not np.all(np.isfinite(golden[broken])):
         return False
@@ -34,12 +36,27 @@ def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str
     )
 
 
+def explained_by(emulated: Array | None, reference: Array, device: Array) -> Array:
+    """*reference* without the places where the device's arithmetic makes NaN or Inf, too."""
+    if emulated is None or emulated.shape != reference.shape or reference.dtype.kind != "f":
+        return reference
+    if emulated.dtype.kind != "f" or device.dtype.kind != "f":
+        return reference
+    lost = ~np.isfinite(emulated) & ~np.isfinite(device).reshape(reference.shape)
+    return np.where(lost, np.nan, reference) if lost.any() else reference
+
+
 def with_births(
     arrays: GraphArrays,
     splits: Mapping[TensorRef, ErrorSplit],
     births: Collection[TensorRef],
+    broken: Collection[str],
 ) -> tuple[dict[TensorRef, ErrorSplit], list[Finding]]:
-    """*splits*, in which births with no guilty op before them are guilty; and why."""
+    """*splits*, in which births with no guilty op before them are guilty; and why.
+
+    Only those are that reach one of the ops *broken*: the outputs of the model that are
+    over a limit. Others, which later ops heal, are suspect.
+    """
     guilty = {ref.op for ref, split in splits.items() if split.guilt is Guilt.GUILTY}
     explained = {
         arrays.ids[n] for n in descendants(arrays, [arrays.number[op] for op in guilty])
@@ -49,10 +66,11 @@ def with_births(
     for ref in sorted(births, key=lambda each: arrays.number[each.op]):
         if ref.op in explained:
             continue
-        found[ref] = replace(
-            found[ref], guilt=Guilt.GUILTY, suspicion=math.inf, role=Role.AMPLIFIES
-        )
-        explained |= {arrays.ids[n] for n in descendants(arrays, [arrays.number[ref.op]])}
+        behind = {arrays.ids[n] for n in descendants(arrays, [arrays.number[ref.op]])}
+        harm = any(op == ref.op or op in behind for op in broken)
+        guilt = Guilt.GUILTY if harm else Guilt.SUSPECT
+        found[ref] = replace(found[ref], guilt=guilt, suspicion=math.inf, role=Role.AMPLIFIES)
+        explained |= behind
         findings.append(
             Finding(
                 FindingKind.CAUSE,

@@ -32,11 +32,16 @@ _LEAST_UNITS = {
 }
 _SPREAD_OF_ONE = 1.5
 """The error of a single value may be several times the usual one by chance."""
+_WIDE = 8.0
+QUANTISED_UNSEEN = 0.05
+"""The floor where a device quantises inside an op that is run as one, with scales not seen."""
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_MOST = 65504.0
 _FP16_LEAST = 2e-7
 """Converters raise constants that fp16 cannot hold to 1e-7."""
+_MASKING = frozenset({"Add", "AddV2", "Sub", "Where", "Select", "SelectV2", "Min", "Max", "Clip"})
+"""Ops in which a constant beyond a type's range, -1e9 in a mask, stands for infinity."""
 _EXACT_CONSTANTS = frozenset(
     {
         *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
@@ -102,8 +107,13 @@ class Floors:
             for name, value in made.items()
         }
 
+    def _weight(self, value: Array) -> Array:
+        """A weight rounded; one too small for the device's type is no rounding."""
+        found = self._round(value)
+        return np.where((found == 0) & (value != 0), value, found)
+
     def _stored(self, constant: Array) -> Array:
-        """A constant as the device's model holds it: within the range of its type, too."""
+        """A constant as the device holds it: within the range of its type, too."""
         found = self._round(constant)
         if self.precision is not Precision.FP16:
             return found
@@ -154,8 +164,7 @@ class Floors:
             if value is None or value.dtype.kind != "f":
                 continue
             quantiser = self.quantisers.by_tensor.get(result.key)
-            stored = self._stored(value)
-            found[result.key] = stored if quantiser is None else quantiser(value)
+            found[result.key] = self._weight(value) if quantiser is None else quantiser(value)
         return found
 
 
@@ -193,8 +202,10 @@ class _State:
         return Piece(key, tuple(given), tuple(self._needed(op)))
 
     def inputs(self, piece: Piece, weights: Mapping[str, Array]) -> dict[str, Array]:
+        op = self.next_op()
+        most = _FP16_MOST if op is not None and op.type in _MASKING else math.inf
         return {
-            name: self.values[name] if name in self.values else weights[name]
+            name: self.values[name] if name in self.values else _limited(weights[name], most)
             for name in piece.inputs
         }
 
@@ -215,6 +226,10 @@ class _State:
                 yield tensor.name
 
 
+def _limited(weight: Array, most: float) -> Array:
+    return np.clip(weight, -most, most) if math.isfinite(most) else weight
+
+
 def constant_floor(reference: Array, precision: Precision) -> float:
     """The relative error of a constant too small for the device's type."""
     if precision is not Precision.FP16 or reference.dtype.kind != "f":
@@ -226,12 +241,12 @@ def constant_floor(reference: Array, precision: Precision) -> float:
 def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
     """The relative introduced error that healthy arithmetic explains; never 0.
 
-    Without an emulation it is that of a chain of *ops* roundings.
+    Without an emulation it is that of a chain of *ops* roundings, taken wide.
     """
     least = _LEAST_UNITS[precision] * precision.unit
     least *= 1.0 + _SPREAD_OF_ONE / math.sqrt(max(reference.size, 1))
     if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
-        return least * 4.0 * float(np.sqrt(ops + 1))
+        return least * _WIDE * math.sqrt(ops + 1)
     found = 0.0
     finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
     if finite is not None and not finite.all():

@@ -155,16 +155,21 @@ class Grouping:
                     if graph.is_entry(ref):
                         quantised = ref.tensor in self._quantised
                         feeds[ref.tensor] = Feed(ref.tensor, quantised=quantised)
+                elif self._is_constant(producer.op):
+                    continue  # the golden model's own; a device's constant is judged by itself
                 elif producer in stops:
                     device = stops[producer]
                     quantised = device in self._quantised
                     feeds[ref.tensor] = Feed(ref.tensor, device, producer, quantised)
                 elif self._from_golden(producer):
                     feeds[ref.tensor] = Feed(ref.tensor, golden=producer)
-                elif producer.op in graph.fed or producer.op in graph.moving:
+                else:
                     waiting.append(producer.op)
         order = tuple(sorted(ops, key=graph.rank.__getitem__))
         return Group(output, golden, order, tuple(feeds.values()))
+
+    def _is_constant(self, op_id: str) -> bool:
+        return op_id not in self._golden.fed and op_id not in self._golden.moving
 
     def _from_golden(self, ref: TensorRef) -> bool:
         """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""

@@ -98,7 +98,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
     arrays = graph_arrays(data.device)
     sources = {ref for ref, group in splits.groups.items() if group.source is not None}
     by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
-    by_output, born = with_births(arrays, by_output, splits.births)
+    by_output, born = with_births(arrays, by_output, splits.births, _broken(data))
     comparisons = with_splits(data.comparisons, by_output)
     ops = data.device.op_index()
     guilty = ranked(arrays, ops_over(comparisons, Guilt.GUILTY))
@@ -127,6 +127,12 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
+
+
+def _broken(data: RunData) -> set[str]:
+    """The ops that give outputs of the device's model that are over a limit."""
+    ends = {ref.op for ref in data.device.outputs}
+    return {item.op for item in data.comparisons if item.op in ends and item.over}
 
 
 def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]:
