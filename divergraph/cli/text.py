@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
 from divergraph.json_shapes import worst_first
+from divergraph.questions.analysed import read_analysis
 from divergraph.questions.answers import TraceStep, UnmatchedOps
 from divergraph.questions.reasons import reason_groups
+from divergraph.spread_words import origin_sentence
 from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text
 from graphstore.contract import GraphInfo
 from graphstore.model import (
     Comparison,
     LineageLink,
+    Method,
     MetricSet,
     Origin,
     Run,
+    TensorIO,
     Verdict,
 )
 from graphstore.op_row import OpRow
@@ -29,6 +33,8 @@ _VERDICTS = {
     Verdict.NOT_COMPARED: "nothing could be compared",
 }
 
+_NOISE = "noise: no op makes more error than its precision explains"
+
 _SHOWN = 5
 _TYPE = 20  # longer types move the names of their own rows only
 
@@ -36,14 +42,15 @@ _TYPE = 20  # longer types move the names of their own rows only
 def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparison]) -> None:
     """The verdict of a run: counts, origins, worst tensors, what was not compared."""
     counts = run.counts
-    click.secho(f"{run.name}: {_VERDICTS[run.verdict]}", bold=True)
+    split = run.method is Method.ROOT_CAUSE and run.verdict is Verdict.NOISE
+    click.secho(f"{run.name}: {_NOISE if split else _VERDICTS[run.verdict]}", bold=True)
     click.echo(
         f"  {counts.ops} ops, {counts.tensors} tensors: {counts.compared} compared, "
         f"{counts.over} over a limit, {counts.not_compared} not compared"
     )
     if origins:
         click.echo("")
-        show_origins(origins)
+        show_origins(origins, _sentences(run, origins, comparisons))
     bad = worst_first(comparisons)[:_SHOWN]
     if bad:
         click.echo("")
@@ -60,8 +67,25 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
             click.echo(f"  {group.count:5}  {REASON_WORDS[group.reason]:36}  {examples}")
 
 
-def show_origins(origins: Iterable[Origin]) -> None:
-    """Where the error starts, one op and its originals each."""
+def _sentences(
+    run: Run, origins: Iterable[Origin], comparisons: Iterable[Comparison]
+) -> dict[str, str]:
+    """What each origin does, in words, where the errors were split."""
+    if run.method is not Method.ROOT_CAUSE:
+        return {}
+    starts = {(origin.op, origin.output): origin for origin in origins}
+    precision = read_analysis(run).precision
+    said = {}
+    for item in comparisons:
+        origin = starts.get((item.op, item.port))
+        if origin is not None and item.io is TensorIO.OUTPUT:
+            dtype = "" if item.device_dtype is None else item.device_dtype.value
+            said[item.op] = origin_sentence(origin, item.split, precision or dtype)
+    return said
+
+
+def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> None:
+    """Where the error starts, one op and its originals each, with what is said of it."""
     items = list(origins)
     if not items:
         click.echo("no origin: no op is over its limits")
@@ -72,6 +96,8 @@ def show_origins(origins: Iterable[Origin]) -> None:
             f"  {origin.rank:2} # {origin.op}  ({origin.type}, output {origin.output})  "
             f"{metric_text(origin.metrics)}"
         )
+        if origin.op in sentences:
+            click.echo(f"       {sentences[origin.op]}")
         if origin.golden:
             names = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
             click.echo(f"       golden {names}")
