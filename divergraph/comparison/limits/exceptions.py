@@ -169,7 +169,7 @@ def _of_tiny(
 ) -> Fixed | None:
     """An element far off its own value does not show in the sums beside larger ones."""
     error = metrics.max_absolute_error
-    if (device in INTEGERS or golden in INTEGERS) and error > 0.0:
+    if (device in INTEGERS or golden in INTEGERS) and error >= 0.5:  # by statistics: rounded
         return Fixed(Level.FAIL, (Metric.MAX_ABSOLUTE_ERROR,), _TINY_INTEGERS)
     if limits.has_own(Metric.MAX_RELATIVE_ERROR) or not metrics.max_relative_error > TINY_RATIO:
         return None
