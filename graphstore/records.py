@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from graphstore.arrays import GraphArrays
 from graphstore.codec import plain_text as plain_text
 from graphstore.codec import plain_texts
 from graphstore.contract import GraphInfo, RunData
-from graphstore.edge_columns import EdgeColumns, edge_columns, edge_kinds, places
+from graphstore.edge_columns import NO_EDGES, EdgeColumns, edge_columns, edge_kinds, places
 from graphstore.finding_rows import finding_rows
 from graphstore.measured import measured_ops
 from graphstore.metric_rows import METRIC_SET_COLUMNS as METRIC_SET_COLUMNS
@@ -92,6 +92,10 @@ class StoredGraph:
     def node(self, op: str) -> int:
         """The node id of an op of this graph."""
         return self.first_id + self.arrays.number[op]
+
+    def without_rows(self) -> StoredGraph:
+        """The same without what only its own rows are made from."""
+        return replace(self, edges=NO_EDGES, blocks=())
 
     def numbers(self) -> NDArray[np.int64]:
         """The number of each op by its place in the file."""
@@ -219,7 +223,7 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
         ValueError: a device op without a comparison or state; a comparison or state of
             an op the device graph does not have.
     """
-    _check_complete(data)
+    check_complete(data)
     fuses, loose = _fuses_table(data, golden, device, run_key)
     followers = _next_measured_table(data, device, run_key)
     metrics = first_id(run_key) + np.arange(len(data.comparisons), dtype=np.int64)
@@ -392,7 +396,12 @@ def _fuses_table(
     return Table(len(places), columns), loose
 
 
-def _check_complete(data: RunData) -> None:
+def check_complete(data: RunData) -> None:
+    """Return if every device op has a comparison and a state, and nothing else has one.
+
+    Raises:
+        ValueError: it is not so.
+    """
     ops = {op.id for op in data.device.ops}
     compared = {comparison.op for comparison in data.comparisons}
     for what, names in (("comparison", compared), ("state", data.states.keys())):

@@ -7,9 +7,10 @@ address space it may reserve, its silent limit of 30 hops, one connection a quer
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,7 +36,7 @@ _NODE_POOL = 2**27
 _CHUNK, _POOL_A_CHUNK = 2**17, 8
 """Rows of a chunk of a node table, and what the engine may take for each byte of them."""
 _MOST_BUFFER_POOL = 2**31
-_POOL_A_ROW = 40
+_POOL_A_ROW = 100
 _POOL_A_BYTE = 2
 """What it may take for each row it is given, or each byte of the file it reads."""
 _BATCH = 50_000
@@ -46,66 +47,67 @@ _MANY_ROWS = 1000
 """From here on, taking all rows through Arrow is faster than one by one."""
 _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
 """The name, columns and rows of a table."""
+_REL_TYPES = {rel.type for rel in RELS}
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
 
 
-def write_database(path: Path, records: Records) -> None:
-    """Make a new database file at *path* (which must not exist) with *records* in it.
+def write_database(path: Path, stages: Iterable[Records]) -> None:
+    """Make a new database file at *path* (which must not exist) of the rows of *stages*.
 
-    Takes the rows out of *records*, so that what made them can be freed early.
+    A table is in one stage only; relationships are between nodes of theirs or earlier stages.
+    The next stage is asked for while the engine takes the last rows of the one before. Takes
+    the rows out of the records, so that what made them can be freed early.
 
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    count = sum(map(len, (*records.nodes.values(), *records.rels.values())))
     with _engine_errors(path):
         with _opened(path) as database, _connected(database) as connection:
             for statement in embedded_ddl():
                 connection.execute(statement)
-        _copy_all(path, _node_tables(records), _node_pool, threads=1)
-        pool = max(_BUFFER_POOL, _POOL_A_ROW * count)
-        _copy_all(path, _rel_tables(records), lambda _: pool, threads=0)
+        _copy_all(path, chain.from_iterable(map(_tables, stages)))
 
 
-def _copy_all(
-    path: Path, tables: Iterator[_RowsOf], pool: Callable[[Any], int], threads: int
-) -> None:
+def _copy_all(path: Path, tables: Iterator[_RowsOf]) -> None:
     """Fill *tables*; while the engine copies one, the rows of the next are made."""
     copying: Future[None] | None = None
     with ThreadPoolExecutor(1, "graphstore-copy") as engine:
         for table, columns, rows in tables:
             made = _arrow_table(columns, rows)
+            del rows
+            if made is None:
+                continue
             if copying is not None:
                 copying.result()
             give_back()
-            copying = None
-            if made is not None:
-                copying = engine.submit(_copy_alone, path, table, made, pool(made), threads)
+            copying = engine.submit(_copy_alone, path, table, made, _pool(table, made))
             del made
         if copying is not None:
             copying.result()
     give_back()
 
 
-def _node_pool(rows: Any) -> int:
-    """The memory the engine may take for the rows of a node table.
+def _pool(table: str, rows: Any) -> int:
+    """The memory the engine may take for the rows of a table.
 
-    It needs about four times a chunk of them, fills what it may take with pages that are
-    written anyway, and has a chunk for every thread.
+    For nodes it needs about four times a chunk of them, fills what it may take with pages
+    that are written anyway, and has a chunk for every thread. For relationships it needs
+    67 bytes a row.
     """
+    if table in _REL_TYPES:
+        return max(_BUFFER_POOL, _POOL_A_ROW * len(rows))
     chunk: float = rows.nbytes * min(1.0, _CHUNK / len(rows))
     return max(_NODE_POOL, round(_POOL_A_CHUNK * chunk))
 
 
-def _node_tables(records: Records) -> Iterator[_RowsOf]:
+def _tables(records: Records) -> Iterator[_RowsOf]:
     for node in NODES:
-        yield node.label, node.columns, records.nodes.pop(node.label, ())
-
-
-def _rel_tables(records: Records) -> Iterator[_RowsOf]:
+        if node.label in records.nodes:
+            yield node.label, node.columns, records.nodes.pop(node.label)
     for rel in RELS:
-        ends = (_key_column("from", rel.source), _key_column("to", rel.target))
-        yield rel.type, ends + rel.columns, records.rels.pop(rel.type, ())
+        if rel.type in records.rels:
+            ends = (_key_column("from", rel.source), _key_column("to", rel.target))
+            yield rel.type, ends + rel.columns, records.rels.pop(rel.type)
 
 
 def write_tables(path: Path, tables: Iterable[tuple[str, Any]], wanted: int) -> None:
@@ -328,27 +330,49 @@ def arrow_types() -> dict[ColumnType, Any]:
 def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
     """The rows as the engine takes them; None if there are none.
 
-    Texts that come again and again are kept once: for a million ops, half of the memory.
+    Columns of nodes are left out where they have no value at all.
     """
     import pyarrow as pa
 
     types = arrow_types()
     made = as_table(rows)
-    batches: list[Any] = []
-    repeated: set[str] = set()
+    if not made:
+        return None
+    is_rel = columns[0].name == "from"
+    parts: dict[str, list[Any]] = {column.name: [] for column in columns}
+    repeated: dict[str, bool] = {}
     for first in range(0, len(made), _BATCH):
         values = made.columns(first, first + _BATCH)
-        arrays = {}
         for column, column_values in zip(columns, values, strict=True):
-            if isinstance(column_values, Absent):
-                array = pa.nulls(len(column_values), types[column.type])
-            else:
-                array = pa.array(column_values, types[column.type])
-            if not batches and column.type is ColumnType.STRING and _repeats(array):
-                repeated.add(column.name)
-            arrays[column.name] = array.dictionary_encode() if column.name in repeated else array
-        batches.append(pa.record_batch(arrays))
-    return pa.Table.from_batches(batches) if batches else None
+            part: Any = column_values
+            if not isinstance(column_values, Absent):
+                part = _arrow_array(column, types[column.type], column_values, repeated)
+            parts[column.name].append(part)
+    whole = {}
+    for name in list(parts):
+        chunks = parts.pop(name)
+        known = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
+        if is_rel or any(chunk.null_count < len(chunk) for chunk in known):
+            kind = known[0].type
+            whole[name] = pa.chunked_array(
+                [pa.nulls(len(one), kind) if isinstance(one, Absent) else one for one in chunks]
+            )
+    return pa.table(whole)
+
+
+def _arrow_array(column: Column, kind: Any, values: Any, repeated: dict[str, bool]) -> Any:
+    """Texts that come again and again are kept once: for a million ops, half of the memory.
+
+    *repeated* says it of the columns of texts that were seen before.
+    """
+    import pyarrow as pa
+
+    array = pa.array(values, kind)
+    if column.type is not ColumnType.STRING:
+        return array
+    if column.name not in repeated:
+        repeated[column.name] = _repeats(array)
+    return array.dictionary_encode() if repeated[column.name] else array
 
 
 def _repeats(texts: Any) -> bool:
@@ -357,9 +381,13 @@ def _repeats(texts: Any) -> bool:
     return len(some.unique()) * 2 <= len(some)
 
 
-def _copy_alone(path: Path, table: str, rows: Any, pool: int, threads: int) -> None:
-    """As :func:`_copy`, with an engine of its own: it keeps its buffer as long as it is open."""
-    with _opened(path, pool, least=_NODE_POOL, threads=threads) as database:
+def _copy_alone(path: Path, table: str, rows: Any, pool: int) -> None:
+    """As :func:`_copy`, with an engine of its own: it keeps its buffer as long as it is open.
+
+    One thread, as each has rows of its own in memory, and rows of the next table are made
+    meanwhile.
+    """
+    with _opened(path, pool, least=_NODE_POOL, threads=1) as database:
         _copy(database, table, rows)
 
 
@@ -368,7 +396,11 @@ def _copy(database: Any, table: str, rows: Any) -> None:
     takes rows once only."""
     # a connection keeps what it was given until it is closed
     with _connected(database) as connection:
-        connection.execute(f"COPY {table} FROM $rows", {"rows": rows})
+        names = ""
+        if table not in _REL_TYPES:
+            names = ", ".join(f"`{name}`" for name in rows.column_names)
+            names = f"({names})"
+        connection.execute(f"COPY {table}{names} FROM $rows", {"rows": rows})
 
 
 def _open(

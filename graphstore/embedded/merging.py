@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from graphstore.contract import RunData
 from graphstore.records import (
     Records,
     StoredGraph,
+    check_complete,
     graph_records,
     plain_text,
     run_records,
@@ -13,21 +16,23 @@ from graphstore.records import (
 )
 
 
-def run_with_graphs(
-    data: RunData, taken: dict[str, str]
-) -> tuple[Records, StoredGraph, StoredGraph]:
-    """The rows of a run and of those of its graphs that *taken* has not; added there."""
-    golden = stored_graph(data.golden, taken)
-    records = _fresh_graph(golden, taken)
-    device = stored_graph(data.device, taken)
-    records.add(_fresh_graph(device, taken))
-    records.nodes["Model"] = list(dict.fromkeys(records.nodes.get("Model", [])))
-    records.add(run_records(data, golden, device, plain_text(data.run.name)))
-    return records, golden, device
+def run_graphs(data: RunData) -> tuple[StoredGraph, StoredGraph]:
+    """The golden and the device graph of a run about to be written.
+
+    Raises:
+        ValueError: the run is not complete, or no store can hold a graph.
+    """
+    check_complete(data)
+    golden = stored_graph(data.golden, {})
+    return golden, stored_graph(data.device, {golden.key: golden.content})
 
 
-def _fresh_graph(stored: StoredGraph, taken: dict[str, str]) -> Records:
-    if stored.key in taken:
-        return Records()
-    taken[stored.key] = stored.content
-    return graph_records(stored)
+def run_stages(data: RunData, golden: StoredGraph, device: StoredGraph) -> Iterator[Records]:
+    """The rows of the graphs of a run, then its own, made when they are asked for."""
+    graphs = graph_records(golden)
+    if device.key != golden.key:
+        graphs.add(graph_records(device))
+    graphs.nodes["Model"] = list(dict.fromkeys(graphs.nodes["Model"]))
+    golden, device = golden.without_rows(), device.without_rows()
+    yield graphs
+    yield run_records(data, golden, device, plain_text(data.run.name))

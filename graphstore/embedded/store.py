@@ -31,7 +31,7 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
 from graphstore.embedded.literals import with_numbers
-from graphstore.embedded.merging import run_with_graphs
+from graphstore.embedded.merging import run_graphs, run_stages
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -47,7 +47,6 @@ from graphstore.model import ModelGraph, Run
 from graphstore.queries import Dialect, NamedQuery
 from graphstore.query_limits import NO_LIMITS, QueryLimits
 from graphstore.records import (
-    Records,
     StoredGraph,
     graph_info,
     graph_records,
@@ -116,15 +115,18 @@ class EmbeddedStore(CypherStore):
         self._check_name(name)
         self._check_free("runs", name, replace)
         with paused_collector():
-            records, golden, device = run_with_graphs(data, {})
+            golden, device = run_graphs(data)
         manifest = {
             "kind": "run",
             "run": json.loads(codec.run_text(data.run)),
             "golden": _keys(golden),
             "device": _keys(device),
         }
-        del golden, device  # the rows need less of them than they hold
-        self._write("runs", name, records, manifest, replace)
+        stages = run_stages(data, golden, device)
+        del golden, device  # they hold more than the rows need
+        with self._folder.writing() as folder, paused_collector():
+            write_database(folder / DATABASE, stages)
+            self._folder.publish("runs", name, folder, manifest, replace=replace)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -333,7 +335,7 @@ class EmbeddedStore(CypherStore):
             else:
                 records = graph_records(stored)
                 records.add(import_records(stored, info.name, info.created))
-                write_database(folder / DATABASE, records)
+                write_database(folder / DATABASE, [records])
             self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
 
     def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:
@@ -346,13 +348,6 @@ class EmbeddedStore(CypherStore):
                     continue  # a file system without links, or the graph is just gone
                 return entry
         return None
-
-    def _write(
-        self, kind: str, name: str, records: Records, manifest: dict[str, Any], replace: bool
-    ) -> None:
-        with self._folder.writing() as folder, paused_collector():
-            write_database(folder / DATABASE, records)
-            self._folder.publish(kind, name, folder, manifest, replace=replace)
 
     def _damaged(self, *, thorough: bool) -> tuple[str, ...]:
         return tuple(item.text for item in damaged_entries(self._folder, thorough=thorough))
