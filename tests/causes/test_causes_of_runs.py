@@ -1,0 +1,88 @@
+"""Causes from files on: models run as golden and device, compared, and asked for origins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from divergraph.cli.main import run
+from graphstore.model import FindingKind
+from graphstore.open_store import open_store
+
+Array = np.ndarray[Any, Any]
+
+
+def written(
+    path: Path, nodes: Sequence[NodeProto], weights: Mapping[str, Array], shape: Sequence[int]
+) -> Path:
+    """The model in a file: from ``x`` of that shape to ``y``."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+def causes(folder: Path, golden: Path, device: Path | None, *more: str) -> list[Any]:
+    """The causes found after running both; without *device*, a stand-in of the golden model."""
+    calls = [["capture", golden, "--random", "1", "-o", folder / "golden"]]
+    calls += [["capture", device or golden, "--random", "1", "-o", folder / "device", *more]]
+    for call in calls:
+        assert run([str(each) for each in call]) == 0
+    made = device or folder / "device" / "golden.fp16.onnx"
+    compared = ["compare", "--golden", golden, "--golden-dump", folder / "golden"]
+    compared += ["--device", made, "--device-dump", folder / "device"]
+    run([str(each) for each in [*compared, "--run", "r", "--store", folder / "store"]])
+    with open_store(str(folder / "store")) as store:
+        found = store.run_data("r").findings
+    return [each for each in found if each.kind is FindingKind.CAUSE]
+
+
+def test_an_overflow_that_a_reciprocal_hides(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"], "scale"),
+        helper.make_node("ReduceSumSquare", ["a"], ["s"], "sum", axes=[1]),
+        helper.make_node("Reciprocal", ["s"], ["w"], "inverse"),
+        helper.make_node("Mul", ["a", "w"], ["y"], "normed"),
+    ]
+    path = tmp_path / "golden.onnx"
+    golden = written(path, nodes, {"k": np.array([300], np.float32)}, [4, 64])
+    found = causes(tmp_path, golden, None, "--device", "fp16")
+    first = next(each for each in found if each.op == "sum")
+    assert first.label == "overflow"
+    assert "inverse (Reciprocal)" in first.sentence
+
+
+def test_other_pads_and_a_lost_bias(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    weights = {
+        "w": draw.standard_normal((8, 3, 3, 3)).astype(np.float32),
+        "v": draw.standard_normal((8, 8, 3, 3)).astype(np.float32),
+        "b": draw.uniform(0.5, 1, 8).astype(np.float32),
+    }
+
+    def nodes(pads: Sequence[int]) -> list[NodeProto]:
+        # In steps of two, so that other pads give no shifted values but other ones.
+        return [
+            helper.make_node("Conv", ["x", "w"], ["a"], "one", pads=pads, strides=[2, 2]),
+            helper.make_node("Conv", ["a", "v", "b"], ["y"], "two", pads=[1] * 4),
+        ]
+
+    golden = written(tmp_path / "golden.onnx", nodes([1] * 4), weights, [1, 3, 24, 24])
+    lost = {**weights, "b": weights["b"] * np.array([0, 0, 1, 1, 1, 1, 1, 1], np.float32)}
+    device = written(tmp_path / "other.onnx", nodes([0, 0, 2, 2]), lost, [1, 3, 24, 24])
+    found = {each.op: each for each in causes(tmp_path, golden, device)}
+    assert found["one"].label == "wrong_pads"
+    assert "[0, 0, 2, 2] in place of [1, 1, 1, 1]" in found["one"].sentence
+    assert found["two"].label == "lost_bias"
+    assert "bias missing in channels 0-1" in found["two"].sentence
