@@ -137,12 +137,13 @@ def _kept(
         if inner is not None:
             kept = _kept(buffer, span.start, span.end, inner, most, depth - 1)
             length = sum(map(len, kept))
-            pieces += [_varint_bytes(span.number << 3 | BLOCK), _varint_bytes(length), *kept]
+            pieces += [varint_bytes(span.number << 3 | BLOCK), varint_bytes(length), *kept]
     pieces.append(buffer[copied:end])
     return pieces
 
 
-def _varint_bytes(value: int) -> bytes:
+def varint_bytes(value: int) -> bytes:
+    """A number as fields hold it."""
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

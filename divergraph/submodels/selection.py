@@ -137,5 +137,6 @@ class Wish:
 def with_facts(
     tensor: Tensor, facts: TensorFacts
 ) -> tuple[DType | None, tuple[int | None, ...] | None]:
-    """Type and shape: as dumped, which is exact, else as the graph says."""
-    return facts.dtype or tensor.dtype, facts.shape if facts.shape is not None else tensor.shape
+    """Type and shape: the graph's type, as narrow floats may be dumped as float32, and the
+    dumped shape, which is exact; else what the other says."""
+    return tensor.dtype or facts.dtype, facts.shape if facts.shape is not None else tensor.shape

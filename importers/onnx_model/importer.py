@@ -68,14 +68,18 @@ class OnnxImporter:
         """The model's graph; bodies of If, Loop and Scan and called functions as sub-graphs."""
         from importers.onnx_model.reading import load_model
 
-        form = _text_form(read_head(path)) or Form.BINARY
-        model, digest = load_model(path, form)
+        model, digest = load_model(path, form_of(path))
         if not model.HasField("graph") or not model.graph.ByteSize():
             raise ImportFormatError(path, "the file holds no ONNX graph", hint=_HINT)
         try:
             return _graph(model, path, digest)
         except ValueError as error:
             raise ImportFormatError(path, f"damaged ONNX model: {error}", hint=_HINT) from error
+
+
+def form_of(path: Path) -> Form:
+    """How the model in *path* is written, binary if it is no form of text."""
+    return _text_form(read_head(path)) or Form.BINARY
 
 
 def _text_form(head: bytes) -> Form | None:

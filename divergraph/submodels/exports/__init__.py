@@ -1,0 +1,1 @@
+"""Writers of parts of models, one a framework."""
