@@ -118,5 +118,5 @@ def test_a_place_that_cannot_be_compared_is_told_and_the_others_go_on(ranks, tmp
         request = replace(ranks, device_dump=Path(dump))
         result = compare_many(store, request, ALL, Chosen((0,)), name="net")
     broken, whole = result.runs
-    assert "no rank 0 in this dump" in broken.problem
+    assert "no device 0 in this dump" in broken.problem
     assert whole.data is not None
