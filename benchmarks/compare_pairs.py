@@ -5,7 +5,7 @@
 Makes the pairs as .npy files in a temporary folder, then runs each way in a process of
 its own, in turn, and takes the best CPU time of the rounds:
 
-* ours: the product's reader and all ten metrics;
+* ours: the product's reader, all ten metrics and the figures;
 * blocked: numpy in blocks of 64k elements with shared float64 temporaries, 22 slots
   (norms, dot product, errors, extremes, counts, positions), no divergence; one BLAS thread;
 * naive: one whole-array float64 pass a metric, the ten metrics.
@@ -105,7 +105,7 @@ def _peak() -> float:
 
 
 def _ours() -> Callable[[Path, Path], object]:
-    from divergraph.comparison.metrics import compare_arrays
+    from divergraph.comparison.measure import measure
     from divergraph.comparison.sweep import Sweeper
     from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
     from importers.dumps import read_array
@@ -128,7 +128,7 @@ def _ours() -> Callable[[Path, Path], object]:
         return read_array(ref)
 
     sweeper = Sweeper()
-    return lambda device, golden: compare_arrays(read(device), read(golden), sweeper)
+    return lambda device, golden: measure(read(device), read(golden), sweeper=sweeper)
 
 
 def _blocked() -> Callable[[Path, Path], object]:
