@@ -17,7 +17,7 @@ from divergraph.root_cause.floors import QUANTISED_UNSEEN, Floors, constant_floo
 from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
-from divergraph.root_cause.precision import Precision, precision_of
+from divergraph.root_cause.precision import Precision, fits_half, precision_of
 from divergraph.root_cause.quantisers import Constant, find_quantisers
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
 from divergraph.root_cause.values import RunValues, is_numeric, relative
@@ -37,6 +37,8 @@ from importers.dumps import DumpIndex
 _SHARE_OF_MEMORY = 8
 _SHARE_THAT_COUNTS = 0.15
 _ENTRY_UNITS = 6.0
+_SAME_CONSTANT = 0.01
+"""Up to this relative error a constant is the same, rounded."""
 
 
 def _unknown_constant(_name: str) -> Array | None:
@@ -192,8 +194,22 @@ class _Analysis:
             if io is TensorIO.OUTPUT
         )
         ops = self.inputs.device.op_index()
-        grouping = Grouping(self.golden, ops, measured, dumped)
+        grouping = Grouping(self.golden, ops, measured, dumped, frozenset(self._changed()))
         return [grouping.group(ref) for ref in measured]
+
+    def _changed(self) -> Iterator[TensorRef]:
+        """Golden constants of which the device has others: the fault is there, not behind them.
+
+        But for those no fp16 holds: what they break is broken by the op that uses them.
+        """
+        for item in self.compared.values():
+            golden = item.golden
+            if golden is None or item.metrics is None or not self.golden.is_constant(golden.op):
+                continue
+            if not item.metrics.relative_euclidean_distance <= _SAME_CONSTANT:
+                value = self.values.golden(golden)
+                if value is not None and value.dtype.kind == "f" and fits_half(value):
+                    yield golden
 
     def _chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
         chunk: list[Group] = []

@@ -81,6 +81,10 @@ class GoldenGraph:
         """The name executors know a tensor by."""
         return self.ops[ref.op].outputs[ref.port].name
 
+    def is_constant(self, op_id: str) -> bool:
+        """Whether an op gives the same in every run."""
+        return op_id not in self.fed and op_id not in self.moving
+
     def is_source(self, op_id: str) -> bool:
         """Whether an op brings in what is fed from outside."""
         return source_of(self.ops[op_id]) is Source.ENTRY

@@ -54,7 +54,8 @@ class Grouping:
     """Cuts groups out of *golden* for the outputs of a device graph.
 
     *measured* gives the golden tensor each usable device output stands for, in device
-    order; *golden_dumped* are the golden tensors whose values are known.
+    order; *golden_dumped* are the golden tensors whose values are known. Constants are
+    golden's own, but for the golden tensors *changed*: those are as the device has them.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class Grouping:
         device_ops: Mapping[str, Op],
         measured: Mapping[TensorRef, TensorRef],
         golden_dumped: frozenset[TensorRef],
+        changed: frozenset[TensorRef] = frozenset(),
     ) -> None:
         self._golden = golden
         self._device_ops = device_ops
         self._measured = measured
         self._golden_dumped = golden_dumped
+        self._changed = changed
         self._quantised: set[TensorRef | str] = set()
         self._first: dict[TensorRef, TensorRef] = {}
         for device, original in measured.items():
@@ -155,21 +158,18 @@ class Grouping:
                     if graph.is_entry(ref):
                         quantised = ref.tensor in self._quantised
                         feeds[ref.tensor] = Feed(ref.tensor, quantised=quantised)
-                elif self._is_constant(producer.op):
-                    continue  # the golden model's own; a device's constant is judged by itself
+                elif self._golden.is_constant(producer.op) and producer not in self._changed:
+                    continue
                 elif producer in stops:
                     device = stops[producer]
                     quantised = device in self._quantised
                     feeds[ref.tensor] = Feed(ref.tensor, device, producer, quantised)
                 elif self._from_golden(producer):
                     feeds[ref.tensor] = Feed(ref.tensor, golden=producer)
-                else:
+                elif not self._golden.is_constant(producer.op):
                     waiting.append(producer.op)
         order = tuple(sorted(ops, key=graph.rank.__getitem__))
         return Group(output, golden, order, tuple(feeds.values()))
-
-    def _is_constant(self, op_id: str) -> bool:
-        return op_id not in self._golden.fed and op_id not in self._golden.moving
 
     def _from_golden(self, ref: TensorRef) -> bool:
         """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""

@@ -10,6 +10,8 @@ from divergraph.execution.contract import Array
 from graphstore.model import DType
 
 _LOOKED_AT = 4096
+_LARGEST_KEPT, _SMALLEST_KEPT = 1e4, 1e-7
+"""What ONNX's converters to float16 keep; they move larger and smaller values."""
 _TRIVIAL = 16
 """Tensors with fewer different values say nothing about the arithmetic."""
 
@@ -82,3 +84,9 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
         if np.array_equal(rounded(sample, precision), sample):
             return precision
     return Precision.FP32
+
+
+def fits_half(value: Array) -> bool:
+    """Whether converters to fp16 leave *value* (float) as it is but for rounding."""
+    sizes = np.abs(value[value != 0])
+    return bool(np.all((sizes <= _LARGEST_KEPT) & (sizes >= _SMALLEST_KEPT)))
