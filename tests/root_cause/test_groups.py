@@ -1,0 +1,113 @@
+"""Groups: what lies between measured tensors, and what cannot be run again."""
+
+from __future__ import annotations
+
+from divergraph.root_cause.golden_graph import GoldenGraph, Source, source_of
+from divergraph.root_cause.groups import Feed, Grouping
+from graphstore.model import (
+    Framework,
+    GraphKind,
+    InputRef,
+    ModelGraph,
+    Op,
+    Subgraph,
+    Tensor,
+    TensorRef,
+)
+
+
+def op(name: str, kind: str, *inputs: str, outputs: int = 1, **more) -> Op:
+    """An op; inputs are ``op``, ``op:1``, or names of what no op makes (``=w``)."""
+    refs = []
+    for text in inputs:
+        if text.startswith("="):
+            refs.append(InputRef(text[1:]))
+            continue
+        maker, _, port = text.partition(":")
+        refs.append(InputRef(text, TensorRef(maker, int(port or 0))))
+    made = tuple(Tensor(name if port == 0 else f"{name}:{port}") for port in range(outputs))
+    return Op(name, name, kind, tuple(refs), outputs=made, **more)
+
+
+def graph(*ops: Op, inputs: tuple[str, ...] = ("x",), subgraphs=()) -> ModelGraph:
+    """A golden or device graph."""
+    return ModelGraph(
+        "g",
+        GraphKind.ORIGINAL,
+        Framework.ONNX,
+        "onnx",
+        ops,
+        subgraphs,
+        tuple(Tensor(name) for name in inputs),
+    )
+
+
+def grouping(golden: ModelGraph, device: ModelGraph, measured: dict[str, str], dumped=()):
+    """Cuts groups; *measured* says which golden op each device op stands for."""
+    pairs = {TensorRef(here, 0): TensorRef(there, 0) for here, there in measured.items()}
+    known = frozenset(TensorRef(name, 0) for name in dumped)
+    return Grouping(GoldenGraph(golden), device.op_index(), pairs, known)
+
+
+def test_a_group_goes_back_to_what_is_measured():
+    chain = graph(op("a", "Conv", "=x", "=w"), op("b", "Relu", "a"), op("c", "Exp", "b"))
+    cut = grouping(chain, chain, {"a": "a", "c": "c"})
+    found = cut.group(TensorRef("c", 0))
+    assert found.ops == ("b", "c")
+    assert found.feeds == (Feed("a", TensorRef("a", 0), TensorRef("a", 0)),)
+    first = cut.group(TensorRef("a", 0))
+    assert first.ops == ("a",)
+    assert first.feeds == (Feed("x"),)
+
+
+def test_of_several_device_tensors_the_one_the_op_reads_is_fed():
+    golden = graph(op("a", "Conv", "=x"), op("b", "Relu", "a"))
+    device = graph(op("a", "Conv", "=x"), op("cast", "Cast", "a"), op("b", "Relu", "cast"))
+    cut = grouping(golden, device, {"a": "a", "cast": "a", "b": "b"})
+    assert cut.group(TensorRef("b", 0)).measured == (TensorRef("cast", 0),)
+    assert cut.group(TensorRef("cast", 0)).passes_on == TensorRef("a", 0)
+
+
+def test_what_a_fused_op_does_not_read_is_not_fed_to_it():
+    # the device computes c from a by itself, though it keeps b for somebody else
+    golden = graph(op("a", "Conv", "=x"), op("b", "Exp", "a"), op("c", "Log", "b"))
+    device = graph(op("a", "Conv", "=x"), op("b", "Exp", "a"), op("c", "Fused", "a"))
+    cut = grouping(golden, device, {"a": "a", "b": "b", "c": "c"})
+    found = cut.group(TensorRef("c", 0))
+    assert found.ops == ("b", "c")
+    assert found.measured == (TensorRef("a", 0),)
+
+
+def test_constants_belong_to_the_group_unnamed():
+    golden = graph(op("k", "Constant"), op("t", "Transpose", "k"), op("m", "MatMul", "=x", "t"))
+    found = grouping(golden, golden, {"k": "k", "m": "m"}).group(TensorRef("m", 0))
+    assert found.ops == ("m",)
+    assert found.feeds == (Feed("x"),)
+
+
+def test_random_numbers_are_fed_never_drawn_again():
+    golden = graph(op("r", "RandomUniform"), op("d", "Mul", "=x", "r"))
+    assert source_of(golden.ops[0]) is Source.RANDOM
+    unknown = grouping(golden, golden, {"d": "d"}).group(TensorRef("d", 0))
+    assert "draws random numbers" in unknown.failure
+    known = grouping(golden, golden, {"d": "d"}, dumped=("r",)).group(TensorRef("d", 0))
+    assert Feed("r", golden=TensorRef("r", 0)) in known.feeds
+    measured = grouping(golden, golden, {"r": "r", "d": "d"}, dumped=("r",))
+    assert measured.group(TensorRef("d", 0)).measured == (TensorRef("r", 0),)
+    assert measured.group(TensorRef("r", 0)).source is Source.RANDOM
+
+
+def test_an_if_is_fed_what_its_bodies_take_from_around_them():
+    golden = graph(
+        op("a", "Exp", "=x"),
+        op("cond", "Greater", "=x"),
+        op("if", "If", "cond", owns=("then",)),
+        op("inner", "Log", "a", subgraph="then"),
+        subgraphs=(Subgraph("then", "if", "then_branch", (), ((0, TensorRef("inner", 0)),)),),
+    )
+    cut = grouping(golden, golden, {"a": "a", "cond": "cond", "if": "if", "inner": "inner"})
+    assert set(cut.group(TensorRef("if", 0)).measured) == {
+        TensorRef("a", 0),
+        TensorRef("cond", 0),
+    }
+    assert "inside a body" in cut.group(TensorRef("inner", 0)).failure
