@@ -14,9 +14,9 @@ from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.births import explained_by, is_birth
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import QUANTISED_UNSEEN, Floors, constant_floor, floor_of
-from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision, fits_half, precision_of
 from divergraph.root_cause.quantisers import Constant, find_quantisers
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
@@ -107,7 +107,7 @@ class _Analysis:
     options: RootCauseOptions
     progress: Progress
     see: Callable[[Judged], None] | None = None
-    golden: GoldenGraph = field(init=False)
+    golden: OpGraph = field(init=False)
     values: RunValues = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
@@ -127,7 +127,7 @@ class _Analysis:
             and pair.golden.statistics is None
         }
         self.compared = {ref: item for ref, item in outputs.items() if ref in pairs}
-        self.golden = GoldenGraph(self.inputs.golden)
+        self.golden = OpGraph(self.inputs.golden)
         self.values = RunValues(
             pairs,
             {ref: item.shape for ref, item in self.compared.items() if item.shape is not None},
@@ -193,8 +193,8 @@ class _Analysis:
             for op, io, port in self.inputs.golden_dump.tensors
             if io is TensorIO.OUTPUT
         )
-        ops = self.inputs.device.op_index()
-        grouping = Grouping(self.golden, ops, measured, dumped, frozenset(self._changed()))
+        device = OpGraph(self.inputs.device)
+        grouping = Grouping(self.golden, device, measured, dumped, frozenset(self._changed()))
         return [grouping.group(ref) for ref in measured]
 
     def _changed(self) -> Iterator[TensorRef]:

@@ -14,8 +14,8 @@ from divergraph.root_cause.causes import (
     hidden,
     where_hidden,
 )
-from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import RunValues
 from graphstore.algorithms import descendants
@@ -40,7 +40,7 @@ class Explaining:
     """Collects ``findings``; what it is shown may be let go of afterwards."""
 
     arrays: GraphArrays
-    golden: GoldenGraph
+    golden: OpGraph
     values: RunValues
     compared: Mapping[TensorRef, Comparison]
     executor: Executor

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divergraph.execution.contract import Array, Executor, Piece
-from divergraph.root_cause.golden_graph import GoldenGraph
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.root_cause.values import is_numeric, norms, relative
@@ -57,7 +57,7 @@ class Floors:
     """Runs groups in an arithmetic of *executor*'s model."""
 
     executor: Executor
-    golden: GoldenGraph
+    golden: OpGraph
     precision: Precision
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
@@ -173,7 +173,7 @@ class _State:
     """How far the run of one group is."""
 
     group: Group
-    golden: GoldenGraph
+    golden: OpGraph
     values: dict[str, Array]
     place: int = 0
     failed: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from divergraph.root_cause.golden_graph import GoldenGraph, Source, source_of
+from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.root_cause.quantisers import DEQUANTISING
 from graphstore.model import Op, TensorRef
 
@@ -51,7 +51,7 @@ class Group:
 
 
 class Grouping:
-    """Cuts groups out of *golden* for the outputs of a device graph.
+    """Cuts groups out of *golden* for the outputs of *device*, a graph read the same way.
 
     *measured* gives the golden tensor each usable device output stands for, in device
     order; *golden_dumped* are the golden tensors whose values are known. Constants are
@@ -60,21 +60,21 @@ class Grouping:
 
     def __init__(
         self,
-        golden: GoldenGraph,
-        device_ops: Mapping[str, Op],
+        golden: OpGraph,
+        device: OpGraph,
         measured: Mapping[TensorRef, TensorRef],
         golden_dumped: frozenset[TensorRef],
         changed: frozenset[TensorRef] = frozenset(),
     ) -> None:
         self._golden = golden
-        self._device_ops = device_ops
+        self._device = device
         self._measured = measured
         self._golden_dumped = golden_dumped
         self._changed = changed
         self._quantised: set[TensorRef | str] = set()
         self._first: dict[TensorRef, TensorRef] = {}
-        for device, original in measured.items():
-            self._first.setdefault(original, device)
+        for output, original in measured.items():
+            self._first.setdefault(original, output)
 
     def group(self, output: TensorRef) -> Group:
         """The group of a measured device output."""
@@ -101,7 +101,7 @@ class Grouping:
         """The measured device outputs a device op's value comes from, by golden tensor.
 
         Of several device outputs of one golden tensor (before and after an inserted Cast)
-        it is the one the op really reads. True if some way leads to no measured one.
+        it is the one the op really reads. True if some way leads to an input of the model.
         """
         found: dict[TensorRef, TensorRef] = {}
         self._quantised = set()
@@ -111,11 +111,11 @@ class Grouping:
         while waiting:
             following: dict[str, bool] = {}
             for each, was_quantised in waiting.items():
-                op = self._device_ops[each]
+                op = self._device.ops[each]
                 quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
-                refs = [ref for ref in op.inputs if ref is not None]
-                outer = [ref.tensor for ref in refs if ref.producer is None]
-                open_end |= bool(outer) or not refs
+                refs = list(self._device.inputs(op))
+                outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
+                open_end |= bool(outer) or self._device.is_source(each)
                 self._quantised.update(outer if quantised else ())
                 for producer in (ref.producer for ref in refs):
                     if producer is None or producer in seen:
@@ -125,7 +125,7 @@ class Grouping:
                     if original is not None:
                         found.setdefault(original, producer)
                         self._quantised |= {producer} if quantised else set()
-                    elif producer.op in self._device_ops:
+                    elif producer.op in self._device.ops:
                         following[producer.op] = following.get(producer.op, False) or quantised
             waiting = following
         return found, open_end

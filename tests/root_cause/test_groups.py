@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from divergraph.root_cause.golden_graph import GoldenGraph, Source, source_of
 from divergraph.root_cause.groups import Feed, Grouping
+from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from graphstore.model import (
     Framework,
     GraphKind,
@@ -46,7 +46,7 @@ def grouping(golden: ModelGraph, device: ModelGraph, measured: dict[str, str], d
     """Cuts groups; *measured* says which golden op each device op stands for."""
     pairs = {TensorRef(here, 0): TensorRef(there, 0) for here, there in measured.items()}
     known = frozenset(TensorRef(name, 0) for name in dumped)
-    return Grouping(GoldenGraph(golden), device.op_index(), pairs, known)
+    return Grouping(OpGraph(golden), OpGraph(device), pairs, known)
 
 
 def test_a_group_goes_back_to_what_is_measured():

@@ -1,4 +1,4 @@
-"""The golden graph as groups are cut out of it: what feeds an op, and what cannot be re-run."""
+"""A graph as groups are cut out of it: what feeds an op, and what cannot be run again."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def source_of(op: Op) -> Source | None:
 
 
 @dataclass
-class GoldenGraph:
-    """The golden ops by id, with what their bodies take from around them as inputs too.
+class OpGraph:
+    """The ops of a graph by id, with what their bodies take from around them as inputs too.
 
     ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
     an input of the model; all others are the same in each run but for random ones and
