@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.analysis.verdicts import badness
-from divergraph.questions.answers import Trace, UnmatchedOps, Way
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
@@ -31,6 +30,7 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     from divergraph.capture import CaptureResult
     from divergraph.detection import Findings
+    from divergraph.questions.answers import Trace, UnmatchedOps, Way
     from importers.dumps import FoundDump
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"

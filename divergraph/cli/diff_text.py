@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from divergraph.analysis.verdicts import badness
-from divergraph.cli.text import metric_text
+from divergraph.cli.metric_text import metric_text
 from divergraph.diff.diff_dumps import DiffResult, PairDiff, reasons
 from divergraph.diff.elements import Element
 from divergraph.diff.single_pair import CloseLook

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.text import metric_text, show_steps
+from divergraph.cli.metric_text import metric_text
+from divergraph.cli.text import show_steps
 from divergraph.questions.answers import Trace, Way, WayStep
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.role_table import RoleTable

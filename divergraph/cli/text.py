@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
+from divergraph.cli.metric_text import metric_text
 from divergraph.json_shapes import worst_first
 from divergraph.questions.analysed import read_analysis
 from divergraph.questions.answers import TraceStep, UnmatchedOps
@@ -18,7 +18,6 @@ from graphstore.model import (
     Comparison,
     LineageLink,
     Method,
-    MetricSet,
     Origin,
     Run,
     TensorIO,
@@ -188,23 +187,3 @@ def _mark(row: OpRow) -> str:
 
 def _tail(row: OpRow) -> str:
     return metric_text(row.metrics) if row.reason is None else REASON_WORDS[row.reason]
-
-
-def metric_text(metrics: MetricSet | None) -> str:
-    """Cosine, relative and largest error in columns."""
-    """The three metrics that say most, each of one width; empty for none."""
-    if metrics is None:
-        return ""
-    cosine = metrics.cosine_similarity
-    digits = 5 if cosine < 0 else 6
-    error = metrics.relative_euclidean_distance
-    worst = metrics.max_absolute_error
-    return (
-        f"cos {_short(cosine, 8, f'.{digits}f')}  "
-        f"rel {_short(error, 9, '.3g')}  max|d| {_short(worst, 9, '.3g')}"
-    )
-
-
-def _short(value: float, width: int, form: str) -> str:
-    text = "NaN" if math.isnan(value) else format(value, form)
-    return text.rjust(width)

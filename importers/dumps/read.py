@@ -22,7 +22,6 @@ from importers.dumps.npz import member_data
 from importers.dumps.openfile import open_dump
 from importers.dumps.polygraphy import array_bytes
 from importers.dumps.small_npy import MOST_BYTES, small_npy, small_npy_file
-from importers.dumps.tfdbg import event_values
 
 _WHOLE = 1 << 16
 """Files up to this are read in one go, header and all."""
@@ -69,6 +68,8 @@ def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
             return _from_member(fd, ref)
         fortran, swapped = _check(fd, size, ref)
         if ref.format is DumpFormat.TFDBG:
+            from importers.dumps.tfdbg import event_values  # it loads TensorFlow's messages
+
             values = event_values(fd, size, ref)
             if values is not None:
                 return values
