@@ -15,7 +15,9 @@ _FAR = 400
 """Powers of two between two norms whose squares are not float64 to one scale."""
 
 
-def figures_of(sums: Sums, second: SecondSums, atol: float, rtol: float) -> Figures:
+def figures_of(
+    sums: Sums, second: SecondSums, atol: float, rtol: float, where_bad: str = ""
+) -> Figures:
     """The figures, *atol* and *rtol* being those the bad elements were counted with."""
     worst, own = sums.worst, sums.own
     if own is None:
@@ -46,6 +48,7 @@ def figures_of(sums: Sums, second: SecondSums, atol: float, rtol: float) -> Figu
         snr,
         psnr,
         cosine_distance=distance,
+        where_bad=where_bad,
     )
 
 

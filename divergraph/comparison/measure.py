@@ -24,6 +24,7 @@ from divergraph.comparison.metrics import (
     scales_for_divergence,
     ten_metrics,
 )
+from divergraph.comparison.places import Places
 from divergraph.comparison.sums import Sums
 from divergraph.comparison.sweep import NOTHING, Second, Sweeper
 from graphstore.model import Figures, MetricSet
@@ -41,10 +42,12 @@ ZERO_TOLERANCE = 1e-6
 class Wanted:
     """What is asked of a sweep. An element is bad if |x - y| > ``atol`` + ``rtol`` * |y|;
     without ``atol`` it is ``rtol`` times the root mean square of golden's finite values
-    (:data:`ZERO_TOLERANCE` if those are all zero), so that the scale does not matter."""
+    (:data:`ZERO_TOLERANCE` if those are all zero), so that the scale does not matter.
+    ``places`` asks where the bad elements sit, unless most are bad."""
 
     atol: float | None = None
     rtol: float = RELATIVE_TOLERANCE
+    places: bool = True
 
 
 DEFAULT = Wanted()
@@ -64,11 +67,15 @@ def measure(
     *,
     want: Wanted = DEFAULT,
     sweeper: Sweeper | None = None,
+    layout: str | None = None,
+    c0: int = 16,
 ) -> Measured:
     """Metrics and figures of *device* (x) against *golden* (y); shapes are not looked at.
 
     Elements are bool, integer or real; memory does not grow with the tensors. Many calls
-    are faster with one *sweeper*, which is not to be shared between threads.
+    are faster with one *sweeper*, which is not to be shared between threads. *layout* has a
+    letter for each axis of golden (``NCHW``), *c0* is the number of channels in a block of the
+    device's layout: both only serve to tell where the bad elements sit.
 
     Raises:
         LengthMismatchError: the sides have different numbers of elements.
@@ -84,15 +91,23 @@ def measure(
 
     def ask(sums: Sums) -> Second | None:
         nonlocal asked
-        asked = Second(scales_for_divergence(sums, both_bool), tolerance(sums, want), want.rtol)
-        any_bad = sums.worst is not None and sums.worst.size > asked.atol
+        atol = tolerance(sums, want)
+        any_bad = sums.worst is not None and sums.worst.size > atol
+        places = Places(golden.shape, golden.size // 2) if any_bad and want.places else None
+        asked = Second(scales_for_divergence(sums, both_bool), atol, want.rtol, places)
         return asked if any_bad or asked.scales is not None else None
 
     sums, second = sweeper.both(x, y, ask)
     divergence = known_divergence(sums) if asked.scales is None else second.divergence
     return Measured(
         ten_metrics(sums, divergence, both_bool),
-        figures_of(sums, second, asked.atol, want.rtol),
+        figures_of(
+            sums,
+            second,
+            asked.atol,
+            want.rtol,
+            asked.places.pattern(layout, c0) if asked.places is not None else "",
+        ),
     )
 
 

@@ -33,16 +33,28 @@ _STRAY = 0.05
 _MOST = 0.9
 """Largest share of an axis that is worth naming."""
 
+_LONGEST = 1 << 20
+"""Longer axes are not counted: nothing is told by a million channels."""
+
 _LISTED = 4
 """Indices that are listed one by one."""
 
 
 class Places:
-    """Counts of bad elements per index of each axis of a tensor of *shape*."""
+    """Counts of bad elements per index of each axis of a tensor of *shape*.
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    With *at_most* it gives up where there are more: most elements of a tensor that is wrong
+    all over sit nowhere in particular, and looking at them costs time.
+    """
+
+    def __init__(self, shape: tuple[int, ...], at_most: int | None = None) -> None:
         self._shape = shape
-        self._counts: list[Counts] = [np.zeros(size, np.int64) for size in shape]
+        self._at_most = prod(shape) if at_most is None else at_most
+        self._counts: dict[int, Counts] = {
+            axis: np.zeros(size, np.int64)
+            for axis, size in enumerate(shape)
+            if 1 < size <= _LONGEST
+        }
         self._bad = 0
         self._ends = (-1, -1)
 
@@ -50,11 +62,18 @@ class Places:
         """Count elements at flat *places*, ascending and behind those counted before."""
         if not len(places):
             return
+        if self._bad + len(places) > self._at_most:
+            self._bad += len(places)
+            return
         first = self._ends[0] if self._bad else int(places[0])
         self._ends = first, int(places[-1])
         self._bad += len(places)
-        for axis, index in enumerate(np.unravel_index(places, self._shape)):
-            self._counts[axis] += np.bincount(index, minlength=self._shape[axis])
+        indices = np.unravel_index(places, self._shape)
+        for axis, counts in self._counts.items():
+            # Places lie close together, so their indices are a small part of a long axis.
+            low = int(indices[axis].min())
+            some = np.bincount(indices[axis] - low)
+            counts[low : low + len(some)] += some
 
     def pattern(self, layout: str | None, c0: int) -> str:
         """Where they sit in words, empty where nothing can be said.
@@ -66,6 +85,8 @@ class Places:
             return ""
         if self._bad == elements:
             return "all elements"
+        if self._bad > self._at_most:
+            return ""
         if self._bad == 1:
             return f"the element at {_index(self._ends[0], self._shape)} only"
         names = _axis_names(layout, len(self._shape))
@@ -73,13 +94,15 @@ class Places:
         run = self._range()
         if not found or (run and self._bad < _FULL * self._box(found)):
             return run
+        if max(self._shape) == elements and not _is_plain(found):
+            return ""  # of one axis any elements fill the indices they have
         told = [_told(names[axis], axis, index, self._shape, c0) for axis, index in found.items()]
         return ("mostly " if self._has_strays(found) else "") + ", ".join(told)
 
     def _confined(self) -> dict[int, Counts]:
         """The indices with bad elements by axis, for the axes where they are a pattern."""
         some = {}
-        for axis, counts in enumerate(self._counts):
+        for axis, counts in self._counts.items():
             index = np.flatnonzero(counts > _STRAY * counts.max())
             kept = int(counts[index].sum())
             if len(index) <= _MOST * len(counts) and kept >= (1.0 - _STRAY) * self._bad:
@@ -137,6 +160,13 @@ def _set(index: Counts, size: int) -> str:
     if len(index) <= _LISTED:
         return ", ".join(map(str, index[:-1])) + f" and {index[-1]}"
     return f"{index[0]}-{index[-1]} ({len(index)} of {size})"
+
+
+def _is_plain(found: dict[int, Counts]) -> bool:
+    """True if the indices are few, or in steps."""
+    return all(
+        len(index) <= _LISTED or len(np.unique(np.diff(index))) == 1 for index in found.values()
+    )
 
 
 def _index(place: int, shape: tuple[int, ...]) -> list[int]:

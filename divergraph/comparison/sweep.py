@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from divergraph.comparison.dots import dot, summed
 from divergraph.comparison.flat import Flat, blocks
 from divergraph.comparison.own_values import absolute_errors, own_block
+from divergraph.comparison.places import Places
 from divergraph.comparison.sums import (
     EPSILON,
     NO_SECOND,
@@ -59,11 +60,12 @@ Float64 = NDArray[np.float64]
 class Second:
     """What the second sweep needs to know of the whole: ``scales`` of device and golden
     for the divergence (None: it is not asked for), and the tolerances of bad elements
-    (``atol`` infinite: they are not asked for)."""
+    (``atol`` infinite: they are not asked for), which are added to ``places`` if given."""
 
     scales: tuple[Scale, Scale] | None
     atol: float
     rtol: float
+    places: Places | None = None
 
 
 NOTHING = Second(None, math.inf, 0.0)
@@ -347,6 +349,8 @@ def _bad(device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int) 
         if some and not count:
             first = start + begin + int(flags.argmax())
         count += some
+        if some and asked.places is not None:
+            asked.places.add(np.flatnonzero(flags) + (start + begin))
     return count, first
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divergraph.comparison.inspection import inspect
-from divergraph.comparison.measure import measure
+from divergraph.comparison.measure import Wanted, measure
 from divergraph.comparison.metrics import LengthMismatchError
 from divergraph.comparison.ulps import ulp_distances
 from graphstore.model import DType
@@ -70,6 +70,39 @@ def test_scattered_elements_make_no_pattern(count):
     device = GOLDEN.copy()
     device.reshape(-1)[RANDOM.choice(GOLDEN.size, count, replace=False)] += 1
     assert looked_at(device).where_bad == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (np.s_[100:180], "indices 100-179 of axis 1"),
+        (np.s_[3::64], "indices 3-1987 in steps of 64 of axis 1"),
+        (np.s_[[5, 900]], "indices 5 and 900 of axis 1"),
+        (RANDOM.choice(2000, 60, replace=False), ""),
+        (np.s_[100:2000], ""),
+    ],
+)
+def test_tensors_of_one_long_axis(place, words):
+    golden = np.ones((1, 2000, 1), np.float32)
+    assert looked_at(changed((0, place), golden=golden), golden, None).where_bad == words
+
+
+def test_the_first_sweep_tells_places_too_unless_most_elements_are_bad():
+    device = changed(np.s_[:, 32:])
+    assert measure(device, GOLDEN, layout="NCHW").figures.where_bad == (
+        "channels 32-39 of axis 1 (the last block of C0 = 16)"
+    )
+    unasked = measure(device, GOLDEN, want=Wanted(places=False)).figures
+    assert (unasked.where_bad, unasked.bad > 0) == ("", True)
+    assert measure(GOLDEN + 1, GOLDEN).figures.where_bad == "all elements"
+    assert measure(changed(np.s_[:, 4:]), GOLDEN).figures.where_bad == ""
+
+
+def test_axes_too_long_to_count_cost_nothing():
+    golden = np.ones(3 << 20, np.float32)
+    device = golden.copy()
+    device[1000:3000] = 2
+    assert measure(device, golden).figures.where_bad == "places 1000-2999 in memory order"
 
 
 def test_a_tile_of_a_matrix():
