@@ -37,6 +37,7 @@ from importers.layouts import LayoutError, UnsupportedLayoutError, align_to_gold
 
 DEVICE_LAYOUTS = ("NC1HWC0", "FRACTAL", "NDC1HWC0", "C1HWN")
 FLOAT16_MAX = 65504.0
+_USUAL_C0 = 16
 _UNMEASURABLE = frozenset({DType.STRING, DType.STRING_REF, DType.VARIANT, DType.RESOURCE})
 
 
@@ -136,7 +137,14 @@ def _measured(pair: TensorPair, want: Wanted, sweeper: Sweeper | None) -> Measur
     except LayoutError as error:
         return told(reason=_layout_reason(error), detail=str(error))
     try:
-        found = measure(aligned, golden, want=want, sweeper=sweeper)
+        found = measure(
+            aligned,
+            golden,
+            want=want,
+            sweeper=sweeper,
+            layout=pair.golden_layout or pair.origin_layout,
+            c0=_channels_of_a_block(pair.device),
+        )
     except ValueError as error:
         return told(reason=Reason.DTYPE_UNSUPPORTED, detail=str(error))
     return told(metrics=found.metrics, figures=found.figures)
@@ -201,6 +209,11 @@ def _device_values(pair: TensorPair) -> NDArray[np.generic]:
 
 def _is_padded(ref: DumpTensorRef) -> bool:
     return ref.layout is not None and ref.layout.startswith(DEVICE_LAYOUTS)
+
+
+def _channels_of_a_block(ref: DumpTensorRef) -> int:
+    """C0 of the device's layout: the last axis of its blocked layouts."""
+    return ref.shape[-1] if _is_padded(ref) and ref.shape else _USUAL_C0
 
 
 def _told_overflow(dtype: DType | None, device: TensorStatistics) -> bool | None:
