@@ -26,7 +26,7 @@ from divergraph.root_cause.verdicts import (
 from divergraph.wording import counted
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
-from graphstore.model import ErrorSplit, FindingKind, Guilt, Method
+from graphstore.model import Comparison, ErrorSplit, FindingKind, Guilt, Method
 from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex
 
@@ -116,7 +116,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         verdict=verdict(data.run.counts, origins, comparisons),
         method=Method.ROOT_CAUSE,
         warnings=tuple(dict.fromkeys((*data.run.warnings, *_warnings(splits)))),
-        analysis=_analysis(splits, options),
+        analysis={**_analysis(splits, options), **_next_dump(data, guilty)},
     )
     return replace(
         data,
@@ -127,6 +127,30 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
+
+
+def _next_dump(data: RunData, guilty: Sequence[Comparison]) -> Mapping[str, object]:
+    """The one more dump that would tell most about the first guilty group of several ops."""
+    from divergraph.questions.next_dump import best_dump  # the questions know this package
+
+    first = next((item for item in guilty if item.split and len(item.split.group) > 1), None)
+    if first is None or first.split is None:
+        return {}
+    group = set(first.split.group)
+    links = [link for link in data.links if link.original in group]
+    found = best_dump(first.split.group, first.op, graph_arrays(data.golden), links)
+    if found is None:
+        return {}
+    return {
+        "next_dump": {
+            "for": first.op,
+            "group": len(group),
+            "op": found.op,
+            "golden": found.golden,
+            "before": found.before,
+            "after": found.after,
+        }
+    }
 
 
 def _broken(data: RunData) -> set[str]:

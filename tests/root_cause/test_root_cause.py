@@ -100,6 +100,10 @@ def test_where_dumps_are_missing_the_group_holds_the_culprit(sides):
     data = compare(made.request)
     assert [origin.op for origin in data.origins] == ["conv3"]
     assert splits(data)["conv3"].group == ("conv1", "relu1", "conv2", "relu2", "conv3")
+    more = data.run.analysis["next_dump"]
+    assert more["for"] == "conv3"
+    assert more["op"] in {"relu1", "conv2"}
+    assert {more["before"], more["after"]} == {2, 3}
 
 
 def test_nan_starts_where_the_inputs_still_were_numbers(sides):
