@@ -32,6 +32,9 @@ _SAME_MEMORY = frozenset(
 )
 """Ops whose output holds the bytes of their first input; often they run no task."""
 
+_SAME_VALUES = frozenset({"TransData", "Cast", "TransDataRNN", "ReFormat"})
+"""Ops that move or round values and change nothing else, looked through where not dumped."""
+
 _WRITES_INPUT = re.compile(
     r"Assign|(Resource)?(Sparse)?Apply|Scatter(Nd|ND)?(Add|Sub|Update|Mul|Div|Max|Min)|"
     r"Inplace|.*Ref$|Variable|KVCache|.*Update$"
@@ -94,7 +97,7 @@ def _made_by(
         if dumped is not None:
             return producer, dumped
         op, position = ops[producer.op], 0
-        if op.type not in _SAME_MEMORY or op.id in seen:
+        if op.type not in _SAME_MEMORY | _SAME_VALUES or op.id in seen:
             return None
         seen.add(op.id)
 

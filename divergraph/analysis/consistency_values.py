@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpTensorRef
 from importers.dumps import read_array
-from importers.layouts import LayoutError, align_to_golden
+from importers.layouts import LayoutError, align_to_golden, to_layout
 
 FLOAT16_MAX = 65504.0
 _BLOCK = 1 << 18
@@ -164,15 +164,34 @@ def difference(
         return None
     if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
         return None
+    if (left.dtype.kind == "f") != (right.dtype.kind == "f"):
+        return None  # a cast cut the fractions off
     alike = one.dtype is other.dtype and left.size == right.size
-    if not alike or (one.layout or "ND") != (other.layout or "ND"):
-        left, right = (
-            unpadded(left, one, origin_layout),
-            unpadded(right, other, origin_layout),
-        )
+    moved = (one.layout or "ND") != (other.layout or "ND")
+    if not alike or moved:
+        left, right = _plain(left, one, origin_layout), _plain(right, other, origin_layout)
     if left.size != right.size:
         return None
-    return _differing(left.reshape(-1), right.reshape(-1), exact=one.dtype is other.dtype)
+    exact = one.dtype is other.dtype
+    apart = _differing(left.reshape(-1), right.reshape(-1), exact=exact)
+    if moved and apart.different:
+        x, y = np.sort(left, axis=None), np.sort(right, axis=None)
+        if not _differing(x, y, exact=exact).different:
+            return None  # the same values: the layouts were not understood
+    return apart
+
+
+def _plain(array: NDArray[Any], ref: DumpTensorRef, origin_layout: str | None) -> NDArray[Any]:
+    """*array* without padding, and with its axes as the framework has them."""
+    layout = ref.layout or "ND"
+    if layout not in _PLAIN:
+        return unpadded(array, ref, origin_layout)
+    if origin_layout is None or {layout, origin_layout} & {"ND"} or layout == origin_layout:
+        return array
+    try:
+        return to_layout(array, layout, origin_layout)
+    except LayoutError:  # other axes: then only the order is not known
+        return array
 
 
 def _differing(left: NDArray[Any], right: NDArray[Any], *, exact: bool) -> Difference:

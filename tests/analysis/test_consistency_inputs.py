@@ -79,6 +79,13 @@ def test_a_cast_in_between_rounds(device_graph, dump):
     assert [finding.label for finding in findings(device_graph(*CHAIN), dump)] == ["input_changed"]
 
 
+def test_a_cast_to_integers_cuts_off_and_is_not_held_against_it(device_graph, dump):
+    dump.add("a", np.float32([1.7, 2.2]))
+    dump.takes("b", np.int32([1, 2]))
+    report = check_consistency(device_graph(*CHAIN), dump.index)
+    assert (report.findings, report.inputs_skipped) == ((), 1)
+
+
 def test_ops_that_keep_the_bytes_are_looked_through(device_graph, dump):
     graph = device_graph(
         ("a", "Conv2D", ()), ("r", "Reshape", ("a",)), ("b", "MatMul", ("r",)), ("c", "Exp", ("a",))
@@ -87,6 +94,30 @@ def test_ops_that_keep_the_bytes_are_looked_through(device_graph, dump):
     dump.takes("b", changed(0, 1).reshape(8, 8))
     (finding,) = findings(graph, dump)
     assert (finding.op, finding.evidence["producer"]) == ("b", "a")
+
+
+def test_a_change_of_layout_nobody_dumped_is_looked_through(device_graph, dump):
+    graph = device_graph(("a", "Conv2D", ()), ("t", "TransData", ("a",)), ("b", "Mul", ("t",)))
+    image = np.arange(3 * 4 * 4, dtype=np.float16).reshape(1, 3, 4, 4)
+    blocks = np.zeros((1, 1, 4, 4, 16), np.float16)
+    blocks[0, 0, :, :, :3] = image[0].transpose(1, 2, 0)
+    dump.add("a", image, layout="NCHW")
+    dump.takes("b", blocks, layout="NC1HWC0", original_shape=(1, 3, 4, 4))
+    report = check_consistency(graph, dump.index)
+    assert (report.findings, report.inputs, report.inputs_skipped) == ((), 1, 0)
+    blocks[0, 0, 1, 1, 0] = 500
+    dump.takes("b", blocks, layout="NC1HWC0", original_shape=(1, 3, 4, 4))
+    (finding,) = findings(graph, dump)
+    assert (finding.label, finding.evidence["producer"]) == ("input_changed", "a")
+
+
+def test_the_same_values_in_an_order_nobody_tells_are_not_blamed(device_graph, dump):
+    graph = device_graph(("a", "Conv2D", ()), ("t", "TransData", ("a",)), ("b", "Mul", ("t",)))
+    image = np.arange(3 * 4 * 4, dtype=np.float16).reshape(1, 3, 4, 4)
+    dump.add("a", image, layout="NCHW")
+    dump.takes("b", image.transpose(0, 2, 3, 1), layout="NHWC")
+    report = check_consistency(graph, dump.index)
+    assert (report.findings, report.inputs, report.inputs_skipped) == ((), 0, 1)
 
 
 @pytest.mark.parametrize("kind", ["Data", "Exp"])
