@@ -72,7 +72,14 @@ _SLICE = 20_000
 """Rows asked for at once, so that no answer of a server gets too big."""
 _MANY_OPS = 50
 """From so many on, ops are found in the list of all of them."""
-_KEPT = ("not_compared_by_reason", "sides", "unlinked_ops")
+_KEPT = (
+    "errors_by_type",
+    "first_diverging",
+    "not_compared_by_reason",
+    "ops_by_type",
+    "sides",
+    "unlinked_ops",
+)
 """Queries that look at a whole run for a few rows: these are kept, a run does not change."""
 _LIST_SLICE = 50_000
 """The same for rows that come in one list, or sorted by the embedded engine."""
@@ -118,7 +125,7 @@ class CypherStore(GraphStore):
         self._indexes: _Recent[OpIndex] = _Recent(8)
         self._outputs: _Recent[RunOutputs] = _Recent(4)
         self._errors: _Recent[OpErrors] = _Recent(4)
-        self._answers: _Recent[QueryResult] = _Recent(8)
+        self._answers: _Recent[QueryResult] = _Recent(16)
 
     @abstractmethod
     def _place(self, target: str) -> Place:
@@ -312,7 +319,7 @@ class CypherStore(GraphStore):
             )
         implied = self._implied(place, wanted)
         if query in ON_ARRAYS:
-            return ON_ARRAYS[query](self._asked(place, wanted, params, limit))
+            return self._on_arrays(place, wanted, params, limit)
         values = {
             name: self._parameter(place, kind, name, params[name])
             for name, kind in wanted.parameters.items()
@@ -373,6 +380,18 @@ class CypherStore(GraphStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
         """The plan of a checked query; not all its parameters need a value."""
+
+    def _on_arrays(
+        self, place: Place, query: NamedQuery, params: Mapping[str, object], limit: int | None
+    ) -> QueryResult:
+        """The answer of a query of :data:`graphstore.traversals.ON_ARRAYS`."""
+        answer = ON_ARRAYS[query.name]
+        if query.name not in _KEPT or place.stamp is None:
+            return answer(self._asked(place, query, params, limit))
+        key = f"{query.name} {_stamped(place)}"
+        return cut(
+            self._answers.get(key, lambda: answer(self._asked(place, query, params, None))), limit
+        )
 
     def _asked(
         self, place: Place, query: NamedQuery, params: Mapping[str, object], limit: int | None

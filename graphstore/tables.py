@@ -79,7 +79,7 @@ class Table(Sequence[Row]):
             if len(slices) == 1:
                 return slices[0]
             return [
-                [value for values in same for value in _plain(values)]
+                [value for values in same for value in plain_values(values)]
                 for same in zip(*slices, strict=True)
             ]
 
@@ -113,10 +113,11 @@ class Table(Sequence[Row]):
         return next(self._rows(number, number + 1))
 
     def _rows(self, first: int, until: int) -> Iterator[Row]:
-        return zip(*map(_plain, self.columns(first, until)), strict=True)
+        return zip(*map(plain_values, self.columns(first, until)), strict=True)
 
 
-def _plain(values: ColumnValues) -> Sequence[Any]:
+def plain_values(values: ColumnValues) -> Sequence[Any]:
+    """The values of a column as Python's own."""
     if isinstance(values, np.ndarray):
         numbers: list[Any] = values.tolist()
         return numbers

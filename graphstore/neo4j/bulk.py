@@ -10,12 +10,15 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphstore.errors import StoreError
 from graphstore.neo4j.writers import server_code
-from graphstore.records import Records
+from graphstore.records import Records, as_table
 from graphstore.schema import NODES, RELS
+from graphstore.tables import Absent, Row, plain_values
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Statement
@@ -163,19 +166,18 @@ def graph_batches(records: Records) -> Iterator[Batch]:
     """The rest of a graph whose ops are there."""
     yield from _node_batches("OpBlock", records)
     yield from _node_batches("Tensor", records)
-    for name in ("FEEDS", "CONTROLS"):
-        yield from _rel_batches(name, records)
+    yield from _feeds_batches(records)
+    yield from _rel_batches("CONTROLS", records)
 
 
 def metric_batches(records: Records, run_key: str) -> Iterator[Batch]:
     """The metrics of a run whose graphs are there, with ``OF`` and ``COMPARED``."""
-    op = _COLUMNS["Metric"].index("op")
-    cypher = (
-        "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
-        f"MATCH (o:Op {{id: row[{op}]}}) "
-        f"CREATE (m:Metric {_properties('Metric')})-[:OF]->(o) CREATE (r)-[:COMPARED]->(m)"
-    )
-    for rows in _slices(records.nodes.get("Metric", ())):
+    for names, rows in _slices("Metric", records.nodes.get("Metric", ())):
+        cypher = (
+            "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
+            f"MATCH (o:Op {{id: row[{names.index('op')}]}}) "
+            f"CREATE (m:Metric {_properties(names)})-[:OF]->(o) CREATE (r)-[:COMPARED]->(m)"
+        )
         yield Batch(cypher, rows, {"run": run_key})
 
 
@@ -187,13 +189,12 @@ def run_batches(records: Records) -> Iterator[Batch]:
 
 def finding_batches(records: Records, run_key: str) -> Iterator[Batch]:
     """The findings of a run whose graphs are there, with ``FOUND`` and ``ABOUT``."""
-    op = _COLUMNS["Finding"].index("op")
-    cypher = (
-        "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
-        f"CREATE (r)-[:FOUND]->(f:Finding {_properties('Finding')}) "
-        f"WITH f, row MATCH (o:Op {{id: row[{op}]}}) CREATE (f)-[:ABOUT]->(o)"
-    )
-    for rows in _slices(records.nodes.get("Finding", ()), _long_columns("Finding")):
+    for names, rows in _slices("Finding", records.nodes.get("Finding", ())):
+        cypher = (
+            "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
+            f"CREATE (r)-[:FOUND]->(f:Finding {_properties(names)}) "
+            f"WITH f, row MATCH (o:Op {{id: row[{names.index('op')}]}}) CREATE (f)-[:ABOUT]->(o)"
+        )
         yield Batch(cypher, rows, {"run": run_key})
 
 
@@ -203,48 +204,71 @@ def properties_of(label: str, row: Sequence[object]) -> dict[str, object]:
 
 
 def _node_batches(label: str, records: Records) -> Iterator[Batch]:
-    cypher = f"UNWIND $rows AS row CREATE (n:{label} {_properties(label)})"
-    for rows in _slices(records.nodes.get(label, ()), _long_columns(label)):
-        yield Batch(cypher, rows)
+    for names, rows in _slices(label, records.nodes.get(label, ())):
+        yield Batch(f"UNWIND $rows AS row CREATE (n:{label} {_properties(names)})", rows)
 
 
 def _rel_batches(name: str, records: Records) -> Iterator[Batch]:
     rel = next(rel for rel in RELS if rel.type == name)
-    values = ", ".join(
-        f"`{column}`: row[{place}]" for place, column in enumerate(_COLUMNS[name], start=2)
-    )
     cypher = (
         f"UNWIND $rows AS row MATCH (a:{rel.source} {{id: row[0]}}) "
-        f"MATCH (b:{rel.target} {{id: row[1]}}) CREATE (a)-[:{name} {{{values}}}]->(b)"
+        f"MATCH (b:{rel.target} {{id: row[1]}}) "
+        f"CREATE (a)-[:{name} {_properties(_COLUMNS[name], 2)}]->(b)"
     )
-    for rows in _slices(records.rels.get(name, ())):
-        yield Batch(cypher, rows)
+    table = as_table(records.rels.get(name, ()))
+    for first in range(0, len(table), _ROWS):
+        yield Batch(cypher, table[first : first + _ROWS])
 
 
-def _properties(label: str) -> str:
-    """Properties from the list ``row``; those that are null are not set."""
-    values = ", ".join(f"`{name}`: row[{place}]" for place, name in enumerate(_COLUMNS[label]))
+def _feeds_batches(records: Records) -> Iterator[Batch]:
+    """Edges into one op, which follow each other, come together: it is looked up once."""
+    cypher = (
+        "UNWIND $rows AS into MATCH (b:Op {id: into[0]}) UNWIND into[1] AS row "
+        f"MATCH (a:Op {{id: row[0]}}) CREATE (a)-[:FEEDS {_properties(_COLUMNS['FEEDS'], 2)}]->(b)"
+    )
+    table = as_table(records.rels.get("FEEDS", ()))
+    for first in range(0, len(table), _ROWS):
+        edges = groupby(table[first : first + _ROWS], itemgetter(1))
+        yield Batch(cypher, [(target, list(rows)) for target, rows in edges])
+
+
+def _properties(names: Sequence[str], first: int = 0) -> str:
+    """Properties from the list ``row``, from place *first* on; null ones are not set."""
+    values = ", ".join(f"`{name}`: row[{place}]" for place, name in enumerate(names, start=first))
     return f"{{{values}}}"
 
 
-def _long_columns(label: str) -> list[int]:
-    names = _COLUMNS[label]
+def _slices(label: str, table: Sequence[Row]) -> Iterator[tuple[Sequence[str], Rows]]:
+    """(columns, rows) of parts of *table*: few rows, and little text or data in their long
+    columns. A column without any value in a part is left out of it."""
+    whole = as_table(table)
+    for first in range(0, len(whole), _ROWS):
+        columns = dict(zip(_COLUMNS[label], whole.columns(first, first + _ROWS), strict=True))
+        there = {
+            name: plain_values(values)
+            for name, values in columns.items()
+            if not isinstance(values, Absent)
+        }
+        names = list(there)
+        rows = list(zip(*there.values(), strict=True))
+        for begin, end in _short_parts(rows, _long_columns(names)):
+            yield names, rows[begin:end]
+
+
+def _short_parts(rows: Rows, long: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where parts of *rows* begin and end that have little in their *long* columns."""
+    start = size = 0
+    for place, row in enumerate(rows) if long else ():
+        length = sum(len(row[column] or "") for column in long)
+        if size + length > _LONG and place > start:
+            yield start, place
+            start, size = place, 0
+        size += length
+    yield start, len(rows)
+
+
+def _long_columns(names: Sequence[str]) -> list[int]:
     return [at for at, name in enumerate(names) if name.endswith("_json") or name == "data"]
-
-
-def _slices(table: Rows, long: Sequence[int] = ()) -> Iterator[Rows]:
-    """*table* in parts of few rows, and little text or data in its *long* columns."""
-    for first in range(0, len(table), _ROWS):
-        rows = list(table[first : first + _ROWS])
-        start, size = 0, 0
-        if long:
-            for place, row in enumerate(rows):
-                length = sum(len(row[column]) for column in long)
-                if size + length > _LONG and place > start:
-                    yield rows[start:place]
-                    start, size = place, 0
-                size += length
-        yield rows[start:]
 
 
 def _is_too_big(error: StoreError) -> bool:
