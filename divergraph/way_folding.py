@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from divergraph.questions.answers import WayStep
 from divergraph.spread_words import step_note
 
-CARRIED = (0.9, 1.1)
-"""Gains of ops at which nothing happens to the error."""
+CARRIED = (0.8, 1.25)
+"""Gains of ops at which nothing much happens to the error."""
 FEWEST = 3
 """So many in a row are worth folding."""
 
@@ -35,7 +36,8 @@ def _together(first: int, plain: list[WayStep]) -> Iterable[tuple[int, Sequence[
 
 def _only_carries(step: WayStep) -> bool:
     gain = step.row.gain
-    return (gain is None or CARRIED[0] <= gain <= CARRIED[1]) and not step_note(step)
+    kept = gain is None or CARRIED[0] <= gain <= CARRIED[1]
+    return kept and not step_note(replace(step, joins=()))
 
 
 def fold_text(steps: Sequence[WayStep]) -> str:

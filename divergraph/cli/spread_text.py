@@ -13,6 +13,7 @@ from divergraph.spread_words import (
     error_text,
     limits_text,
     mismatch_sentence,
+    names,
     numbers_text,
     small_number,
     step_note,
@@ -106,6 +107,9 @@ def _show_way(way: Way) -> None:
             click.echo(_step_line(number, steps[0]))
         else:
             click.echo(f"       ... {fold_text(steps)}")
+    joins = tuple(step.row.id for step in way.steps if step.joins)
+    if joins:
+        click.echo(f"other branches bring the same error at {names(joins, _SHOWN)}")
     if way.cuts:
         shown = " > ".join(cut.op for cut in way.cuts[:_SHOWN])
         more = f" > {len(way.cuts) - _SHOWN} more" if len(way.cuts) > _SHOWN else ""

@@ -9,12 +9,12 @@ import numpy as np
 from divergraph.questions.answers import Trace, TraceStep
 from divergraph.questions.facts import Facts, load_facts, resolve_op
 from divergraph.questions.rows import measured_rows
-from divergraph.questions.ways import ways_from
+from divergraph.questions.ways import ATTENUATES, ways_from
 from graphstore.algorithms import ancestors, between, propagation, worst_before
 from graphstore.arrays import Bool
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
-from graphstore.model import OpState, Side
+from graphstore.model import OpState, Role, Side
 from graphstore.op_row import OpRow
 
 _OVER = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
@@ -109,10 +109,23 @@ def _healed(
 ) -> list[str]:
     if facts.run is None:
         return []
-    # of the ops inside, 0 is over its limits, 1 is not; so 0 is left where all of them are
-    not_over = np.full(len(rows), np.nan)
+    # of the ops inside, 0 carries the error, 1 does not; so 0 is left where all of them do
+    without = np.full(len(rows), np.nan)
     for number in inside:
-        not_over[number] = rows[number].state not in _OVER
-    all_over = worst_before(facts.arrays, measured_rows(rows), not_over) == 0
-    calm = (OpState.CLEAN, OpState.DRIFTING)
-    return [rows[op].id for op in below if all_over[op] and rows[op].state in calm]
+        without[number] = not _carries(rows[number])
+    all_carry = worst_before(facts.arrays, measured_rows(rows), without) == 0
+    return [rows[op].id for op in below if all_carry[op] and _is_well(rows[op])]
+
+
+def _is_well(row: OpRow) -> bool:
+    if row.metrics is None or _carries(row):
+        return False
+    # where precision explains much, an op can be clean by its role and yet worse than before
+    return row.split is None or row.gain is None or row.gain < ATTENUATES
+
+
+def _carries(row: OpRow) -> bool:
+    """True if the op has an error worth a word: by its role, else by its limits."""
+    if row.split is not None and row.split.role is not Role.UNKNOWN:
+        return row.split.role is not Role.CLEAN
+    return row.state in _OVER

@@ -124,12 +124,18 @@ class _Region:
         last = numbers[at - 1]
         sources = [number for number in arrays.predecessors(op).tolist() if number != last]
         joins = [rows[number].id for number in sources if self._brings_error(number)]
-        clean = any(not self._inside[number] and rows[number].metrics for number in sources)
+        clean = any(self._is_without(number) for number in sources)
         known = self._others.get(last, ())
         reached = self._others.get(op, ())
         joining = tuple(name for name in reached if name not in known and name != row.id)
         shrinks = row.gain is not None and row.gain < ATTENUATES
         return WayStep(row, tuple(joins), joining, clean and shrinks, row.id in self._healed)
+
+    def _is_without(self, number: int) -> bool:
+        """True if the op is computed, measured and not reached by the error."""
+        computed = len(self._facts.arrays.predecessors(number)) > 0
+        measured = self._facts.rows[number].metrics is not None
+        return computed and measured and not self._inside[number]
 
     def _brings_error(self, number: int) -> bool:
         error = _error(self._facts.rows[number])

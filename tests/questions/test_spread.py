@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from divergraph.questions import origins, roles, trace
+from divergraph.way_folding import folded
 from graphstore.errors import InputError
 from graphstore.model import Guilt, Method, Role, Verdict
 from graphstore.op_filter import parse_filter
@@ -101,3 +102,12 @@ def test_what_cannot_be_traced_is_said(store):
         trace(store, "left", "y", to="stem")
     with pytest.raises(InputError, match="no origin to start from"):
         trace(store, "fine")
+
+
+def test_residual_branches_fold_and_dilution_is_not_blamed_on_constants(store):
+    """squash shrinks nothing here; shift adds a constant bias: no input without error."""
+    (way,) = trace(store, "stem").ways
+    assert not any(step.diluted for step in way.steps if step.row.id != "join")
+    numbers = [number for number, _ in folded(way.steps)]
+    assert numbers[0] == 0
+    assert sum(len(steps) for _, steps in folded(way.steps)) == len(way.steps)
