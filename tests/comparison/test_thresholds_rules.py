@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from divergraph.comparison.limits import QUANTITIES
+from divergraph.comparison.limits.defaults import BY_DTYPE, DEFAULT_FAIL, DEFAULT_WARN
 from divergraph.comparison.measure import measure
 from divergraph.comparison.thresholds import NO_LIMIT, Thresholds, load_thresholds
 from graphstore.errors import ConfigError
@@ -190,3 +191,23 @@ def test_who_allows_a_larger_distance_allows_larger_single_errors(tmp_path, text
     assert rules.judge(found.metrics, found.figures, **of).level is not Level.FAIL
     own = written(tmp_path, f"worst_error = 0.5\n{text}")
     assert own.judge(found.metrics, found.figures, **of).limit == "global: worst_error > 0.5"
+
+
+def test_the_page_has_the_limits_of_each_element_type():
+    page = (Path(__file__).parents[2] / "docs" / "thresholds.md").read_text("utf-8")
+    rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
+    told = {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows}
+    names = {
+        "bfloat16": DType.BFLOAT16,
+        "8-bit floats with 3 bits of fraction": DType.FLOAT8_E4M3FN,
+        "8-bit floats with 2 bits of fraction": DType.FLOAT8_E5M2,
+        "int8, uint8": DType.UINT8,
+        "int4, uint4": DType.INT4,
+    }
+    for words, dtype in names.items():
+        assert told[words] == [f"{bound:g}" for bound in BY_DTYPE[dtype][:4]], words
+    usual = told["float16, float32, float64"]
+    distance = Metric.RELATIVE_EUCLIDEAN_DISTANCE
+    bounds = [DEFAULT_FAIL[distance], DEFAULT_FAIL["cosine_similarity"]]
+    bounds += [DEFAULT_FAIL["worst_error"], DEFAULT_WARN[distance]]
+    assert usual == [f"{bound:g}" for bound in bounds]
