@@ -1,6 +1,6 @@
 """One tensor pair element by element: which differ by more than a limit, and the worst.
 
-Blocks of a million elements are looked at one after the other, so memory does not grow
+Blocks of elements are looked at one after the other, so memory does not grow
 with the tensors. Differences are float64; of 64-bit integers longdouble, which holds them.
 """
 
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from divergraph.comparison.flat import Flat, blocks, flat
 from divergraph.comparison.measure import Wanted
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 18
 Array = NDArray[Any]
 
 
@@ -95,14 +96,14 @@ def element_table(
     for array in (device, golden):
         if array.dtype.kind not in "biuf":
             raise ValueError(f"elements of type {array.dtype} have no differences")
-    table = _Table(device.reshape(-1), golden.reshape(-1), tuple(golden.shape))
+    table = _Table(flat(device), flat(golden), tuple(golden.shape))
     return table.filled(atol, want.rtol, first, top)
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    x: Array
-    y: Array
+    x: Flat
+    y: Flat
     shape: tuple[int, ...]
 
     def filled(self, atol: float, rtol: float, first: int, top: int) -> ElementTable:
@@ -139,12 +140,13 @@ class _Table:
     def element(self, place: int) -> Element:
         """The element at this place of the flat tensor."""
         part = slice(place, place + 1)
-        error, ratio, _ = _errors(self.x[part], self.y[part])
+        x, y = self.x[part], self.y[part]
+        error, ratio, _ = _errors(x, y)
         index = np.unravel_index(place, self.shape) if self.shape else ()
         return Element(
             tuple(map(int, index)),
-            _plain(self.x[place]),
-            _plain(self.y[place]),
+            _plain(x[0]),
+            _plain(y[0]),
             float(error[0]),
             None if np.isnan(ratio[0]) else float(ratio[0]),
         )
@@ -152,9 +154,8 @@ class _Table:
     def _blocks(
         self,
     ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
-        for start in range(0, len(self.x), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            yield start, *_errors(self.x[part], self.y[part])
+        for start, x, y in blocks(_BLOCK, self.x, self.y):
+            yield start, *_errors(x, y)
 
 
 def _errors(
