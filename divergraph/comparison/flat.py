@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+_AT_ONCE = 1 << 21
+"""Elements of which a copy is made at once: both sweeps read it."""
+
 _KEPT_BYTES = 16 << 20
 """Bytes of a mapped file that are kept in memory at most."""
 
@@ -40,7 +43,16 @@ Flat = NDArray[Any] | Strided
 
 def flat(array: NDArray[Any]) -> Flat:
     """The elements of *array* in C order."""
-    return array.reshape(-1) if array.flags.c_contiguous else Strided(array)
+    if array.flags.c_contiguous or array.size <= _AT_ONCE:
+        return array.reshape(-1)
+    return Strided(array)
+
+
+def flat_float32(array: NDArray[Any]) -> Flat:
+    """As :func:`flat`, small types as float32, which holds all their values."""
+    if array.dtype.itemsize < 4 and array.size <= _AT_ONCE:
+        array = array.astype(np.float32)
+    return flat(array)
 
 
 def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:

@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from divergraph.comparison.figures import figures_of, figures_of_empty
-from divergraph.comparison.flat import flat
+from divergraph.comparison.flat import flat_float32
 from divergraph.comparison.metrics import (
     are_bool,
     check_sides,
@@ -84,7 +84,7 @@ def measure(
     check_sides(device, golden)
     if device.size == 0:
         return Measured(metrics_of_empty(), figures_of_empty(want.atol or 0.0, want.rtol))
-    x, y = flat(device), flat(golden)
+    x, y = flat_float32(device), flat_float32(golden)
     sweeper = sweeper or Sweeper()
     both_bool = are_bool(device, golden)
     asked = NOTHING

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison import notes
-from divergraph.comparison.flat import blocks, flat
+from divergraph.comparison.flat import blocks, flat, flat_float32
 from divergraph.comparison.sums import EPSILON, NO_SECOND, Scale, Sums
 from divergraph.comparison.sweep import BLOCK, Second, Sweeper
 from graphstore.model import Metric, MetricSet
@@ -54,7 +54,7 @@ def compare_arrays(
     check_sides(device, golden)
     if device.size == 0:
         return metrics_of_empty()
-    x, y = flat(device), flat(golden)
+    x, y = flat_float32(device), flat_float32(golden)
     sweeper = sweeper or Sweeper()
     both_bool = are_bool(device, golden)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divergraph.comparison.flat import blocks, flat
+from divergraph.comparison.flat import Strided, blocks
 from divergraph.comparison.measure import measure
 from divergraph.comparison.metrics import overflow_flag
 from divergraph.comparison.sweep import Sweeper
@@ -71,7 +71,7 @@ def test_transposed_arrays_are_seen_in_order(shape, size, data):
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).transpose(axes)
     if data.draw(st.booleans()) and array.ndim:
         array = array[..., ::-1]
-    seen = [part for _, part, _ in blocks(size, flat(array), flat(array))]
+    seen = [part for _, part, _ in blocks(size, Strided(array), Strided(array))]
     assert all(part.flags.c_contiguous and part.ndim == 1 for part in seen)
     assert all(len(part) == size for part in seen[:-1])
     assert np.concatenate(seen).tolist() == array.reshape(-1).tolist()
@@ -83,10 +83,10 @@ def test_transposed_tensors_measure_like_their_copies(block):
     golden = random.standard_normal((3, 16, 24, 20)).astype(np.float32)
     device = golden + 1e-3 * random.standard_normal(golden.shape).astype(np.float32)
     device, golden = device.transpose(0, 2, 3, 1), golden.transpose(0, 2, 3, 1)[:, ::-1]
-    copies = np.ascontiguousarray(device), np.ascontiguousarray(golden)
-    found = measure(device, golden, sweeper=Sweeper(block))
-    wanted = measure(*copies, sweeper=Sweeper(block))
-    assert repr(found) == repr(wanted)
+    copies = device.reshape(-1), golden.reshape(-1)
+    found = Sweeper(block).first(Strided(device), Strided(golden))
+    assert repr(found) == repr(Sweeper(block).first(*copies))
+    assert repr(measure(device, golden)) == repr(measure(*copies))
 
 
 def test_what_was_changed_in_a_private_mapping_is_kept(tmp_path):
