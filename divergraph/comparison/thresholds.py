@@ -8,7 +8,7 @@ value at its limit passes. docs/thresholds.md says what the defaults catch, and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -141,23 +141,29 @@ class Thresholds:
     def _limits(
         self, device: DType | None, golden: DType | None, op_type: str, name: str, *, known: bool
     ) -> Limits:
-        by_type, by_name = self._by_type_and_name
         indices = known and self._built_in and are_indices(device, golden, op_type)
-        key = (device, golden, op_type if by_type else "", name if by_name else "", indices)
+        named = tuple([place for place, fits in self._name_patterns if fits(name)])
+        key = (device, golden, op_type if self._by_type else "", named, indices)
         found = self._known.get(key)
         if found is None:
             rules = applying(self.rules, device, coarser(device, golden), op_type, name)
             if indices:
                 rules.insert(sum(rule.built_in for rule in rules), INDICES)
-            found = combined(rules)
-            if not by_name:  # names do not repeat, so keeping theirs would only take memory
-                self._known[key] = found
+            found = self._known[key] = combined(rules)
         return found
 
     @cached_property
-    def _by_type_and_name(self) -> tuple[bool, bool]:
-        scopes = {rule.scope for rule in self.rules}
-        return Scope.TYPE in scopes, Scope.NAME in scopes
+    def _by_type(self) -> bool:
+        return any(rule.scope is Scope.TYPE for rule in self.rules)
+
+    @cached_property
+    def _name_patterns(self) -> tuple[tuple[int, Callable[[str], object]], ...]:
+        """The place of each rule for names, and what tells whether it is for a name."""
+        return tuple(
+            (place, rule.matcher())
+            for place, rule in enumerate(self.rules)
+            if rule.scope is Scope.NAME
+        )
 
     @cached_property
     def _built_in(self) -> bool:

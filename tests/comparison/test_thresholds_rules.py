@@ -81,6 +81,12 @@ def test_a_rule_for_names_beats_all_others(rules):
     assert limit(rules, op_type="MatMul", name="head/3") == "names.head/*: within every limit"
 
 
+def test_a_name_with_brackets_can_be_given_as_it_is(tmp_path):
+    rules = written(tmp_path, '[names."layer[3]/out"]\nsnr = 90\n')
+    assert limit(rules, name="layer[3]/out") == "names.layer[3]/out: snr < 90"
+    assert limit(rules, name="layer4/out").startswith("default")
+
+
 def test_a_rule_for_an_element_type_beats_what_is_built_in(rules):
     assert limit(rules, device=DType.BFLOAT16) == "dtypes.bfloat16: within every limit"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -53,7 +53,13 @@ class Rule:
 
     def matches(self, text: str) -> bool:
         """True if *text* (an op's type or name) is what the pattern means."""
-        return text == self.pattern or fnmatch.fnmatchcase(text, self.pattern)
+        return bool(self.matcher()(text))
+
+    def matcher(self) -> Callable[[str], object]:
+        """:meth:`matches` for many texts: what it gives is true for those that fit. A name
+        with brackets in it fits itself, too."""
+        pattern = f"(?:{fnmatch.translate(self.pattern)})|{re.escape(self.pattern)}"
+        return re.compile(pattern).fullmatch
 
 
 @dataclass(frozen=True, slots=True)
