@@ -159,6 +159,13 @@ def step_note(step: WayStep, *, first: bool = False) -> str:
     return "; ".join(notes)
 
 
+def share_text(share: float) -> str:
+    """The op's part of the error at the outputs; errors of several ops can cancel."""
+    if share < 0:
+        return f"its error takes {-share:.0%} off the error at the outputs"
+    return f"{share:.0%} of the error at the outputs"
+
+
 def names(found: tuple[str, ...], shown: int = 2) -> str:
     """The first few of some names, and how many more there are."""
     more = len(found) - shown

@@ -14,6 +14,8 @@ from graphstore.op_row import OpRow
 _FIELDS = ("topo", "id", "type", "dtype", "shape", "layout", "sub-graph", "fused", "originals")
 _RESULTS = ("state", "level", "output", "over", "reason", "detail", "gain", "origins")
 
+_SPLIT = ("role", "guilt", "suspicion", "introduced", "propagated", "floor", "amplification")
+
 
 def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:
     """Write *rows* to a new file in *folder* and return its path; none is overwritten.
@@ -27,7 +29,8 @@ def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:
         try:
             with path.open("x", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file)
-                writer.writerow([*_FIELDS, *_RESULTS, *(metric.value for metric in Metric)])
+                metrics = [metric.value for metric in Metric]
+                writer.writerow([*_FIELDS, *_RESULTS, *metrics, *_SPLIT])
                 writer.writerows(_values(row) for row in rows)
         except FileExistsError:
             continue
@@ -49,7 +52,13 @@ def _values(row: OpRow) -> list[object]:
         "" if row.gain is None else repr(row.gain),
         " ".join(row.origins),
         *(_metric(row, metric) for metric in Metric),
+        *(_part(row, name) for name in _SPLIT),
     ]
+
+
+def _part(row: OpRow, name: str) -> str:
+    value = None if row.split is None else getattr(row.split, name)
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
 
 
 def _metric(row: OpRow, metric: Metric) -> str:

@@ -15,6 +15,7 @@ from divergraph.spread_words import (
     mismatch_sentence,
     names,
     numbers_text,
+    share_text,
     small_number,
     step_note,
     thresholds_text,
@@ -62,7 +63,7 @@ def _show_origin(one: OriginAnswer, mark: str) -> None:
     if one.split is not None:
         click.echo(f"       {numbers_text(one.split)}")
     if one.share is not None:
-        click.echo(f"       {one.share:.0%} of the error at the outputs")
+        click.echo(f"       {share_text(one.share)}")
     if one.group_sentence:
         click.echo(f"       {one.group_sentence}")
     elif origin.golden:

@@ -14,6 +14,8 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     import networkx
 
+_SPLIT = ("introduced", "propagated", "floor", "suspicion", "amplification")
+
 
 def to_networkx(
     store: GraphStore, target: str, side: Side = Side.DEVICE
@@ -21,7 +23,8 @@ def to_networkx(
     """One side of a run, or an imported graph, as a networkx MultiDiGraph.
 
     Nodes are op ids with name, type, topo, dtype, fused, originals and, in a run, state,
-    level and the metrics of the worst output (absent where unknown). Edges carry kind
+    level, the metrics of the worst output, and role, guilt and the numbers behind them
+    (absent where unknown or not finite). Edges carry kind
     (data, control, call), source_port, target_port and tensor.
 
     Raises:
@@ -74,6 +77,12 @@ def _node(row: OpRow) -> dict[str, Any]:
         node["level"] = row.level.value
     if row.gain is not None:
         node["gain"] = row.gain
+    if row.split is not None:
+        node["role"], node["guilt"] = row.split.role.value, row.split.guilt.value
+        for name in _SPLIT:
+            part: float | None = getattr(row.split, name)
+            if part is not None and math.isfinite(part):
+                node[name] = part
     if row.metrics is not None:
         for metric in Metric:
             value = row.metrics.value(metric)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import divergraph
 from divergraph.questions import origins, roles, trace
 from divergraph.way_folding import folded
 from graphstore.errors import InputError
@@ -102,6 +103,14 @@ def test_what_cannot_be_traced_is_said(store):
         trace(store, "left", "y", to="stem")
     with pytest.raises(InputError, match="no origin to start from"):
         trace(store, "fine")
+
+
+def test_a_networkx_graph_has_the_roles(store):
+    graph = divergraph.to_networkx(store, "left")
+    assert graph.nodes["left"]["role"] == "introduces"
+    assert graph.nodes["left"]["guilt"] == "guilty"
+    assert graph.nodes["left"]["introduced"] == pytest.approx(0.3, rel=0.01)
+    assert "amplification" not in graph.nodes["stem"]
 
 
 def test_residual_branches_fold_and_dilution_is_not_blamed_on_constants(store):

@@ -138,6 +138,11 @@ def test_ratios(ratio, text):
     assert spread_words.times_text(ratio) == text
 
 
+def test_shares_can_cancel():
+    assert spread_words.share_text(0.864) == "86% of the error at the outputs"
+    assert spread_words.share_text(-0.2) == "its error takes 20% off the error at the outputs"
+
+
 def run_with(**analysis: object) -> Run:
     return Run(
         "r", "g", "d", "2026-01-01T00:00:00Z", Verdict.CLEAN, Method.ROOT_CAUSE,

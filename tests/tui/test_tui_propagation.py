@@ -1,5 +1,7 @@
 """The view of an error's way, and what the views say of a run whose errors were split."""
 
+import csv
+
 import pytest
 
 from divergraph.questions import open_store
@@ -149,6 +151,16 @@ async def test_without_origin_the_view_says_what_to_do(browse, several_store):
         assert isinstance(b.app.screen, OverviewScreen)
         await b.press("4")
         assert "the run has no origin" in said(b.app)
+
+
+async def test_exported_rows_have_the_split(browse, analysed_store, tmp_path):
+    async with browse(analysed_store) as b:
+        await b.press("2", "x")
+        with (tmp_path / "15-ops.csv").open(encoding="utf-8", newline="") as file:
+            rows = {row["id"]: row for row in csv.DictReader(file)}
+        assert rows[FIRST]["role"] == "introduces"
+        assert float(rows[FIRST]["suspicion"]) == pytest.approx(900)
+        assert rows["model/layer_2/Cast"]["role"] == ""
 
 
 async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
