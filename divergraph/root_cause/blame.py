@@ -159,7 +159,7 @@ class _Blaming:
             errors={name: _norm(value) for name, value in self._error.items()},
             unexplained=_length(_minus(self._error, replayed)) / whole if whole else 0.0,
             shares=tuple(shares),
-            keep=self._keep([share.tensor for share in shares], keep),
+            keep=self._keep({share.tensor: share.size for share in shares}, keep),
             runs=self.runs,
             left_out=tuple(self.left_out),
         )
@@ -185,28 +185,42 @@ class _Blaming:
             by_output=by_output,
         )
 
-    def _keep(self, ranked: Sequence[str], count: int) -> tuple[Kept, ...]:
-        """Ops to keep exact: after each pick, the next few by contribution are all tried."""
+    def _keep(self, sizes: Mapping[str, float], count: int) -> tuple[Kept, ...]:
+        """The best of three lists of ops to keep exact, each measured by runs.
+
+        One takes the largest contributions. Two try the next few after each pick and take
+        what leaves least; the second also counts how large the contribution is by itself,
+        since errors that cancel on this input may add up on others.
+        """
         base = _length(self._change(self._run(self._held)))
-        if base == 0.0:
+        if base == 0.0 or not sizes:
             return ()
-        self._progress.stage("proving which ops to keep exact", min(count, len(ranked)))
-        waiting, exact = list(ranked), set[str]()
+        ways: tuple[tuple[int, float], ...] = ((1, 0.0), (_AT_ONCE, 0.0), (_AT_ONCE, 1.0))
+        self._progress.stage("proving which ops to keep exact", len(ways))
+        lists = []
+        for at_once, weight in ways:
+            lists.append(self._picked(sizes, count, base, at_once, weight))
+            self._progress.step()
+        return min(lists, key=lambda kept: (kept[-1].left > _ENOUGH, kept[-1].left, len(kept)))
+
+    def _picked(
+        self, sizes: Mapping[str, float], count: int, base: float, at_once: int, weight: float
+    ) -> tuple[Kept, ...]:
+        waiting, exact = list(sizes), set[str]()
         kept: list[Kept] = []
-        while waiting and len(kept) < count:
+        while waiting and len(kept) < count and (not kept or kept[-1].left > _ENOUGH):
             tried = {
-                tensor: _length(self._change(self._run(self._without({*exact, tensor}))))
-                for tensor in waiting[:_AT_ONCE]
+                tensor: self._left_without({*exact, tensor}) / base for tensor in waiting[:at_once]
             }
-            best = min(tried, key=lambda tensor: tried[tensor])
+            best = min(tried, key=lambda name: tried[name] ** 2 - weight * sizes[name] ** 2)
             exact.add(best)
             waiting.remove(best)
             item = self._items[best]
-            kept.append(Kept(item.op, best, item.group, tried[best] / base))
-            self._progress.step()
-            if tried[best] <= _ENOUGH * base:
-                break
+            kept.append(Kept(item.op, best, item.group, tried[best]))
         return tuple(kept)
+
+    def _left_without(self, exact: set[str]) -> float:
+        return _length(self._change(self._run(self._without(exact))))
 
     def _without(self, exact: set[str]) -> dict[str, Array]:
         return {tensor: values for tensor, values in self._held.items() if tensor not in exact}

@@ -90,10 +90,13 @@ class _Collected:
     outputs: dict[str, Array] = field(default_factory=dict)
     _found: dict[str, Introduced] = field(default_factory=dict)
     _errors: dict[str, Array] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _steps: set[tuple[str, str | None]] = field(default_factory=set)
 
     def see(self, judged: Judged) -> None:
         """Keep the error of one device output."""
         group, split = judged.group, judged.split
+        self._taken.update(feed.tensor for feed in group.feeds if feed.device is not None)
         tensor = self.names.get(str(group.golden), "")
         if tensor in self.wanted and judged.device.dtype.kind == "f":
             shaped = np.asarray(judged.device).reshape(judged.golden.shape)
@@ -102,30 +105,37 @@ class _Collected:
             return
         with np.errstate(all="ignore"):
             error = np.subtract(judged.device, judged.reference, dtype=np.float32)
+        # One golden tensor may be several on the device: computed, then quantised or cast.
+        # Those errors add up; copies made twice of the same count once.
+        step = (tensor, None if group.passes_on is None else str(group.passes_on))
+        if step in self._steps:
+            return
+        self._steps.add(step)
         if tensor in self._errors:
-            if group.passes_on is None:
-                return  # computed twice; its readers take the first
             error = error + self._errors[tensor]
         self._errors[tensor] = error
-        self._found.setdefault(
-            tensor,
-            Introduced(
+        known = self._found.get(tensor)
+        if known is None or split.introduced > known.error:
+            self._found[tensor] = Introduced(
                 op=group.output.op,
                 port=group.output.port,
                 tensor=tensor,
-                group=group.ops,
+                group=group.ops or (known.group if known else ()),
                 error=split.introduced,
                 suspicion=split.suspicion or 0.0,
                 values=partial(self._errors.__getitem__, tensor),
-            ),
-        )
+            )
         while sum(each.nbytes for each in self._errors.values()) > self.memory:
             least = min(self._found, key=lambda name: self._found[name].error)
             del self._found[least], self._errors[least]
 
     def items(self) -> list[Introduced]:
-        """What was kept."""
-        return list(self._found.values())
+        """What was kept and went on: errors some group took over, or of outputs.
+
+        The others are part of what comes behind, where the group reaches over them.
+        """
+        counted = self._taken | self.wanted
+        return [each for each in self._found.values() if each.tensor in counted]
 
 
 def _collect(
