@@ -10,7 +10,7 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,6 @@ class StoredGraph:
     graph: ModelGraph
     key: str
     content: str
-    arrays: GraphArrays
     edges: EdgeColumns
     order: NDArray[np.int64]
     header: str
@@ -89,13 +88,20 @@ class StoredGraph:
         """The node id of op number 0 and of tensor number 0."""
         return first_id(self.key)
 
-    def node(self, op: str) -> int:
-        """The node id of an op of this graph."""
-        return self.first_id + self.arrays.number[op]
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """The number of each op by id."""
+        ops = self.graph.ops
+        return {ops[place].id: number for number, place in enumerate(self.order.tolist())}
 
-    def without_rows(self) -> StoredGraph:
-        """The same without what only its own rows are made from."""
-        return replace(self, edges=NO_EDGES, blocks=())
+    @cached_property
+    def arrays(self) -> GraphArrays:
+        """The graph as arrays."""
+        return arrays_in_order(self.graph, self.edges, self.order)
+
+    def without_rows(self, *, edges: bool) -> StoredGraph:
+        """The same without what its own rows are made from, but for *edges* if told."""
+        return replace(self, edges=self.edges if edges else NO_EDGES, blocks=())
 
     def numbers(self) -> NDArray[np.int64]:
         """The number of each op by its place in the file."""
@@ -142,8 +148,7 @@ def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
         key = f"{key}+{content[:12]}"
     del place
     order = topo_places(graph, edges)
-    arrays = arrays_in_order(graph, edges, order)
-    return StoredGraph(graph, key, content, arrays, edges, order, header, tuple(blocks))
+    return StoredGraph(graph, key, content, edges, order, header, tuple(blocks))
 
 
 def graph_info(
@@ -227,9 +232,9 @@ def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key
     fuses, loose = _fuses_table(data, golden, device, run_key)
     followers = _next_measured_table(data, device, run_key)
     metrics = first_id(run_key) + np.arange(len(data.comparisons), dtype=np.int64)
-    number = device.arrays.number
+    number = device.number
     numbers = np.fromiter((number[item.op] for item in data.comparisons), np.int64, len(metrics))
-    known = golden.arrays.number
+    known = golden.number
     against = np.fromiter(
         (
             -1 if (ref := item.golden) is None else known.get(ref.op, -1)
@@ -343,7 +348,7 @@ def _feeds_table(stored: StoredGraph) -> Table:
 
 def _output_ids(data: RunData, device: StoredGraph) -> NDArray[np.int64]:
     """The node id of the tensor of each comparison; -1 where it is no output of its op."""
-    ops, number = device.graph.ops, device.arrays.number
+    ops, number = device.graph.ops, device.number
     counts = [len(ops[place].outputs) for place in device.order.tolist()]
     first = [device.first_id, *(np.cumsum(counts) + device.first_id).tolist()]
     return np.fromiter(
@@ -368,7 +373,7 @@ def _fuses_table(
     """The links between ops that are there, and the others."""
     loose: list[tuple[int, LineageLink]] = []
     sources, targets, places = array("q"), array("q"), array("q")
-    from_ids, to_ids = device.arrays.number, golden.arrays.number
+    from_ids, to_ids = device.number, golden.number
     for place, link in enumerate(data.links):
         source, target = from_ids.get(link.device), to_ids.get(link.original)
         if source is None or target is None:
@@ -445,10 +450,11 @@ def _run_row(
 
 
 def _add_findings(records: Records, data: RunData, device: StoredGraph, run: str) -> None:
-    number = device.arrays.number
+    number = device.number
     first = first_id(run)
     ids = list(range(first, first + len(data.findings)))
-    nodes = [device.node(one.op) if one.op in number else None for one in data.findings]
+    places = [number.get(one.op) for one in data.findings]
+    nodes = [None if place is None else device.first_id + place for place in places]
     records.nodes["Finding"] = finding_rows(data.findings, run, ids, nodes)
     ends = zip(ids, nodes, strict=True)
     records.rels["ABOUT"] = [(one, node) for one, node in ends if node is not None]

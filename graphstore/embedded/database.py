@@ -23,7 +23,15 @@ from graphstore.embedded.hops import MAX_HOPS
 from graphstore.embedded.query_errors import query_error
 from graphstore.errors import QueryError, StoreError
 from graphstore.records import Records, as_table
-from graphstore.schema import NODES, RELS, Column, ColumnType, embedded_ddl
+from graphstore.schema import (
+    NODES,
+    RELS,
+    Column,
+    ColumnType,
+    NodeTable,
+    RelTable,
+    embedded_ddl,
+)
 from graphstore.tables import Absent, Row
 
 _MAX_DB_SIZE = 2**36
@@ -101,10 +109,20 @@ def _pool(table: str, rows: Any) -> int:
 
 
 def _tables(records: Records) -> Iterator[_RowsOf]:
-    for node in NODES:
+    """Biggest first: most is free to be used then."""
+    kinds = {node.label: node for node in NODES}
+    first = ("Op", "FEEDS", "CONTROLS")
+    yield from _some_tables(records, [kinds[first[0]]], [rel for rel in RELS if rel.type in first])
+    yield from _some_tables(records, NODES, RELS)
+
+
+def _some_tables(
+    records: Records, nodes: Iterable[NodeTable], rels: Iterable[RelTable]
+) -> Iterator[_RowsOf]:
+    for node in nodes:
         if node.label in records.nodes:
             yield node.label, node.columns, records.nodes.pop(node.label)
-    for rel in RELS:
+    for rel in rels:
         if rel.type in records.rels:
             ends = (_key_column("from", rel.source), _key_column("to", rel.target))
             yield rel.type, ends + rel.columns, records.rels.pop(rel.type)
