@@ -21,11 +21,11 @@ class _Bar:
     def stage(self, text: str, total: int | None = None) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(text, total=total)
+        self._task = self._bar.add_task(text, total=total, note="")
 
     def step(self, amount: int = 1, note: str = "") -> None:
         if self._task is not None:
-            self._bar.advance(self._task, amount)
+            self._bar.update(self._task, advance=amount, note=note)
 
 
 @contextmanager
@@ -42,6 +42,7 @@ def progress_bar() -> Iterator[Progress]:
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[note]}", markup=False),
     )
     with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield _Bar(bar)

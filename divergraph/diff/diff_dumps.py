@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from divergraph.comparison.closer_look import closer_looks
 from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.comparison.measure import Wanted
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair
@@ -22,6 +23,8 @@ from importers.dumps.bare import NO_FORM, BareDump, BareTensor, RawForm, find_te
 
 DEFAULT_LIMIT = 0.001
 """What an element may differ, absolutely and relatively, where the user gives one of both."""
+_CLOSER = 2 << 20
+"""Elements that get a closer look unasked; the one pair of a call gets one in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +127,22 @@ def diff_dumps(request: DiffRequest, progress: Progress = NO_PROGRESS) -> DiffRe
     work = MeasureWork(request.wanted)
     found = iter(zip(readable, measure_all(readable, progress, request.workers, work), strict=True))
     judging = _Judging(request, thresholds)
-    pairs = tuple(
+    pairs = [
         _damaged(pair)
         if pair.device.ref is None or pair.golden.ref is None
         else judging.judged(pair, *next(found))
         for pair in pairing.pairs
+    ]
+    over = (
+        (number, pair.pair, pair.found)
+        for number, pair in enumerate(pairs)
+        if pair.level is Level.FAIL and pair.pair is not None
     )
+    for number, figures in closer_looks(over, _CLOSER):
+        measured = replace(pairs[number].found, figures=figures)
+        pairs[number] = replace(pairs[number], found=measured)
     return DiffResult(
-        pairs,
+        tuple(pairs),
         tuple(tensor.name for tensor in pairing.device_only),
         tuple(tensor.name for tensor in pairing.golden_only),
         tuple(_notes(device, golden, pairing)),

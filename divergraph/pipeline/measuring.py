@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from divergraph.comparison.closer_look import closer_looks
 from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.comparison.thresholds import Thresholds
 from divergraph.pipeline.pairing import Pair
@@ -21,8 +23,17 @@ def compare_all(
     """The comparison of each item in order; what already is one stays as it is."""
     pairs = [item for item in items if isinstance(item, Pair)]
     progress.stage("comparing tensors", len(pairs))
-    found = iter(measure_all([tensor_pair(pair) for pair in pairs], progress, workers))
-    return [
-        item if isinstance(item, Comparison) else judged(item, next(found), thresholds)
-        for item in items
+    tensors = [tensor_pair(pair) for pair in pairs]
+    found = measure_all(tensors, progress, workers)
+    compared = [
+        judged(pair, measured, thresholds) for pair, measured in zip(pairs, found, strict=True)
     ]
+    over = (
+        (number, tensors[number], found[number])
+        for number, comparison in enumerate(compared)
+        if comparison.over
+    )
+    for number, figures in closer_looks(over):
+        compared[number] = replace(compared[number], figures=figures)
+    done = iter(compared)
+    return [item if isinstance(item, Comparison) else next(done) for item in items]

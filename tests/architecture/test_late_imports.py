@@ -24,6 +24,7 @@ def loaded_by(code: str) -> set[str]:
         "import divergraph",
         "from divergraph.cli.main import run; run(['--help'])",
         "from divergraph.cli.main import run; run(['compare', '--help'])",
+        "from divergraph.cli.main import run; run(['diff', '--help'])",
         "import importers, importers.dumps, graphstore.contract",
     ],
 )
@@ -39,3 +40,8 @@ def test_comparing_npy_dumps_needs_no_ui_and_no_server():
 def test_the_model_knows_nothing_else_of_ours():
     loaded = loaded_by("import graphstore.model")
     assert loaded & {"divergraph", "importers", "tui", "google", "pyarrow"} == set()
+
+
+def test_a_worker_loads_numpy_and_little_else():
+    loaded = loaded_by("import divergraph.jobs.worker, divergraph.comparison.work")
+    assert loaded & (HEAVY | {"tui", "google", "dask", "distributed", "rich", "click"}) == set()

@@ -68,6 +68,22 @@ def test_the_elements_of_a_single_pair(divergraph, tmp_path):
     assert "[0,1,2,3]" in text
 
 
+def test_pairs_over_their_limit_say_where_they_are_bad(divergraph, tmp_path):
+    rng = np.random.default_rng(0)
+    golden = rng.normal(size=(2, 16, 8, 8)).astype(np.float32)
+    device = golden.copy()
+    device[:, 8:] *= 2
+    for side, values in (("device", device), ("golden", golden)):
+        (tmp_path / side).mkdir()
+        np.save(tmp_path / side / "a.npy", golden)
+        np.save(tmp_path / side / "b.npy", values)
+    ended = divergraph("diff", tmp_path / "device", tmp_path / "golden", "--json")
+    same, wrong = (pair["figures"] for pair in ended.json["pairs"])
+    assert "8-15 of axis 1" in wrong["where_bad"]
+    assert wrong["max_ulp"] > 1000
+    assert (same["where_bad"], same["bad"]) == (None, 0)
+
+
 def test_the_user_says_what_an_element_may_differ(divergraph, two_dumps):
     device, golden = two_dumps(count=2, wrong=(0,))
     assert divergraph("diff", device, golden, "-al", 1, "-rl", 0.2).code == 0
