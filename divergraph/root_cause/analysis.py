@@ -13,7 +13,13 @@ from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.births import explained_by, is_birth
 from divergraph.root_cause.explaining import Explaining, Judged
-from divergraph.root_cause.floors import QUANTISED_UNSEEN, Floors, constant_floor, floor_of
+from divergraph.root_cause.floors import (
+    IN_INTEGERS,
+    QUANTISED_UNSEEN,
+    Floors,
+    constant_floor,
+    floor_of,
+)
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.op_graph import OpGraph
@@ -256,6 +262,8 @@ class _Analysis:
                     floor = max(floor, constant_floor(reference, floors.precision))
                 if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
                     floor = max(floor, QUANTISED_UNSEEN)
+                if group.integers:
+                    floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
                 told = self._explained(group, reference, imitated)
                 yield group.output, self._split(group, told, floor, given)
 

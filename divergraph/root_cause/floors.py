@@ -35,6 +35,8 @@ _SPREAD_OF_ONE = 1.5
 _WIDE = 8.0
 QUANTISED_UNSEEN = 0.05
 """The floor where a device quantises inside an op that is run as one, with scales not seen."""
+IN_INTEGERS = 0.02
+"""The floor of ops computed in integers: what 8 bits for inputs and weights usually cost."""
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_MOST = 65504.0

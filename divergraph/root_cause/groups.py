@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.root_cause.quantisers import DEQUANTISING
 from graphstore.model import Op, TensorRef
 
 _MOST_OPS = 5000
+_INTEGER = ("QLinear", "QAttention", "QGemm", "DynamicQuantize", "AscendDequant", "AscendQuant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Group:
     ``ops`` are golden op ids in topological order, none if the device only hands on a
     value it was given (``passes_on``). ``failure`` says why there is no such group;
     ``source`` if it is a tensor that is no op's doing: fed, or drawn at random.
+    ``integers``: the device computes it in integers, with scales its graph does not tell.
     """
 
     output: TensorRef
@@ -43,6 +45,7 @@ class Group:
     passes_on: TensorRef | None = None
     failure: str = ""
     source: Source | None = None
+    integers: bool = False
 
     @property
     def measured(self) -> tuple[TensorRef, ...]:
@@ -72,6 +75,7 @@ class Grouping:
         self._golden_dumped = golden_dumped
         self._changed = changed
         self._quantised: set[TensorRef | str] = set()
+        self._integers = False
         self._first: dict[TensorRef, TensorRef] = {}
         for output, original in measured.items():
             self._first.setdefault(original, output)
@@ -90,11 +94,12 @@ class Grouping:
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
         found = self._between(output, golden, cut)
+        found = replace(found, integers=self._integers)
         if not found.failure and (from_outside or not self._reaches_entry(found)):
             return found
         stops = {original: device for original, device in self._first.items() if device != output}
         stops.pop(golden, None)
-        wider = self._between(output, golden, {**stops, **cut})
+        wider = replace(self._between(output, golden, {**stops, **cut}), integers=self._integers)
         return found if wider.failure and not found.failure else wider
 
     def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
@@ -105,6 +110,7 @@ class Grouping:
         """
         found: dict[TensorRef, TensorRef] = {}
         self._quantised = set()
+        self._integers = False
         open_end = False
         seen: set[TensorRef] = set()
         waiting = {op_id: False}
@@ -113,6 +119,7 @@ class Grouping:
             for each, was_quantised in waiting.items():
                 op = self._device.ops[each]
                 quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
+                self._integers |= op.type.startswith(_INTEGER) or op.type.endswith("Integer")
                 refs = list(self._device.inputs(op))
                 outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
                 open_end |= bool(outer) or self._device.is_source(each)
