@@ -17,11 +17,14 @@ from divergraph.comparison.flat import blocks, flat
 from divergraph.comparison.metrics import check_sides
 from divergraph.comparison.own_values import absolute_errors
 from divergraph.comparison.places import Places
-from divergraph.comparison.sweep import BLOCK, bad_elements
+from divergraph.comparison.sweep import bad_elements
 from divergraph.comparison.ulps import common_unit, ulp_distances
 from graphstore.model import DType, Figures
 
 Float64 = NDArray[np.float64]
+
+_BLOCK = 32_768
+"""Elements looked at at once: many passes over few elements stay in the cache."""
 
 _LEAST_DECADE, _MOST_DECADE = -324, 309
 _POWERS_OF_TEN = np.array(
@@ -109,7 +112,7 @@ def inspect(
     check_sides(device, golden)
     look = _Look(golden.shape, atol, rtol, _unit(device, golden, types), top)
     with np.errstate(all="ignore"):
-        for start, x, y in blocks(BLOCK, flat(device), flat(golden)):
+        for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
             look.add(x, y, start)
     return Inspection(
         ErrorHistogram(look.equal, look.nonfinite, dict(sorted(look.decades.items()))),

@@ -43,7 +43,9 @@ def common_unit(device: DType | None, golden: DType | None) -> DType | None:
 def ulp_distances(x: NDArray[Any], y: NDArray[Any], unit: DType) -> Float64:
     """Distances of finite numbers in units of the last place of *unit*, 0 or more."""
     if unit is DType.FLOAT64:
-        return _of_float64(x.astype(np.float64), y.astype(np.float64))
+        return _in_between(x.astype(np.float64).view(np.int64), y.astype(np.float64).view(np.int64))
+    if unit is DType.FLOAT32 and x.dtype == y.dtype == np.float32:
+        return _in_between(*(np.ascontiguousarray(side).view(np.int32) for side in (x, y)))
     result: Float64 = np.abs(_positions(x, *_FORMATS[unit]) - _positions(y, *_FORMATS[unit]))
     return result
 
@@ -62,15 +64,17 @@ def _positions(values: NDArray[Any], mantissa_bits: int, least_exponent: int) ->
     return positions
 
 
-def _of_float64(x: Float64, y: Float64) -> Float64:
-    """float64 has more numbers than it can count: positions are 64-bit integers here."""
-    places = [_ordered(values) for values in (x, y)]
+def _in_between(x: NDArray[Any], y: NDArray[Any]) -> Float64:
+    """How many numbers lie between numbers given by their bits as signed integers: float64
+    has more numbers than it can count."""
+    first, second = _ordered(x), _ordered(y)
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
     # Wrapping subtraction of the smaller from the larger is exact in unsigned integers.
-    distance = np.maximum(*places).view(np.uint64) - np.minimum(*places).view(np.uint64)
-    return distance.astype(np.float64)
+    distance = np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned)
+    result: Float64 = distance.astype(np.float64)
+    return result
 
 
-def _ordered(values: Float64) -> NDArray[np.int64]:
-    bits = np.ascontiguousarray(values).view(np.int64)
-    lowest = np.int64(np.iinfo(np.int64).min)
-    return np.where(bits < 0, lowest - bits, bits)
+def _ordered(bits: NDArray[Any]) -> NDArray[Any]:
+    """Integers in the order of the numbers: those of negative numbers run backwards."""
+    return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
