@@ -14,7 +14,7 @@ from graphstore.algorithms import ancestors, between, propagation, worst_before
 from graphstore.arrays import Bool
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
-from graphstore.model import OpState, Role, Side
+from graphstore.model import Level, OpState, Role, Side
 from graphstore.op_row import OpRow
 
 _OVER = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
@@ -58,7 +58,7 @@ def trace(
         steps,
         tuple(rows[at].id for at in outputs),
         len(measured),
-        sum(step.row.state in _OVER for step in measured),
+        sum(step.row.level is Level.FAIL or step.row.state in _OVER for step in measured),
         healed,
         ways_from(facts, number, inside, outputs, frozenset(healed)),
     )

@@ -72,11 +72,15 @@ def network_run(network_store: GraphStore, tmp_path_factory: pytest.TempPathFact
     capture(CaptureRequest(golden, folder / "golden", seed=5))
 
     def make(
-        name: str, fault: str | None = None, missing: Iterable[str] = (), prefix: str = ""
+        name: str,
+        fault: str | None = None,
+        missing: Iterable[str] = (),
+        prefix: str = "",
+        seed: int = 5,
     ) -> None:
         device = network(folder / f"{name}.onnx", fault, prefix)
         dump = folder / name
-        capture(CaptureRequest(device, dump, seed=5))
+        capture(CaptureRequest(device, dump, seed=seed))
         for op in missing:
             (path,) = dump.glob(f"{prefix}{op}.0.*.npy")
             path.unlink()

@@ -39,6 +39,20 @@ def test_a_run_without_fault_has_no_origin(store):
     assert answer.run.verdict in (Verdict.CLEAN, Verdict.NOISE)
 
 
+def test_sides_that_were_fed_differently_blame_no_op(store, network_run):
+    network_run("other", seed=6)
+    answer = origins(store, "other")
+    assert answer.origins == ()
+    (mismatch,) = answer.analysis.entry_mismatches
+    assert mismatch.error > 0.5
+    assert {row.split.role for row in roles(store, "other").rows} <= {
+        Role.CARRIES,
+        Role.AMPLIFIES,
+        Role.ATTENUATES,
+    }
+    assert trace(store, "other", "act").over == 8
+
+
 def test_holes_in_the_dump_leave_a_group_and_a_next_dump(store):
     (one,) = origins(store, "holes").origins
     assert one.origin.op == "shift"
