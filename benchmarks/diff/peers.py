@@ -109,6 +109,7 @@ def _rows(case: Case, python: Path, rounds: int) -> list[str]:
                 continue
             arguments = command()
             result = _run(arguments, case.folder, bare) if arguments else None
+            print(f"{case.title}, {tool}: {result}", file=sys.stderr, flush=True)
             if result is not None and (tool not in best or result.wall < best[tool].wall):
                 best[tool] = result
     ours = best["divergraph diff"].wall
