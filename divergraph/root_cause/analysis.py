@@ -12,6 +12,7 @@ from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.births import explained_by, is_birth
+from divergraph.root_cause.entries import EntryMismatch, entry_error, entry_mismatches
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import (
     IN_INTEGERS,
@@ -26,7 +27,7 @@ from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision, fits_half, precision_of
 from divergraph.root_cause.quantisers import Constant, find_quantisers
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
-from divergraph.root_cause.values import RunValues, is_numeric, relative
+from divergraph.root_cause.values import RunValues, is_numeric
 from graphstore.model import (
     Comparison,
     ErrorSplit,
@@ -42,7 +43,6 @@ from importers.dumps import DumpIndex
 
 _SHARE_OF_MEMORY = 8
 _SHARE_THAT_COUNTS = 0.15
-_ENTRY_UNITS = 6.0
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
 
@@ -69,16 +69,6 @@ class RunInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryMismatch:
-    """An input of the model on which the sides differ already: no op is to blame for it."""
-
-    op: str
-    tensor: str
-    error: float
-    floor: float
-
-
-@dataclass(frozen=True, slots=True)
 class Splits:
     """The splits by device output, and what they were made with."""
 
@@ -90,6 +80,8 @@ class Splits:
     entries: tuple[EntryMismatch, ...]
     findings: tuple[Finding, ...] = ()
     births: frozenset[TensorRef] = frozenset()
+    assumed: Mapping[TensorRef, str] = field(default_factory=dict)
+    """By output: the input of the model that was taken from the golden side."""
 
 
 def split_run(
@@ -118,6 +110,7 @@ class _Analysis:
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
+    assumed: dict[TensorRef, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         outputs = {
@@ -167,9 +160,10 @@ class _Analysis:
             f"{precision}, int8" if floors.quantisers.by_tensor else str(precision),
             {str(name): count for name, count in found.items()},
             self.executor.name,
-            tuple(self._entry_mismatches(precision)),
+            tuple(entry_mismatches(self.golden, self.values, self.compared, precision.unit)),
             tuple(self.explaining.findings),
             frozenset(self.births),
+            self.assumed,
         )
 
     def _floors(self, precision: Precision) -> Floors:
@@ -308,6 +302,8 @@ class _Analysis:
                 value = self.values.golden(feed.golden)
             else:
                 value = self.values.graph_input(feed.tensor)
+                if self.values.device_input(feed.tensor) is None:
+                    self.assumed[group.output] = feed.tensor
             if value is None:
                 return given, feed.tensor
             given[feed.tensor] = value
@@ -361,30 +357,9 @@ class _Analysis:
                 errors.append(error)
         for feed in group.feeds:
             if feed.device is None and feed.golden is None:
-                entry = self._entry_error(feed.tensor)
+                entry = entry_error(self.values, feed.tensor)
                 errors += [] if entry is None else [entry]
         return worst_error(errors)
-
-    def _entry_error(self, name: str) -> float | None:
-        device, golden = self.values.device_input(name), self.values.golden_input(name)
-        if device is None or golden is None or not (is_numeric(device) and is_numeric(golden)):
-            return None
-        return relative(device, golden)
-
-    def _entry_mismatches(self, precision: Precision) -> Iterator[EntryMismatch]:
-        floor = _ENTRY_UNITS * precision.unit
-        for tensor in self.inputs.golden.inputs:
-            error = self._entry_error(tensor.name)
-            if error is not None and error > floor:
-                yield EntryMismatch("", tensor.name, error, floor)
-        for ref, item in self.compared.items():
-            golden = item.golden
-            if golden is None or golden.op not in self.golden.ops or item.metrics is None:
-                continue
-            if self.golden.is_source(golden.op):
-                error = item.metrics.relative_euclidean_distance
-                if error > floor:
-                    yield EntryMismatch(ref.op, str(golden), error, floor)
 
 
 def _coarsest(found: Mapping[Precision, int]) -> Precision:

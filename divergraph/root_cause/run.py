@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from divergraph.root_cause.verdicts import (
 from divergraph.wording import counted
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
-from graphstore.model import Comparison, ErrorSplit, FindingKind, Guilt, Method
+from graphstore.model import Comparison, ErrorSplit, FindingKind, Guilt, Method, TensorRef
 from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex
 
@@ -115,7 +115,9 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         data.run,
         verdict=verdict(data.run.counts, origins, comparisons),
         method=Method.ROOT_CAUSE,
-        warnings=tuple(dict.fromkeys((*data.run.warnings, *_warnings(splits)))),
+        warnings=tuple(
+            dict.fromkeys((*data.run.warnings, *_warnings(splits), *_assumptions(splits, guilty)))
+        ),
         analysis={**_analysis(splits, options), **_next_dump(data, guilty)},
     )
     return replace(
@@ -127,6 +129,16 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
+
+
+def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:
+    for item in guilty:
+        name = splits.assumed.get(TensorRef(item.op, item.port))
+        if name is not None:
+            yield (
+                f"{item.op} takes input {name!r} of the model, which the device did not dump: if "
+                "it was fed other values than golden, that would look the same"
+            )
 
 
 def _next_dump(data: RunData, guilty: Sequence[Comparison]) -> Mapping[str, object]:

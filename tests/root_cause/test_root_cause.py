@@ -131,6 +131,18 @@ def test_no_op_is_to_blame_for_another_input(sides):
     assert any("no op is to blame" in warning for warning in data.run.warnings)
 
 
+def test_another_input_the_device_did_not_dump_is_thought_of(sides):
+    made = sides()
+    made.overwrite("conv0", lambda value: value * 1.5)
+    data = compare(made.request)
+    assert data.origins[0].op == "conv0"
+    assert not any("did not dump" in warning for warning in data.run.warnings)
+    next(made.folder.glob("device_run/x.*.npy")).unlink()
+    data = compare(made.request)
+    assert data.origins[0].op == "conv0"
+    assert any("'x' of the model" in warning for warning in data.run.warnings)
+
+
 def test_thresholds_are_still_there_for_who_asks_for_them(sides):
     request = replace(sides(louder("w1", 1.5)).request, method=MethodChoice.THRESHOLDS)
     data = compare(request)
