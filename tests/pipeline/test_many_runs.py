@@ -81,6 +81,7 @@ def test_no_lists_of_numbers(text):
         Chosen.parsed(text, "--ranks")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_every_place_gets_its_run_on_a_cluster_too(ranks, tmp_path):
     found = {}
