@@ -33,6 +33,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "advise": ("advise_command", "Say what a run shows as a whole, and what to do next."),
     "lineage": ("run_commands", "Show which originals an op was made of, both ways."),
     "between": ("run_commands", "List the ops between a start and an end."),
+    "submodel": ("submodel_command", "Cut a part of a model out, with its data."),
     "query": ("query_command", "Ask the store in Cypher, read-only."),
     "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
     "convert": ("convert_command", "Write dumps as arrays, graphs in other tools' formats."),

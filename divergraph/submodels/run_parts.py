@@ -25,6 +25,8 @@ from graphstore.model import (
 )
 from importers.dumps import DumpIndex, read_array
 
+_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"})
+
 
 class RunParts:
     """Graphs, lineage and dumps of one run."""
@@ -105,6 +107,20 @@ class RunParts:
         part = self.selector.hull(group, Wish(data=False))
         return part.ends if last else part.starts
 
+    def floor(self, key: TensorRef) -> float | None:
+        """The relative error the device's arithmetic explains in a golden tensor, if the
+        root-cause analysis told."""
+        output = self._outputs.get(key)
+        return None if output is None else self._floors.get(output)
+
+    @cached_property
+    def _floors(self) -> Mapping[TensorRef, float]:
+        return {
+            TensorRef(item.op, item.port): item.split.floor
+            for item in self.data.comparisons
+            if item.io is TensorIO.OUTPUT and item.split and item.split.floor is not None
+        }
+
     @cached_property
     def device_ids(self) -> frozenset[str]:
         """Ids of the device's ops."""
@@ -132,9 +148,23 @@ class RunParts:
             raise InputError(f"the golden value of {key} was not dumped")
         return read_array(found)
 
-    def device_value(self, key: TensorRef) -> Array | None:
-        """What the device made of the golden tensor *key*, in golden layout and shape; None
-        if no device output stands for it or can be read."""
+    def variables(self, part: Selection) -> dict[str, Array]:
+        """The dumped values of variables in *part*, by tensor name: checkpoints of training
+        graphs keep no values in the graph's file."""
+        found: dict[str, Array] = {}
+        for op in part.ops:
+            if self.selector.ops[op].type in _VARIABLES:
+                for port, tensor in enumerate(self.selector.ops[op].outputs):
+                    ref = TensorRef(op, port)
+                    if self.golden_ref(ref) is not None:
+                        found[tensor.name] = self.golden_value(ref)
+        return found
+
+    def device_value(self, key: TensorRef | str) -> Array | None:
+        """What the device made of the golden tensor *key*, or was fed as the model's input, in
+        golden layout and shape; None if nothing stands for it or can be read."""
+        if isinstance(key, str):
+            return self._values.device_input(key)
         output = self._outputs.get(key)
         return None if output is None else self._values.device(output)
 

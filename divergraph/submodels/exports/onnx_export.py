@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from divergraph.execution.contract import Array
 from divergraph.execution.onnx_files import captured_names
+from divergraph.submodels.exports.contract import PartSource, WrittenPart
 from divergraph.submodels.exports.onnx_file import (
     FUNCTIONS,
     GRAPH,
@@ -67,6 +68,14 @@ def export_onnx(
     """
     with opened(model) as file:
         return _Part(graph, file, part, frozen or {}).written(target)
+
+
+def write_onnx_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
+    """Write ``dump.onnx``, and ``dump.onnx.data`` where the weights need it."""
+    frozen = {t.name: source.values[t.name] for t in part.inputs if t.name in source.values}
+    made = export_onnx(source.graph, source.model, part, folder / "dump.onnx", frozen)
+    files = (made.path,) if made.weights is None else (made.path, made.weights)
+    return WrittenPart(files, {})
 
 
 class _Part:

@@ -1,0 +1,113 @@
+"""What a writer of parts does, and which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from divergraph.execution.contract import Array
+from divergraph.submodels.selection import Selection
+from graphstore.errors import InputError
+from graphstore.model import Framework, ModelGraph
+
+
+class PartFormat(StrEnum):
+    """Forms a part can be written in."""
+
+    ONNX = "onnx"
+    TENSORFLOW = "tf"
+    CAFFE = "caffe"
+    GE = "ge"
+
+
+@dataclass(frozen=True, slots=True)
+class PartSource:
+    """The graph a part is of, the file it was read from, and the file with its weights
+    where that is another one. ``values`` are constants the model file does not hold: frozen
+    inputs, and variables whose values were dumped, by tensor name."""
+
+    graph: ModelGraph
+    model: Path
+    weights: Path | None
+    values: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """The model that was written first, then its other files. ``names`` gives what the
+    tensors of the part are called in it where that is not their own name."""
+
+    files: tuple[Path, ...]
+    names: Mapping[str, str]
+
+
+class PartWriter(Protocol):
+    """Writes the part into an empty place of a folder: files called ``dump`` with an ending."""
+
+    def __call__(self, source: PartSource, part: Selection, folder: Path) -> WrittenPart:
+        """Write *part*.
+
+        Raises:
+            InputError: it cannot be written in this form; the sentence says why.
+            ImportFormatError: the model's file is damaged.
+        """
+        ...
+
+
+REPLAYED_BY: Mapping[PartFormat, str] = {
+    PartFormat.ONNX: "onnxruntime",
+    PartFormat.TENSORFLOW: "tensorflow",
+    PartFormat.CAFFE: "opencv-python-headless<5",
+}
+"""The package that runs a part on this machine; GE's text is for the device's tools."""
+
+TOLERANCE: Mapping[PartFormat, float] = {
+    PartFormat.ONNX: 0.0,
+    PartFormat.TENSORFLOW: 1e-6,
+    PartFormat.CAFFE: 1e-5,
+}
+"""Largest |replayed - expected| / |expected| (Euclidean) with the versions of this machine."""
+
+_OWN: Mapping[Framework, PartFormat] = {
+    Framework.ONNX: PartFormat.ONNX,
+    Framework.TENSORFLOW: PartFormat.TENSORFLOW,
+    Framework.CAFFE: PartFormat.CAFFE,
+    Framework.ASCEND: PartFormat.GE,
+}
+
+
+def own_format(graph: ModelGraph) -> PartFormat:
+    """The form of the graph's own framework.
+
+    Raises:
+        InputError: parts of this framework's models cannot be written.
+    """
+    found = _OWN.get(graph.framework)
+    if found is None:
+        raise InputError(
+            f"parts of a {graph.framework} model cannot be written",
+            hint="compare with its ONNX export as golden model",
+        )
+    return found
+
+
+def writer_of(wanted: PartFormat, graph: ModelGraph) -> PartWriter:
+    """The writer of *wanted* for parts of *graph*.
+
+    Raises:
+        InputError: the graph is of another framework.
+    """
+    own = own_format(graph)
+    if wanted is not own:
+        raise InputError(
+            f"a part of a {graph.framework} model cannot be written as {wanted}",
+            hint=f"--format {own}",
+        )
+    if wanted is PartFormat.ONNX:
+        from divergraph.submodels.exports.onnx_export import write_onnx_part
+
+        return write_onnx_part
+    raise InputError(f"parts cannot be written as {wanted} yet", hint="--format onnx")

@@ -1,0 +1,116 @@
+"""Run this part of a model on its inputs and compare with the expected outputs.
+
+    python replay.py            golden inputs, golden outputs
+    python replay.py --device   the device's inputs, the device's outputs
+
+Needs numpy and what README.md names. Exit code 0: all outputs are as expected; 1: one is
+not, or a file was changed; 2: it cannot be run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Run and compare."""
+    import numpy as np
+
+    manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
+    side = "device" if "--device" in sys.argv[1:] else "golden"
+    for name, digest in manifest["sha256"].items():
+        if not (HERE / name).is_file():
+            print(f"missing: {name}")
+            return 1
+        if hashlib.sha256((HERE / name).read_bytes()).hexdigest() != digest:
+            print(f"changed since the export: {name}")
+            return 1
+    feeds = {}
+    for tensor in manifest["inputs"]:
+        if tensor[side] is None:
+            print(f"the {side} value of the input {tensor['name']} was not dumped")
+            return 2
+        value = np.load(HERE / tensor[side], allow_pickle=False)
+        feeds[tensor["called"]] = value.astype(tensor["numpy"]) if tensor["numpy"] else value
+    outputs = manifest["outputs"]
+    try:
+        run = RUNNERS[manifest["runner"]]
+        made = run(manifest["files"], feeds, [tensor["called"] for tensor in outputs])
+    except ImportError as error:
+        print(f"{error}: install {manifest['needs']}")
+        return 2
+    limit = manifest["tolerance"][side]
+    failed = compared = 0
+    for tensor, value in zip(outputs, made, strict=True):
+        if tensor[side] is None:
+            print(f"       {tensor['name']}: its {side} value was not dumped")
+            continue
+        off = apart(np.asarray(value), np.load(HERE / tensor[side], allow_pickle=False))
+        good = off <= limit
+        failed += not good
+        compared += 1
+        print(f"{'ok    ' if good else 'FAILED'} {tensor['name']}: relative error {off:.3g}")
+    return 1 if failed else 0 if compared else 2
+
+
+def run_onnx(files: list[str], feeds: dict[str, Any], wanted: list[str]) -> list[Any]:
+    """ONNX Runtime, without any optimisation."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        str(HERE / files[0]), options, providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(wanted, feeds))
+
+
+def run_tensorflow(files: list[str], feeds: dict[str, Any], wanted: list[str]) -> list[Any]:
+    """TensorFlow, without oneDNN: it sums in another order."""
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with graph.as_default():
+        definition = tf.compat.v1.GraphDef.FromString((HERE / files[0]).read_bytes())
+        tf.import_graph_def(definition, name="")
+    with tf.compat.v1.Session(graph=graph) as session:
+        return list(session.run(wanted, feeds))
+
+
+def run_caffe(files: list[str], feeds: dict[str, Any], wanted: list[str]) -> list[Any]:
+    """OpenCV's importer of Caffe nets."""
+    import cv2
+
+    net = cv2.dnn.readNetFromCaffe(*(str(HERE / name) for name in files[:2]))
+    for name, value in feeds.items():
+        net.setInput(value, name)
+    return list(net.forward(wanted))
+
+
+def apart(made: Any, expected: Any) -> float:
+    """|made - expected| / |expected|; infinite if shapes, NaN or infinities differ."""
+    import numpy as np
+
+    if made.shape != expected.shape:
+        return float("inf")
+    made, expected = made.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    finite = np.isfinite(expected)
+    if not np.array_equal(made[~finite], expected[~finite], equal_nan=True):
+        return float("inf")
+    difference = float(np.linalg.norm(made[finite] - expected[finite]))
+    scale = float(np.linalg.norm(expected[finite]))
+    return 0.0 if difference == 0 else float("inf") if scale == 0 else difference / scale
+
+
+RUNNERS = {"onnx": run_onnx, "tf": run_tensorflow, "caffe": run_caffe}
+
+if __name__ == "__main__":
+    sys.exit(main())
