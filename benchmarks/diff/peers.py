@@ -135,7 +135,7 @@ def _head() -> list[str]:
 
 def _ours(case: Case) -> list[str]:
     tool = Path(sys.executable).with_name("divergraph")
-    return [str(tool), "diff", str(case.device), str(case.golden), "--no-resume", "--json"]
+    return [str(tool), "diff", str(case.device), str(case.golden), "--no-resume"]
 
 
 def _msaccucmp(case: Case, python: Path) -> list[str]:
