@@ -2,14 +2,16 @@
 
 ``python -m benchmarks.scale.store_scale [OPS ...]`` measures, for made model graphs
 (:mod:`benchmarks.scale.model_graphs`), the embedded store, the same questions on networkx
-and rustworkx graphs in memory, and, with ``--neo4j``, a local Neo4j. Every way runs in a
-process of its own; prints a table in Markdown.
+and rustworkx graphs in memory, and, with ``--neo4j``, a Neo4j it starts for that size
+(5.26 LTS with 1 GiB of heap, warmed up by a small run). Every way runs in a process of its
+own; prints a table in Markdown. On a busy machine compare CPU seconds, those of the server too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -28,6 +30,9 @@ from graphstore.model import Side
 from graphstore.queries import list_queries
 
 RUN = "large"
+WARM = 20_000
+"""Ops of the run that warms a server up."""
+_REACHED = "neo4j.json"
 SEARCHED = "layer_7/output/LayerNorm"
 Facts = dict[str, float]
 
@@ -48,10 +53,13 @@ def main() -> None:
     for size in options.sizes:
         found: dict[str, Facts] = {}
         with tempfile.TemporaryDirectory() as place:
-            for way in [*ways, *(["neo4j"] if size <= options.neo4j else [])]:
+            for way in ways:
                 found[way] = _child(way, size, place)
-                if way in ("embedded", "neo4j"):
-                    found[way] |= _child(f"{way}-read", size, place)
+            found["embedded"] |= _child("embedded-read", size, place)
+            if size <= options.neo4j:
+                with _server(Path(place)):
+                    found["neo4j"] = _child("neo4j", size, place)
+                    found["neo4j"] |= _child("neo4j-read", size, place)
         print(table(size, found), flush=True)
 
 
@@ -109,33 +117,58 @@ def _embedded_read(size: int, place: str) -> Facts:  # noqa: ARG001 - one signat
         return facts | _asked(store)
 
 
-def _neo4j(size: int, place: str) -> Facts:  # noqa: ARG001
+@contextmanager
+def _server(place: Path) -> Iterator[None]:
+    """A Neo4j, which a file in *place* says how to reach."""
+    from graphstore.neo4j.local_server import LTS, local_server
+
+    home = place / "neo4j"
+    with local_server(home, version=LTS, heap="1g", quick_start=False) as server:
+        reached = [server.url, server.user, server.password, server.pid]
+        (place / _REACHED).touch(mode=0o600)
+        (place / _REACHED).write_text(json.dumps(reached))
+        yield
+
+
+def _neo4j(size: int, place: str) -> Facts:
     data = made_run(size, name=RUN)
     facts: Facts = {"graph in memory, MiB": _peak()}
-    with _neo4j_store() as store, _timed(facts, "import"):
-        store.save_run(data, replace=True)
+    with _neo4j_store(place) as (store, server):
+        store.save_run(made_run(min(size, WARM), 1, "warm"))
+        begin = _cpu_seconds(server)
+        with _timed(facts, "import"):
+            store.save_run(data)
+        facts["import, server CPU s"] = round(_cpu_seconds(server) - begin, 2)
     facts["import peak, MiB"] = _peak()
     return facts
 
 
 def _neo4j_read(size: int, place: str) -> Facts:  # noqa: ARG001
     facts: Facts = {}
-    with _neo4j_store() as store:
+    with _neo4j_store(place) as (store, _):
         with _timed(facts, "open"):
             store.run(RUN)
         return facts | _asked(store)
 
 
 @contextmanager
-def _neo4j_store() -> Iterator[GraphStore]:
-    """The store $NEO4J_BENCHMARK_URL names, a server started by ``divergraph neo4j start``."""
-    import os
-
+def _neo4j_store(place: str) -> Iterator[tuple[GraphStore, int]]:
+    """The store on the server of :func:`_server`, and the server's process id."""
     from graphstore.neo4j import Neo4jStore
 
-    store = Neo4jStore.from_url(os.environ["NEO4J_BENCHMARK_URL"])
-    with store:
-        yield store
+    url, user, password, server = json.loads((Path(place) / _REACHED).read_text())
+    with Neo4jStore(url, user, password) as store:
+        yield store, server
+
+
+def _cpu_seconds(process: int) -> float:
+    """CPU time of another process of this user; 0 where there is no /proc."""
+    path = Path(f"/proc/{process}/stat")
+    if not path.exists():
+        return 0.0
+    # the name of the process is in brackets and may have blanks in it
+    fields = path.read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _asked(store: GraphStore) -> Facts:
@@ -155,13 +188,16 @@ def _asked(store: GraphStore) -> Facts:
         "times": 2.0,
         "first": 0,
         "until": 1000,
+        "before": RUN,
+        "after": RUN,
     }
     for query in list_queries():
         params = {name: values[name] for name in query.parameters}
         if "op" in params and query.parameters["op"].startswith("original"):
             params["op"] = golden.ids[len(golden.ids) // 2]
         ask = partial(store.named, query.name, RUN, params, limit=1000)
-        ask()
+        with _timed(facts, f"named {query.name}, first"):
+            ask()
         _best(facts, f"named {query.name}", ask)
     _best(facts, "one op whole", lambda: store.ops(RUN, [middle]))
     with _timed(facts, "states"):

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphstore import codec
-from graphstore.embedded.database import ReadDatabase, arrow_types
+from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry
+from graphstore.embedded.table_writing import arrow_types
 from graphstore.records import first_id, plain_text
 from graphstore.schema import NODES, RELS, Column, ColumnType, NodeTable, RelTable
 

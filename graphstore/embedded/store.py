@@ -18,7 +18,7 @@ from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore, Place
 from graphstore.embedded.aggregates import check_aggregates, check_lists
-from graphstore.embedded.database import ReadDatabase, write_database
+from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import (
     as_written,
     damaged,
@@ -41,6 +41,7 @@ from graphstore.embedded.repairs import (
     whole_entries,
 )
 from graphstore.embedded.scratch import DATABASE, Scratch
+from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
