@@ -16,6 +16,8 @@ from divergraph.root_cause.causes.words import count_text, slices_text
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
 _LISTED = 64
+_SMALLEST_NORMAL = 2.0**-14
+"""Below it float16 loses digits."""
 _MULTIPLIES = frozenset(("Mul", "Div", "RealDiv", "Scale"))
 _ADDS = frozenset(("Add", "Sub", "BiasAdd", "AddV2"))
 _NORMS = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm", "FusedBatchNorm")
@@ -137,10 +139,21 @@ def _fit(
     good = view.little(left * spent, error)
     # Behind a Relu, what is not seen must at least agree.
     outside = view.d[~use] - np.maximum(predicted[~use], 0.0) if not use.all() else view.d[:0]
+    good = good and _agrees(view, predicted, use)
     if outside.size and good and rms(outside) > max(0.3 * view.error, 2.0 * view.noise):
         good = False
     share = remaining / whole if whole else 0.0
     return _Fit(axis, gain, offset, share, good, per_slice)
+
+
+def _agrees(view: View, predicted: Floats, use: Mask) -> bool:
+    """Whether most single values follow, not only the few that hold all of the energy."""
+    seen = use & (np.abs(view.e) > 2.0 * view.unit * np.abs(view.r)) & (view.e != 0.0)
+    seen &= (np.abs(view.r) > _SMALLEST_NORMAL) | (np.abs(view.d) > _SMALLEST_NORMAL)
+    if not seen.any():
+        return True
+    error, left = np.abs(view.e[seen]), np.abs(view.d - predicted)[seen]
+    return float(np.mean(left <= 0.5 * error + view.unit * np.abs(view.r[seen]))) >= 0.6
 
 
 def _simplest(view: View, fits: list[_Fit]) -> _Fit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from divergraph.root_cause.causes.case import Cause, View
+from divergraph.root_cause.causes.case import Cause, View, rms
 from divergraph.root_cause.causes.words import share_text, slices_text
 
 _ALL = 0.98
@@ -25,6 +25,8 @@ def wrong_channels(view: View) -> Cause | None:
         held = np.cumsum(energies[order]) / energies.sum()
         needed = int(np.searchsorted(held, _ALL)) + 1
         if needed > max(1, int(_FEW * length)):
+            continue
+        if not _others_right(view, axis, order[:needed]):
             continue
         border = _border(np.sort(order[:needed]), length)
         where = slices_text(order[:needed].tolist(), axis, view)
@@ -48,6 +50,15 @@ def wrong_channels(view: View) -> Cause | None:
             },
         )
     return None
+
+
+def _others_right(view: View, axis: int, wrong: np.ndarray) -> bool:
+    """Whether the other slices are right for their own size, not only small."""
+    error = np.delete(view.e, wrong, axis=axis)
+    expected = np.delete(view.r, wrong, axis=axis)
+    bad = rms(np.take(view.e, wrong, axis=axis)) / (rms(np.take(view.r, wrong, axis=axis)) or 1.0)
+    relative = rms(error) / (rms(expected) or 1.0)
+    return relative <= max(3.0 * view.case.floor, 0.03 * bad)
 
 
 def _border(numbers: np.ndarray, length: int) -> bool:
