@@ -10,19 +10,28 @@ from typing import Any
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- root cause: start -->", "<!-- root cause: end -->"
 
+_BROKEN = 0.5
+"""Final error from which a device without an injected fault counts as one that fails by itself."""
+_KEY = ("model", "device", "variant", "kind", "seed")
 _METHODS = ("first cos < 0.99", "DAG frontier", "gain")
 
 
 def write_table(results: Path, *, into_readme: bool) -> None:
     """Print the tables; with *into_readme* also put them between the markers."""
-    lines = [json.loads(each) for each in results.read_text(encoding="utf-8").splitlines()]
-    text = "\n".join([*_ranks(lines), "", *_clean(lines)])
+    lines = _latest(map(json.loads, results.read_text(encoding="utf-8").splitlines()))
+    text = "\n".join([*_ranks(lines), "", *_clean(lines), "", *_natural(lines)])
     print(text)
     if into_readme:
         readme = README.read_text(encoding="utf-8")
         before, rest = readme.split(START)
         behind = rest.split(END)[1]
         README.write_text(f"{before}{START}\n{text}\n{END}{behind}", encoding="utf-8")
+
+
+def _latest(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last line of each case, sorted by device."""
+    found = {tuple(line[name] for name in _KEY): line for line in lines}
+    return sorted(found.values(), key=lambda line: (line["device"], line["variant"]))
 
 
 def _ranks(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
@@ -46,7 +55,7 @@ def _ranks(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
 def _clean(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
     cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for line in lines:
-        if not line["kind"]:
+        if not line["kind"] and not _fails_by_itself(line):
             cells.setdefault((line["device"], line["variant"]), []).append(line)
     yield "| device | measured | runs | tensors judged | guilty | suspect | golden runs of time |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
@@ -60,6 +69,20 @@ def _clean(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
             f"| {device} | {variant} | {len(found)} | {judged} | {guilty} | {suspect} "
             f"| {middle:.0f} |"
         )
+
+
+def _fails_by_itself(line: dict[str, Any]) -> bool:
+    return line["guilty"] > 0 and (line["clean"] == "inf" or line["clean"] > _BROKEN)
+
+
+def _natural(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
+    yield "| fails without an injected fault | measured | final error | named first |"
+    yield "| --- | --- | --- | --- |"
+    for line in lines:
+        if not line["kind"] and _fails_by_itself(line):
+            error = line["clean"] if line["clean"] == "inf" else f"{line['clean']:.2g}"
+            first = "/".join(line["top"][0][0].split(";")[0].split("/")[-2:])
+            yield f"| {line['model']}, {line['device']} | {line['variant']} | {error} | `{first}` |"
 
 
 def _share(ranks: Sequence[int | None]) -> str:
