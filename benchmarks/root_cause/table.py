@@ -72,7 +72,8 @@ def _clean(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
 
 
 def _fails_by_itself(line: dict[str, Any]) -> bool:
-    return line["guilty"] > 0 and (line["clean"] == "inf" or line["clean"] > _BROKEN)
+    error = float(line["clean"])
+    return int(line["guilty"]) > 0 and error > _BROKEN
 
 
 def _natural(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
