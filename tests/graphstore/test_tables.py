@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.tables import Table
+from graphstore.tables import Absent, Table
 
 ROWS = st.lists(st.tuples(st.integers(), st.text()), max_size=12)
 
@@ -47,3 +47,16 @@ def test_there_are_no_rows_past_the_end():
 def test_rows_of_one_table_have_one_width():
     with pytest.raises(ValueError, match="shorter"):
         list(Table.of([(1, 2), (3,)]))
+
+
+def test_a_column_without_values_is_one_of_nones() -> None:
+    absent = Absent(3)
+    assert list(absent) == absent[:] == [None] * 3
+    assert absent[-1] is None
+    with pytest.raises(IndexError):
+        absent[3]
+    assert list(Table(3, lambda first, until: (range(first, until), Absent(until - first)))) == [
+        (0, None),
+        (1, None),
+        (2, None),
+    ]
