@@ -4,7 +4,7 @@
 
 needs ``atheris`` (libFuzzer for Python). Any input must end in a graph and its weights or
 in an :class:`ImportFormatError`; everything else is a finding. Inputs
-that were one are kept in the corpus, which ``test_replay_ascend.py`` replays.
+that were one are kept in the corpus, which ``test_replay.py`` replays.
 """
 
 from __future__ import annotations
