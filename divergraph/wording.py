@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphstore.model import OpState, Reason
+from graphstore.model import Method, OpState, Reason, Run, Verdict
 
 STATE_MARKS = {
     OpState.ORIGIN: "#",
@@ -34,6 +34,20 @@ REASON_WORDS = {
     Reason.UNREADABLE_DUMP: "dump file is damaged",
     Reason.STATISTICS_ONLY: "statistics that cannot be compared",
 }
+
+_VERDICTS = {
+    Verdict.CLEAN: "clean: every compared tensor is within its limits",
+    Verdict.NOISE: "noise: small differences, no op is over its limits",
+    Verdict.DIVERGED: "diverged",
+    Verdict.NOT_COMPARED: "nothing could be compared",
+}
+
+
+def verdict_text(run: Run) -> str:
+    """The verdict of *run*, and what it means where the word does not say it."""
+    if run.method is Method.ROOT_CAUSE and run.verdict is Verdict.NOISE:
+        return "noise: no op makes more error than its precision explains"
+    return _VERDICTS[run.verdict]
 
 
 def counted(number: int, noun: str) -> str:

@@ -17,6 +17,7 @@ from divergraph.cli.options import (
     store_url,
 )
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.report_options import report_options, report_places
 from divergraph.cli.text import show_run
 from divergraph.cli.worker_options import worker_options, workers_of
 from divergraph.json_shapes import run_json
@@ -64,7 +65,7 @@ _number = click.IntRange(min=0)
 @click.option(
     "--match", type=_path, metavar="FILE", help="Pinned and forbidden matches as a TOML file."
 )
-@click.option("--csv", "csv_path", type=_path, metavar="FILE", help="Write the report as CSV.")
+@report_options
 @method_option
 @root_cause_options
 @worker_options
@@ -85,7 +86,7 @@ def compare_command(
     replace_it: bool,
     thresholds: Path | None,
     match: Path | None,
-    csv_path: Path | None,
+    excel: bool,
     method: str,
     suspect: float,
     guilty: float,
@@ -96,20 +97,20 @@ def compare_command(
     no_resume: bool,
     store: str | None,
     as_json: bool,
+    **reports: Path | None,
 ) -> int:
     """Compare two dumps tensor by tensor and say where the error starts.
 
     Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
     """
-    from divergraph.comparison.report_csv import REPORT, write_csv
     from divergraph.pipeline import CompareRequest
     from divergraph.root_cause.limits import MethodChoice
     from divergraph.runs import compare_into
-    from divergraph.whole_files import check_place
     from importers.dumps import DumpChoice
 
-    if csv_path is not None:
-        check_place(csv_path, REPORT)
+    places = report_places(reports, excel=excel)
+    if as_json and places.to_standard_output:
+        raise InputError("--json and a report cannot both go to standard output")
     device = _device_graph(device, device_graph)
     choice = DumpChoice(time, rank, model_id, step)
     request = CompareRequest(
@@ -125,8 +126,10 @@ def compare_command(
         workers=workers_of(jobs, cluster, no_resume),
     )
     if ranks is not None or steps is not None:
-        if csv_path is not None:
-            raise InputError("--csv is of one run", hint="export the runs one by one")
+        if places.paths:
+            raise InputError(
+                "a report is of one run", hint="write them one by one: divergraph report RUN"
+            )
         from divergraph.cli.compare_many import compare_places
 
         return compare_places(
@@ -142,11 +145,16 @@ def compare_command(
         data, kept = compare_into(
             opened_store, request, name=name, replace_it=replace_it, progress=progress
         )
-    if csv_path is not None:
-        write_csv(csv_path, data)
+        if places.paths:
+            from divergraph.reports.run_report import stored_report, unkept_report
+
+            report = (
+                stored_report(opened_store, data.run.name, data) if kept else unkept_report(data)
+            )
+            places.write(report, lambda: data)
     for warning in data.run.warnings:
         click.echo(f"note: {warning}", err=True)
-    _show(data, store_url(store), as_json=as_json, kept=kept)
+    _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)
     return outcome_of_verdict(data.run.verdict).exit_code
 
 
@@ -158,11 +166,11 @@ def _device_graph(device: Path, chosen: Path | None) -> Path:
     return inside if not os.path.exists(chosen) and os.path.exists(inside) else chosen  # noqa: PTH110
 
 
-def _show(data: RunData, store: str, *, as_json: bool, kept: bool) -> None:
+def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) -> None:
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types, stored=kept))
-    else:
+    elif not quiet:  # else standard output holds a report
         show_run(data.run, data.origins, data.comparisons)
     if kept:
         click.echo(f"kept as {data.run.name} in {store}", err=True)

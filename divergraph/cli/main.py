@@ -35,6 +35,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "between": ("run_commands", "List the ops between a start and an end."),
     "submodel": ("submodel_command", "Cut a part of a model out, with its data."),
     "query": ("query_command", "Ask the store in Cypher, read-only."),
+    "report": ("report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."),
     "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
     "convert": ("convert_command", "Write dumps as arrays, graphs in other tools' formats."),
     "delete": ("listing_commands", "Remove a run or imported graph from the store."),

@@ -12,7 +12,7 @@ from divergraph.questions.analysed import read_analysis
 from divergraph.questions.answers import TraceStep, UnmatchedOps
 from divergraph.questions.reasons import reason_groups
 from divergraph.spread_words import origin_sentence
-from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text
+from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text, verdict_text
 from graphstore.contract import GraphInfo
 from graphstore.model import (
     Comparison,
@@ -21,18 +21,8 @@ from graphstore.model import (
     Origin,
     Run,
     TensorIO,
-    Verdict,
 )
 from graphstore.op_row import OpRow
-
-_VERDICTS = {
-    Verdict.CLEAN: "clean: every compared tensor is within its limits",
-    Verdict.NOISE: "noise: small differences, no op is over its limits",
-    Verdict.DIVERGED: "diverged",
-    Verdict.NOT_COMPARED: "nothing could be compared",
-}
-
-_NOISE = "noise: no op makes more error than its precision explains"
 
 _SHOWN = 5
 _TYPE = 20  # longer types move the names of their own rows only
@@ -41,8 +31,7 @@ _TYPE = 20  # longer types move the names of their own rows only
 def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparison]) -> None:
     """The verdict of a run: counts, origins, worst tensors, what was not compared."""
     counts = run.counts
-    split = run.method is Method.ROOT_CAUSE and run.verdict is Verdict.NOISE
-    click.secho(f"{run.name}: {_NOISE if split else _VERDICTS[run.verdict]}", bold=True)
+    click.secho(f"{run.name}: {verdict_text(run)}", bold=True)
     click.echo(
         f"  {counts.ops} ops, {counts.tensors} tensors: {counts.compared} compared, "
         f"{counts.over} over a limit, {counts.not_compared} not compared"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from divergraph.comparison.report_csv import write_csv
+from divergraph.reports.csv_report import write_csv
 from divergraph.export.networkx_graph import write_graphml
 from divergraph.json_shapes import Json, row_json, run_json
 from divergraph.questions import op_rows

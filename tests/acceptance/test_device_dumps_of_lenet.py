@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.comparison.report_csv import report_rows
+from divergraph.reports.csv_report import report_rows
 from divergraph.pipeline import CompareRequest, compare
 from graphstore.model import TensorIO
 from importers import read_graph

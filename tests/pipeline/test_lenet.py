@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from divergraph.comparison.report_csv import write_csv
+from divergraph.reports.csv_report import write_csv
 from divergraph.pipeline import CompareRequest, compare
 from graphstore.model import OpState, Reason, TensorIO, TensorRef, Verdict
 

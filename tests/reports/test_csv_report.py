@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from divergraph.comparison.metrics import compare_arrays
-from divergraph.comparison.report_csv import report_rows, write_csv
 from divergraph.lineage.fusion_groups import fusion_groups
+from divergraph.reports.csv_report import report_rows, write_csv
 from divergraph.wording import REASON_WORDS
 from graphstore.contract import RunData
 from graphstore.errors import InputError

@@ -2,14 +2,21 @@
 
 Spreadsheets, scripts and advisors made for that file read this one. Values have six
 decimals; what is missing is ``NaN``. The reasons are our own words.
+
+A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula and
+may run it. No op of TensorFlow, GE or a sane exporter is called so; a text that is gets an
+apostrophe before it, as spreadsheets have it for "this is text".
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import math
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
+from typing import IO
 
 from divergraph.lineage.fusion_groups import fusion_groups
 from divergraph.whole_files import whole_file
@@ -20,6 +27,7 @@ from graphstore.model import Comparison, LineageLink, Metric, Op, TensorIO
 REPORT = "CSV report"
 _NAN = "NaN"
 _INSERTED = "*"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LEAST_SHOWN = 0.001
 """Means and deviations smaller than this are written as 0, as the reference does."""
 
@@ -34,8 +42,19 @@ def write_csv(path: Path, data: RunData) -> None:
     Raises:
         InputError: the folder does not exist or cannot be written.
     """
-    with whole_file(path, REPORT) as place, place.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(report_rows(data))
+    with whole_file(path, REPORT) as place, place.open("wb") as file:
+        write_csv_to(file, data)
+
+
+def write_csv_to(file: IO[bytes], data: RunData, *, mark: bool = False) -> None:
+    """Write the report to an open file; with *mark* it begins with a byte order mark, by
+    which Excel knows that it is UTF-8."""
+    if mark:
+        file.write(codecs.BOM_UTF8)
+    text = TextIOWrapper(file, encoding="utf-8", newline="")
+    csv.writer(text).writerows(report_rows(data))
+    text.flush()
+    text.detach()
 
 
 def report_rows(data: RunData) -> Iterator[list[str]]:
@@ -105,11 +124,12 @@ class _Columns:
         golden_type = comparison.golden_dtype if comparison.compared else None
         # A dump that gives no address counts as at 0, as in the reference.
         address = str(comparison.address or 0) if dumped else _NAN
-        cells = [str(index), op.type]
-        cells += self._side(op.name, device_type or _NAN, address, self._device_address)
-        cells += self._side(golden, golden_type or _NAN, _NAN, self._golden_address)
+        name = _no_formula(op.name)
+        cells = [str(index), _no_formula(op.type)]
+        cells += self._side(name, device_type or _NAN, address, self._device_address)
+        cells += self._side(_no_formula(golden), golden_type or _NAN, _NAN, self._golden_address)
         cells += [
-            f"{op.name}:{comparison.io}:{comparison.port}" if dumped else _NAN,
+            f"{name}:{comparison.io}:{comparison.port}" if dumped else _NAN,
             _shape(op, comparison) if dumped else _NAN,
             {True: "YES", False: "NO", None: _NAN}[comparison.overflow],
         ]
@@ -119,6 +139,10 @@ class _Columns:
     @staticmethod
     def _side(name: str, dtype: str, address: str, with_address: bool) -> list[str]:
         return [name, dtype, address] if with_address else [name, dtype]
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _camel_case(metric: Metric) -> str:
