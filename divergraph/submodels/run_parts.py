@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +12,13 @@ from divergraph.progress import Progress
 from divergraph.root_cause.run import RunSources
 from divergraph.root_cause.stored import sources_of
 from divergraph.root_cause.values import RunValues
-from divergraph.submodels.select import JUST_SO, Selector
-from divergraph.submodels.selection import Facts, Selection, TensorFacts, Wish
+from divergraph.submodels.run_graphs import RunGraphs
+from divergraph.submodels.select import Selector
+from divergraph.submodels.selection import Facts, Selection, TensorFacts
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import (
     DumpTensorRef,
-    LineageLink,
     Side,
     TensorIO,
     TensorRef,
@@ -28,14 +28,12 @@ from importers.dumps import DumpIndex, read_array
 _VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"})
 
 
-class RunParts:
+class RunParts(RunGraphs):
     """Graphs, lineage and dumps of one run."""
 
     def __init__(self, data: RunData, sources: RunSources, memory: int = DEFAULT_MEMORY) -> None:
-        self.data = data
+        super().__init__(data)
         self.sources = sources
-        self.golden = data.golden
-        self.device = data.device
         pairs = {
             TensorRef(pair.op.id, pair.port): pair
             for pair in sources.pairs
@@ -62,51 +60,6 @@ class RunParts:
         """Cuts the device graph."""
         return Selector(self.device, _facts_of(self.sources.device_dump))
 
-    @cached_property
-    def originals(self) -> Mapping[str, tuple[str, ...]]:
-        """The golden ops each device op stands for."""
-        return _joined(self.data.links, device_first=True)
-
-    @cached_property
-    def stands_for(self) -> Mapping[str, tuple[str, ...]]:
-        """The device ops that stand for each golden op."""
-        return _joined(self.data.links, device_first=False)
-
-    @cached_property
-    def fused(self) -> Mapping[str, Sequence[str]]:
-        """The originals of each op made of several; an op split over several is no such."""
-        return {
-            op: group
-            for op, group in self.originals.items()
-            if len(group) > 1 and all(len(self.stands_for[one]) == 1 for one in group)
-        }
-
-    def select(self, starts: Sequence[str], ends: Sequence[str], wish: Wish = JUST_SO) -> Selection:
-        """The part of the golden graph between ops named in either graph.
-
-        Raises:
-            InputError: an op neither graph has, or one that stands for no original.
-        """
-        groups = dict(wish.groups) or self.fused
-        known = Wish(groups, wish.whole, wish.all_outputs, wish.data)
-        first = [op for name in starts for op in self.golden_ops(name, last=False)]
-        last = [op for name in ends for op in self.golden_ops(name, last=True)]
-        return self.selector.between(first, last, known)
-
-    def golden_ops(self, name: str, *, last: bool) -> tuple[str, ...]:
-        """The golden op *name*, or of the device op of that name the originals at its
-        *last* or first end."""
-        if name in self.selector.ops or name not in self.device_ids:
-            return (name,)  # the selector says what is wrong with it
-        group = set(self.originals.get(name, ())) & self.selector.ops.keys()
-        if not group:
-            raise InputError(
-                f"the device op {name!r} stands for no original op",
-                hint="choose the op before or behind it, or --format ge",
-            )
-        part = self.selector.hull(group, Wish(data=False))
-        return part.ends if last else part.starts
-
     def floor(self, key: TensorRef) -> float | None:
         """The relative error the device's arithmetic explains in a golden tensor, if the
         root-cause analysis told."""
@@ -120,17 +73,6 @@ class RunParts:
             for item in self.data.comparisons
             if item.io is TensorIO.OUTPUT and item.split and item.split.floor is not None
         }
-
-    @cached_property
-    def device_ids(self) -> frozenset[str]:
-        """Ids of the device's ops."""
-        return frozenset(op.id for op in self.device.ops)
-
-    def device_ops(self, golden: Sequence[str]) -> tuple[str, ...]:
-        """The device ops that stand for any of the ops *golden*, in execution order."""
-        found = {op for one in golden for op in self.stands_for.get(one, ())}
-        number = self.device_selector.arrays.number
-        return tuple(sorted(found, key=number.__getitem__))
 
     def golden_ref(self, key: TensorRef | str) -> DumpTensorRef | None:
         """Where the golden value of an output, or of an input of the model, lies."""
@@ -197,11 +139,3 @@ def _ref_of(dump: DumpIndex, key: TensorRef | str) -> DumpTensorRef | None:
     if isinstance(key, str):
         return dump.graph_inputs.get(key)
     return dump.tensors.get((key.op, TensorIO.OUTPUT, key.port))
-
-
-def _joined(links: Sequence[LineageLink], *, device_first: bool) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
-    for link in links:
-        pair = (link.device, link.original) if device_first else (link.original, link.device)
-        found.setdefault(pair[0], {})[pair[1]] = None
-    return {op: tuple(group) for op, group in found.items()}
