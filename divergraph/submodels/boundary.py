@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from divergraph.matching.constants import constant_ops
 from divergraph.submodels.selection import BoundaryTensor, Facts, Refusal, Rule, with_facts
+from divergraph.submodels.steady import READS, feeds_the_model, steady_ops
 from graphstore.arrays import GraphArrays
 from graphstore.model import ModelGraph, Op, Tensor, TensorRef
 
@@ -19,7 +19,7 @@ class Boundaries:
         self._arrays = arrays
         self._ops = graph.op_index()
         self._facts = facts
-        self._constants = constant_ops(graph)
+        self.constants = steady_ops(graph)
         self._initializers = {constant.tensor.name for constant in graph.constants}
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
         self._outputs = set(graph.outputs)
@@ -37,6 +37,10 @@ class Boundaries:
         numbers = self._arrays.predecessors(self._arrays.number[op]).tolist()
         return {self._arrays.ids[number] for number in numbers}
 
+    def fed(self, chosen: set[str]) -> set[str]:
+        """Those of *chosen* that only stand for what the model is given."""
+        return {op for op in chosen if feeds_the_model(self._ops[op])}
+
     def feeding_constants(self, chosen: set[str]) -> set[str]:
         """Ops that only make constants and feed the part: a cut there changes what a
         compiler does with them."""
@@ -44,7 +48,7 @@ class Boundaries:
         waiting = list(chosen)
         while waiting:
             for parent in self.parents(waiting.pop()):
-                if parent in self._constants and parent not in chosen and parent not in found:
+                if parent in self.constants and parent not in chosen and parent not in found:
                     found.add(parent)
                     waiting.append(parent)
         return found
@@ -79,7 +83,7 @@ class Boundaries:
 
     def _taken(self, op: Op) -> Iterator[tuple[TensorRef | None, str]]:
         """What an op takes, what its bodies take from around it too."""
-        for taken in op.inputs:
+        for taken in op.inputs if op.type != READS else ():  # its value is a constant's
             if taken is not None:
                 yield taken.producer, taken.tensor
         for body in op.owns:
@@ -95,7 +99,7 @@ class Boundaries:
     def _tells_shape(self, ref: TensorRef) -> bool:
         """Whether a tensor follows from shapes alone, so that its value is fixed with them."""
         waiting, seen = [ref.op], {ref.op}
-        if ref.op in self._constants:
+        if ref.op in self.constants:
             return False
         while waiting:
             op = self._ops[waiting.pop()]
@@ -103,10 +107,10 @@ class Boundaries:
                 continue
             parents = [one.producer for one in op.inputs if one is not None and one.producer]
             fed = any(one is not None and one.tensor in self._inputs for one in op.inputs)
-            if fed or not (parents or op.id in self._constants):
+            if fed or not (parents or op.id in self.constants):
                 return False
             for parent in parents:
-                if parent.op not in seen and parent.op not in self._constants:
+                if parent.op not in seen and parent.op not in self.constants:
                     seen.add(parent.op)
                     waiting.append(parent.op)
         return True
@@ -196,7 +200,7 @@ class Boundaries:
             open_inputs = [
                 ref
                 for ref, name in self._taken(self._ops[op])
-                if not (ref and ref.op in self._constants)
+                if not (ref and ref.op in self.constants)
                 and name not in self._initializers
                 and not self._facts(ref or name).dumped
             ]

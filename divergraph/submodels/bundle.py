@@ -173,7 +173,7 @@ def _manifest(
         "ends": list(part.ends),
         "ops": list(part.ops),
         "device_ops": list(parts.device_ops(part.chosen)),
-        "notes": list(part.notes),
+        "notes": [*part.notes, *written.notes],
         "evidence": dict(request.evidence),
         "files": [path.name for path in written.files],
         "runner": wanted.value,

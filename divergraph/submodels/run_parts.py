@@ -15,6 +15,7 @@ from divergraph.root_cause.values import RunValues
 from divergraph.submodels.run_graphs import RunGraphs
 from divergraph.submodels.select import Selector
 from divergraph.submodels.selection import Facts, Selection, TensorFacts
+from divergraph.submodels.steady import values_of_the_run
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import (
@@ -24,8 +25,6 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.dumps import DumpIndex, read_array
-
-_VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"})
 
 
 class RunParts(RunGraphs):
@@ -91,16 +90,13 @@ class RunParts(RunGraphs):
         return read_array(found)
 
     def variables(self, part: Selection) -> dict[str, Array]:
-        """The dumped values of variables in *part*, by tensor name: checkpoints of training
-        graphs keep no values in the graph's file."""
-        found: dict[str, Array] = {}
-        for op in part.ops:
-            if self.selector.ops[op].type in _VARIABLES:
-                for port, tensor in enumerate(self.selector.ops[op].outputs):
-                    ref = TensorRef(op, port)
-                    if self.golden_ref(ref) is not None:
-                        found[tensor.name] = self.golden_value(ref)
-        return found
+        """The dumped values of what *part* holds but its model file does not, by tensor name:
+        variables and what reads them, numbers that were drawn."""
+
+        def dumped(key: TensorRef) -> Array | None:
+            return None if self.golden_ref(key) is None else self.golden_value(key)
+
+        return values_of_the_run(self.selector.ops, part.ops, dumped)
 
     def device_value(self, key: TensorRef | str) -> Array | None:
         """What the device made of the golden tensor *key*, or was fed as the model's input, in

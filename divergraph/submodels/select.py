@@ -22,7 +22,7 @@ from graphstore.algorithms import ancestors, descendants
 from graphstore.arrays import GraphArrays
 from graphstore.components import components
 from graphstore.errors import InputError
-from graphstore.model import ModelGraph, TensorRef
+from graphstore.model import Framework, ModelGraph, TensorRef
 from graphstore.topo import graph_arrays
 
 _MAX_NAMED = 3
@@ -72,6 +72,7 @@ class Selector:
 
     def _edges_of(self, chosen: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The first and the last ops of a part."""
+        chosen = (chosen - self._boundaries.constants) or chosen
         parents = {op: self._boundaries.parents(op) & chosen for op in chosen}
         used = set().union(*parents.values()) if parents else set()
         ordered = self._boundaries.in_order(chosen)
@@ -86,14 +87,19 @@ class Selector:
         """The part *chosen* with its boundary and everything that is wrong with it."""
         before = set(chosen)
         refused: list[Refusal] = []
+        ends_of_it = {*starts, *ends}
+        around = [loop for loop in self._all_loops() if not loop & ends_of_it]
+        chosen = self._with_wholes(chosen, around)  # nobody asked for a cut through these
+        named = set(chosen)
         if wish.whole:
-            chosen = self._with_wholes(chosen, wish)
+            chosen = self._with_wholes(chosen, [group for _, group, _ in self._wholes(wish)])
         else:
             refused += self._cuts(starts, ends, chosen, wish)
         added = chosen - before
-        if added:
+        if chosen != named:
             starts, ends = self._edges_of(chosen)
         boundary = self._boundaries
+        starts, ends, chosen = self._without_fed(starts, ends, chosen)
         constants = boundary.feeding_constants(chosen)
         inputs = list(boundary.going_in(chosen, constants, set(starts)))
         outputs = list(boundary.coming_out(chosen, set(ends), all_of_them=wish.all_outputs))
@@ -112,6 +118,20 @@ class Selector:
             tuple(boundary.notes(inputs, added)),
             tuple(refused),
         )
+
+    def _without_fed(
+        self, starts: Sequence[str], ends: Sequence[str], chosen: set[str]
+    ) -> tuple[Sequence[str], Sequence[str], set[str]]:
+        """The same without ops that only stand for the model's inputs: what they give is
+        given to the part."""
+        fed = self._boundaries.fed(chosen)
+        if not fed or fed == chosen:
+            return starts, ends, chosen
+        chosen = chosen - fed
+        users = {op for op in chosen if fed & self._boundaries.parents(op)}
+        first = self._boundaries.in_order({*starts, *users} - fed)
+        last = tuple(op for op in ends if op not in fed) or self._edges_of(chosen)[1]
+        return first, last, chosen
 
     # what was asked for
 
@@ -223,14 +243,26 @@ class Selector:
                 components(arrays.successor_start.tolist(), arrays.successor_ops.tolist())
             )
             sizes = np.bincount(of, minlength=1) if len(of) else np.zeros(1, np.int64)
-            self._loops = tuple(
-                frozenset(arrays.ids[number] for number in np.flatnonzero(of == loop).tolist())
-                for loop in np.flatnonzero(sizes > 1).tolist()
+            self._loops = (
+                *(
+                    frozenset(arrays.ids[number] for number in np.flatnonzero(of == loop).tolist())
+                    for loop in np.flatnonzero(sizes > 1).tolist()
+                ),
+                *self._frames(),
             )
         return self._loops
 
-    def _with_wholes(self, chosen: set[str], wish: Wish) -> set[str]:
-        wholes = [group for _, group, _ in self._wholes(wish)]
+    def _frames(self) -> Iterable[frozenset[str]]:
+        """The ops of each outermost loop of TensorFlow's old kind, with what opens and leaves
+        it: a value cannot be put into its frame from outside."""
+        frames: dict[tuple[str, str], set[str]] = {}
+        for op in self.graph.ops:
+            frame = op.attrs.get("frame")
+            if isinstance(frame, str) and self.graph.framework is Framework.TENSORFLOW:
+                frames.setdefault((op.subgraph, frame.partition("/")[0]), set()).add(op.id)
+        return [frozenset(ops) for ops in frames.values()]
+
+    def _with_wholes(self, chosen: set[str], wholes: Sequence[frozenset[str]]) -> set[str]:
         while True:
             more = {op for group in wholes if group & chosen for op in group} - chosen
             if not more:

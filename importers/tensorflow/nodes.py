@@ -74,6 +74,8 @@ class GraphNodes:
         self._ports: dict[str, int] = {}
         self._body_names: set[str] = set()
         self._ops: list[Op] = []
+        self.definitions: dict[str, tuple[pb.NodeDef, Attrs]] = {}
+        """By op id what the file says of it, and the attributes its body was called with."""
         self._root = _Body(graph.node)
         self._queue = deque([self._root])
         bodies: list[Subgraph] = []
@@ -186,6 +188,7 @@ class GraphNodes:
         links: tuple[Sequence[InputRef | None], Sequence[str]],
         loop: str,
     ) -> Op:
+        self.definitions[op] = node, body.attrs
         attrs: dict[str, AttrValue] = {}
         for name in sorted(node.attr):
             value = attr_value(filled_in(node.attr[name], body.attrs))

@@ -38,10 +38,13 @@ class PartSource:
 @dataclass(frozen=True, slots=True)
 class WrittenPart:
     """The model that was written first, then its other files. ``names`` gives what the
-    tensors of the part are called in it where that is not their own name."""
+    tensors of the part are called in it where that is not their own name. ``notes`` say what
+    was left out, ``added`` how the inputs are written (log lines)."""
 
     files: tuple[Path, ...]
     names: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
 
 class PartWriter(Protocol):
@@ -110,4 +113,14 @@ def writer_of(wanted: PartFormat, graph: ModelGraph) -> PartWriter:
         from divergraph.submodels.exports.onnx_export import write_onnx_part
 
         return write_onnx_part
-    raise InputError(f"parts cannot be written as {wanted} yet", hint="--format onnx")
+    if wanted is PartFormat.TENSORFLOW:
+        from divergraph.submodels.exports.tensorflow_export import write_tensorflow_part
+
+        return write_tensorflow_part
+    if wanted is PartFormat.CAFFE:
+        from divergraph.submodels.exports.caffe_export import write_caffe_part
+
+        return write_caffe_part
+    from divergraph.submodels.exports.ge_export import write_ge_part
+
+    return write_ge_part

@@ -75,6 +75,7 @@ def run_onnx(files: list[str], feeds: dict[str, Any], wanted: list[str]) -> list
 def run_tensorflow(files: list[str], feeds: dict[str, Any], wanted: list[str]) -> list[Any]:
     """TensorFlow, without oneDNN: it sums in another order."""
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
     graph = tf.Graph()

@@ -1,0 +1,91 @@
+"""Which ops of a graph go along with a part because they make the same in every run.
+
+Ops that draw numbers or fetch data take nothing either, but what they make is dumped and
+given to the part: another run of it would make something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from divergraph.execution.contract import Array
+from graphstore.model import Framework, ModelGraph, Op, TensorRef
+
+VARIABLES = frozenset({"Variable", "VariableV2", "TemporaryVariable", "VarHandleOp"})
+READS = "ReadVariableOp"
+_FED = frozenset(
+    {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Input", "Data", "Feed"}
+)
+_FETCHES = ("Iterator", "OneShotIterator", "Queue", "Reader", "MemoryData", "ImageData")
+_DRAWS = ("Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNormal", "DummyData")
+
+
+def feeds_the_model(op: Op) -> bool:
+    """Whether an op only stands for what the model is given, or fetches it."""
+    return (op.type in _FED and not op.inputs) or op.type.startswith(_FETCHES)
+
+
+def is_another_each_run(op: Op) -> bool:
+    """Whether an op draws numbers or fetches data."""
+    return op.type.startswith(_FETCHES) or (
+        op.type.startswith(_DRAWS) and not op.type.startswith(("StatelessIf", "StatelessWhile"))
+    )
+
+
+def steady_ops(graph: ModelGraph) -> frozenset[str]:
+    """Ids of the ops whose values follow from constants and variables alone.
+
+    In bodies those of TensorFlow's functions, which hold constants as ops.
+    """
+    fed = {tensor.name for tensor in graph.inputs}
+    initializers = {constant.tensor.name for constant in graph.constants}
+    inner = graph.framework is Framework.TENSORFLOW
+    users: dict[str, list[str]] = {}
+    waiting: dict[str, int] = {}
+    ready: list[str] = []
+    for op in graph.ops:
+        if op.owns or op.type in _FED or is_another_each_run(op) or (op.subgraph and not inner):
+            continue
+        taken = [] if op.type == READS else [ref for ref in op.inputs if ref is not None]
+        unmade = [ref.tensor for ref in taken if ref.producer is None]
+        if any(name in fed for name in unmade):
+            continue
+        if op.subgraph and any(name not in initializers for name in unmade):
+            continue  # an argument of the body
+        makers = {ref.producer.op for ref in taken if ref.producer is not None}
+        waiting[op.id] = len(makers)
+        for maker in makers:
+            users.setdefault(maker, []).append(op.id)
+        if not makers:
+            ready.append(op.id)
+    found: set[str] = set()
+    while ready:
+        made = ready.pop()
+        found.add(made)
+        for user in users.get(made, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                ready.append(user)
+    return frozenset(found)
+
+
+def values_of_the_run(
+    ops: Mapping[str, Op], chosen: Iterable[str], value: Callable[[TensorRef], Array | None]
+) -> dict[str, Array]:
+    """By tensor name what *chosen* ops hold but no model file does: variables, what reads
+    them, numbers that were drawn. *value* gives what was dumped of a tensor."""
+    found: dict[str, Array] = {}
+    for op in map(ops.__getitem__, chosen):
+        first = next(iter(op.inputs), None)
+        maker = ops.get(first.producer.op) if first is not None and first.producer else None
+        of_variable = maker is not None and maker.type in VARIABLES
+        reads = op.type == READS or (op.type == "Identity" and of_variable)
+        if not (reads or op.type in VARIABLES or is_another_each_run(op)):
+            continue
+        for port, tensor in enumerate(op.outputs):
+            made = value(TensorRef(op.id, port))
+            if made is not None:
+                found[tensor.name] = made
+                if reads and maker is not None and maker.outputs:
+                    found.setdefault(maker.outputs[0].name, made)
+    return found
