@@ -1,0 +1,204 @@
+"""The parts of the HTML report that need no script: verdict, origins, findings, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from divergraph.json_shapes import worst_first
+from divergraph.questions.origin_answers import OriginAnswer
+from divergraph.reports.run_report import RunReport
+from divergraph.reports.words import short, tensor_text
+from divergraph.spread_words import (
+    limits_text,
+    mismatch_sentence,
+    numbers_text,
+    share_text,
+    thresholds_text,
+)
+from divergraph.wording import REASON_WORDS, counted, verdict_text
+from graphstore.model import Finding, FindingKind, Method, MetricSet
+
+_WORST = 10
+_SHARES = 10
+_KINDS = {
+    FindingKind.CAUSE: "cause",
+    FindingKind.ADVICE: "advice",
+    FindingKind.CONSISTENCY: "consistency",
+}
+
+
+def head(report: RunReport) -> str:
+    """Name, verdict and sizes."""
+    run, counts = report.run, report.run.counts
+    numbers = (
+        (counts.ops, "ops", ""),
+        (counts.tensors, "tensors", ""),
+        (counts.compared, "compared", ""),
+        (counts.over, "over a limit", "bad" if counts.over else ""),
+        (counts.not_compared, "not compared", ""),
+    )
+    cards = "".join(
+        f'<li class="{kind}"><b>{number:,}</b> <span>{word}</span></li>'
+        for number, word, kind in numbers
+    )
+    created = run.created[:19].replace("T", " ")
+    return (
+        f'<header class="{run.verdict.value}"><p class="brand">Divergraph</p>'
+        f"<h1>{escape(run.name)}</h1>"
+        f'<p class="verdict">{escape(verdict_text(run))}</p>'
+        f'<p class="sides"><span>device</span> {escape(report.device_name)} '
+        f"<span>golden</span> {escape(report.golden_name)} "
+        f"<span>compared</span> <time>{escape(created)}</time> UTC</p>"
+        f'<ul class="counts">{cards}</ul></header>'
+    )
+
+
+def origins(report: RunReport) -> str:
+    """Where the error starts, each with its cause and numbers; then the suspects."""
+    answer = report.answer
+    parts = [
+        f'<p class="mismatch">{escape(mismatch_sentence(one))}</p>'
+        for one in answer.analysis.entry_mismatches
+    ]
+    if answer.origins:
+        parts.append(f'<ol class="origins">{"".join(map(_origin, answer.origins))}</ol>')
+    else:
+        parts.append('<p class="none">No op is to blame.</p>')
+    if answer.suspects:
+        parts.append(
+            f"<details><summary>{counted(len(answer.suspects), 'suspect')}: more error than "
+            'precision explains, may be chance</summary><ol class="origins">'
+            f"{''.join(map(_origin, answer.suspects))}</ol></details>"
+        )
+    split = answer.analysis.method is Method.ROOT_CAUSE
+    said = limits_text(answer.analysis) if split else thresholds_text(answer.analysis)
+    parts.append(f'<p class="how">{escape(said)}</p>')
+    return _section("origins", "Where the error starts", "".join(parts))
+
+
+def _origin(one: OriginAnswer) -> str:
+    origin = one.origin
+    golden = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden[:6])
+    said = [f"<p>{escape(one.sentence)}</p>"]
+    if one.group_sentence:
+        said.append(f"<p>{escape(one.group_sentence)}</p>")
+    said += [f'<p class="cause">{escape(each.sentence)}</p>' for each in one.findings]
+    if one.split is not None and numbers_text(one.split):
+        said.append(f'<p class="how">{escape(numbers_text(one.split))}</p>')
+    if one.share is not None:
+        said.append(f'<p class="how">{escape(share_text(one.share))}</p>')
+    numbers = _numbers(origin.metrics)
+    if origin.suspicion is not None:
+        numbers.insert(0, ("suspicion", short(origin.suspicion)))
+    shown = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in numbers)
+    return (
+        f'<li><h3><span class="rank">{origin.rank}</span> {op_link(origin.op)} '
+        f"<small>{escape(origin.type)}, output {origin.output}</small></h3>{''.join(said)}"
+        + (f'<p class="golden">held against {escape(golden)}</p>' if golden else "")
+        + f"<dl>{shown}</dl></li>"
+    )
+
+
+def _numbers(metrics: MetricSet) -> list[tuple[str, str]]:
+    return [
+        ("cosine", short(metrics.cosine_similarity, ".6f")),
+        ("relative error", short(metrics.relative_euclidean_distance)),
+        ("max |Δ|", short(metrics.max_absolute_error)),
+    ]
+
+
+def findings(report: RunReport) -> str:
+    """All findings of the run; empty without any."""
+    found = report.answer.findings
+    if not found:
+        return ""
+    items = "".join(map(_finding, found))
+    return _section("findings", "Findings", f'<ul class="findings">{items}</ul>')
+
+
+def _finding(finding: Finding) -> str:
+    where = f" {op_link(finding.op)}" if finding.op else ""
+    return (
+        f'<li><span class="kind">{_KINDS[finding.kind]}</span> <b>{escape(finding.label)}</b>'
+        f'{where}<p>{escape(finding.sentence)}</p><span class="how">confidence '
+        f"{finding.confidence:.0%}</span></li>"
+    )
+
+
+def blame(report: RunReport) -> str:
+    """Which ops the error at the outputs is of; empty if that was not asked."""
+    analysis = report.answer.analysis
+    if not analysis.shares:
+        return ""
+    largest = sorted(analysis.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
+    lines = "".join(
+        f"<tr><td>{op_link(op)}</td><td class=num>{share:+.1%}</td>"
+        f'<td class="bar"><meter min="0" max="1" value="{min(abs(share), 1):.4f}">{share:.1%}'
+        "</meter></td></tr>"
+        for op, share in largest
+    )
+    rest = "" if not analysis.unexplained else f"<p>{analysis.unexplained:.0%} is of no op.</p>"
+    table = f"<table><thead><tr><th>op<th>share<th></tr></thead><tbody>{lines}</tbody></table>"
+    return _section("blame", "Whose error is at the outputs", table + rest)
+
+
+def worst(report: RunReport) -> str:
+    """The worst tensors as a plain table, for browsers without scripts."""
+    items = worst_first(report.comparisons)[:_WORST]
+    lines = []
+    for item in items:
+        assert item.metrics is not None
+        cells = "".join(f"<td class=num>{value}</td>" for _, value in _numbers(item.metrics))
+        level = "" if item.level is None else item.level.value
+        lines.append(f"<tr><td>{escape(tensor_text(item))}</td>{cells}<td>{level}</td></tr>")
+    return (
+        "<p>The plot and the table of all tensors need JavaScript. The worst tensors:</p>"
+        "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def not_compared(report: RunReport) -> str:
+    """Why tensors have no numbers; empty if all have."""
+    if not report.reasons:
+        return ""
+    lines = "".join(
+        f"<tr><td class=num>{group.count:,}</td><td>{escape(REASON_WORDS[group.reason])}</td>"
+        f"<td>{', '.join(map(op_link, group.examples))}</td></tr>"
+        for group in report.reasons
+    )
+    table = f"<table><thead><tr><th>tensors<th>why<th>such as</tr></thead><tbody>{lines}"
+    return _section("not-compared", "Not compared", f"{table}</tbody></table>")
+
+
+def about(report: RunReport) -> str:
+    """How the run was made: notes, limits, inputs."""
+    run = report.run
+    parts = [_list(run.warnings)] if run.warnings else []
+    limits = [(name, f"{bound:.6g}") for name, bound in run.thresholds.items()]
+    for title, pairs in (("Limits", limits), ("Inputs", list(run.inputs.items()))):
+        if pairs:
+            parts.append(f"<h3>{title}</h3>{_pairs(pairs)}")
+    version = f"<p class=how>Written by Divergraph {escape(run.version)}</p>"
+    return _section("about", "How it was compared", "".join([*parts, version]))
+
+
+def op_link(op: str) -> str:
+    """The name of an op; the script shows its row when it is clicked."""
+    return f'<a class="op" data-op="{escape(op)}">{escape(op)}</a>'
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f'<section id="{name}"><h2>{title}</h2>{body}</section>'
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    lines = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in pairs
+    )
+    return f"<table><tbody>{lines}</tbody></table>"
