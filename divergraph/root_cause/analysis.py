@@ -11,6 +11,7 @@ from math import prod
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.arithmetic import Sample, find_operands
 from divergraph.root_cause.births import explained_by, is_birth
 from divergraph.root_cause.entries import EntryMismatch, entry_error, entry_mismatches
 from divergraph.root_cause.explaining import Explaining, Judged
@@ -24,8 +25,9 @@ from divergraph.root_cause.floors import (
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.operands import Family, Taken, named, remark
 from divergraph.root_cause.precision import Precision, fits_half, precision_of
-from divergraph.root_cause.quantisers import Constant, find_quantisers
+from divergraph.root_cause.quantisers import Constant, Quantisers, find_quantisers
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
 from divergraph.root_cause.values import RunValues, is_numeric
 from graphstore.model import (
@@ -82,6 +84,8 @@ class Splits:
     births: frozenset[TensorRef] = frozenset()
     assumed: Mapping[TensorRef, str] = field(default_factory=dict)
     """By output: the input of the model that was taken from the golden side."""
+    remark: str = ""
+    """What is said of the device's arithmetic."""
 
 
 def split_run(
@@ -109,6 +113,7 @@ class _Analysis:
     values: RunValues = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
+    quantisers: Quantisers = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
     assumed: dict[TensorRef, str] = field(default_factory=dict)
 
@@ -134,6 +139,10 @@ class _Analysis:
             self.inputs.device_dump,
             self.options.memory // 4,
         )
+        found = self.inputs
+        self.quantisers = find_quantisers(
+            found.device, found.golden, found.comparisons, found.links, found.device_constant
+        )
         self.explaining = Explaining(
             graph_arrays(self.inputs.device),
             self.golden,
@@ -147,8 +156,9 @@ class _Analysis:
         self.progress.stage("finding the device's precision")
         found = self._precisions()
         precision = self.options.precision or _coarsest(found)
-        floors = self._floors(precision)
         groups = self._groups()
+        taken = self._taken(precision, groups)
+        floors = self._floors(precision, taken)
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self._chunks(groups):
@@ -157,22 +167,47 @@ class _Analysis:
         return Splits(
             splits,
             {group.output: group for group in groups},
-            f"{precision}, int8" if floors.quantisers.by_tensor else str(precision),
+            named(precision, taken) + (", int8" if self.quantisers.by_tensor else ""),
             {str(name): count for name, count in found.items()},
             self.executor.name,
             tuple(entry_mismatches(self.golden, self.values, self.compared, precision.unit)),
             tuple(self.explaining.findings),
             frozenset(self.births),
             self.assumed,
+            remark(taken),
         )
 
-    def _floors(self, precision: Precision) -> Floors:
-        found = self.inputs
-        quantisers = find_quantisers(
-            found.device, found.golden, found.comparisons, found.links, found.device_constant
-        )
+    def _floors(self, precision: Precision, taken: Taken) -> Floors:
         memory = self.options.memory // 2
-        return Floors(self.executor, self.golden, precision, memory, quantisers)
+        return Floors(self.executor, self.golden, precision, memory, self.quantisers, taken)
+
+    def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
+        """How matrix ops take their operands: as the user says, or as their errors do."""
+        if self.options.operands is not None:
+            return dict.fromkeys(Family, self.options.operands)
+        if self.options.precision is not None or precision is not Precision.FP32:
+            return {}
+        if self.quantisers.by_tensor:
+            return {}
+        return find_operands(
+            self.golden,
+            groups,
+            self._samples,
+            lambda taken: self._floors(precision, taken),
+            self.options.suspect,
+        )
+
+    def _samples(self, groups: Sequence[Group]) -> Iterator[Sample]:
+        for chunk in self._chunks(groups):
+            fed = [(group, *self._feeds(group)) for group in chunk]
+            runnable = [(group, given) for group, given, missing in fed if not missing]
+            references = self._references(
+                [group for group, _ in runnable], [given for _, given in runnable]
+            )
+            for (group, given), reference in zip(runnable, references, strict=True):
+                device = self.values.device(group.output)
+                if device is not None and not isinstance(reference, str):
+                    yield Sample(group, given, reference, device)
 
     def _precisions(self) -> Counter[Precision]:
         found: Counter[Precision] = Counter()

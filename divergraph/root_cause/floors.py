@@ -17,6 +17,7 @@ import numpy as np
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.operands import Taken, as_taken
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.root_cause.values import is_numeric, norms, relative
@@ -63,6 +64,7 @@ class Floors:
     precision: Precision
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
+    taken: Taken = field(default_factory=dict)
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
 
@@ -134,12 +136,18 @@ class Floors:
         """Run the next op of each group, all side by side."""
         pieces = [state.piece(key, weights) for key, state in states.items()]
         for result in self.executor.run_pieces(
-            pieces, lambda piece: states[piece.key].inputs(piece, weights), memory=self.memory
+            pieces, lambda piece: self._given(states[piece.key], piece, weights), memory=self.memory
         ):
             made = {name: self._round(value) for name, value in result.values.items()}
             state = states[result.key]
             made = self._quantised(made, self.golden.name(state.group.golden))
             state.take(made, failed=bool(result.failure))
+
+    def _given(
+        self, state: _State, piece: Piece, weights: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        found, op = state.inputs(piece, weights), state.next_op()
+        return found if op is None or not self.taken else as_taken(op, found, self.taken)
 
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from divergraph.execution.contract import DEFAULT_MEMORY
+from divergraph.root_cause.operands import Operands
 from divergraph.root_cause.precision import Precision
 from graphstore.errors import InputError
 from graphstore.model import Guilt
@@ -24,13 +25,15 @@ class MethodChoice(StrEnum):
 class RootCauseOptions:
     """Limits of suspicion (introduced error over noise floor), and how the analysis works.
 
-    ``precision`` None: found from the device's dumps. ``memory`` in bytes.
+    ``precision`` None: found from the device's dumps, and what matrix ops do to their operands
+    from their errors; ``operands`` says the latter instead. ``memory`` in bytes.
     """
 
     suspect: float = 6.0
     guilty: float = 10.0
     precision: Precision | None = None
     memory: int = DEFAULT_MEMORY
+    operands: Operands | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 < self.suspect <= self.guilty:

@@ -47,14 +47,14 @@ def rounded(value: Array, precision: Precision) -> Array:
         return value
     wide = np.asarray(value, np.float32)
     with np.errstate(all="ignore"):
-        found = _short(wide, 16 if precision is Precision.BF16 else 13)
+        found = short(wide, 16 if precision is Precision.BF16 else 13)
         if precision is Precision.FP16:
             small = np.abs(wide) < 2.0**-14
             found = np.where(small, wide.astype(np.float16).astype(np.float32), found)
     return found.astype(value.dtype, copy=False)
 
 
-def _short(wide: Array, bits: int) -> Array:
+def short(wide: Array, bits: int) -> Array:
     """float32 values without their last *bits* of mantissa, rounded to nearest even."""
     raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
     last = (raw >> np.uint32(bits)) & np.uint32(1)

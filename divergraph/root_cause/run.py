@@ -198,6 +198,7 @@ def _warnings(splits: Splits) -> list[str]:
         for ref, each in splits.by_output.items()
         if each.failure and splits.groups[ref].source is None
     ]
+    found += [splits.remark] if splits.remark else []
     if failures:
         found.append(
             f"{counted(len(failures), 'tensor')} could not be computed anew and are judged by "

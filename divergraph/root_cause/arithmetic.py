@@ -1,0 +1,103 @@
+"""How a device's matrix ops take their operands, found from the errors of a few of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.execution.contract import Array
+from divergraph.root_cause.floors import Floors, floor_of
+from divergraph.root_cause.groups import Group
+from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.operands import (
+    CANDIDATES,
+    Evidence,
+    Family,
+    Operands,
+    Taken,
+    decided,
+    family_of,
+)
+from divergraph.root_cause.splits import same_shape
+from divergraph.root_cause.values import is_numeric, relative
+
+_LOOKED_AT = 16
+"""Ops of a family looked at, taken from all over the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A group, what it was fed, the reference f(d_in) and what the device made."""
+
+    group: Group
+    given: Mapping[str, Array]
+    reference: Array
+    device: Array
+
+
+def find_operands(
+    golden: OpGraph,
+    groups: Iterable[Group],
+    samples: Callable[[Sequence[Group]], Iterable[Sample]],
+    floors: Callable[[Taken], Floors],
+    suspect: float,
+) -> dict[Family, Operands]:
+    """By family how operands are taken, where that is not in full float32.
+
+    *samples* runs groups, *floors* makes the floors that go with a hypothesis.
+    """
+    chosen = list(_chosen(golden, groups))
+    if not chosen:
+        return {}
+    plain = floors({})
+    kept: list[tuple[Family, Sample, float]] = []
+    families = {group.output: family for family, group in chosen}
+    for sample in samples([group for _, group in chosen]):
+        ratio = _ratio(sample, plain)
+        if ratio is not None:
+            kept.append((families[sample.group.output], sample, ratio))
+    if not kept or all(
+        statistics.median(own) <= suspect
+        for family in Family
+        if (own := [ratio for each, _, ratio in kept if each is family])
+    ):
+        return {}
+    made = {each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES}
+    return decided([_evidence(*each, made) for each in kept], suspect)
+
+
+def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:
+    """Groups with ops of one family only, those of few ops first."""
+    by_family: dict[Family, list[Group]] = {}
+    for group in groups:
+        if group.failure or group.passes_on is not None:
+            continue
+        families = {family_of(golden.ops[op_id]) for op_id in group.ops} - {None}
+        if len(families) == 1 and (family := next(iter(families))) is not None:
+            by_family.setdefault(family, []).append(group)
+    for family, found in by_family.items():
+        fewest = min(len(group.ops) for group in found)
+        plain = [group for group in found if len(group.ops) <= fewest + 1]
+        step = -(-len(plain) // _LOOKED_AT)
+        yield from ((family, group) for group in plain[::step])
+
+
+def _evidence(
+    family: Family, sample: Sample, plain: float, floors: Mapping[Operands, Floors]
+) -> Evidence:
+    ratios = {Operands.FULL: plain}
+    for operands, each in floors.items():
+        ratio = _ratio(sample, each)
+        ratios[operands] = plain if ratio is None else ratio
+    return Evidence(family, ratios)
+
+
+def _ratio(sample: Sample, floors: Floors) -> float | None:
+    """The introduced error over the floor; None where it cannot be measured."""
+    device = same_shape(sample.device, sample.reference.shape)
+    if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
+        return None
+    (emulated,) = floors.emulated([sample.group], [sample.given])
+    floor = floor_of(sample.reference, emulated, floors.precision, len(sample.group.ops))
+    return relative(device, sample.reference) / floor

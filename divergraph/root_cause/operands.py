@@ -1,0 +1,154 @@
+"""What matrix ops make of their operands before they multiply.
+
+Fast single precision is not single precision: matrix engines take float32 operands with
+11 bits of mantissa (HF32, TF32) or 8 (bfloat16) and add up in float32. Which of these a
+device does is not in its graph, but it is the same in all its matrix ops and shows in
+their errors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from divergraph.root_cause.precision import Precision, short
+from graphstore.model import Op
+
+_BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
+"""The input that is added in full, by op type."""
+_CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?|LSTM|GRU|RNN")
+_PRODUCTS = frozenset(
+    {
+        *("MatMul", "MatMulV2", "Gemm", "Einsum", "FusedMatMul", "FusedGemm"),
+        *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"),
+    }
+)
+_ENOUGH = 3
+_LIKELY = (0.3, 3.0)
+"""The median of error over floor at which many ops are said to work that way."""
+_LIKELY_OF_FEW = (0.5, 2.0)
+
+
+class Family(StrEnum):
+    """Matrix ops a device may treat alike, each kind by a setting of its own."""
+
+    CONVOLUTION = "convolutions"
+    PRODUCT = "matrix products"
+
+
+class Operands(StrEnum):
+    """How operands are taken."""
+
+    FULL = "fp32"
+    HF32 = "hf32"
+    HF32_CUT = "hf32, cut"
+    """As HF32, but further bits are dropped, not rounded."""
+    BF16 = "bf16"
+
+    def __call__(self, value: Array) -> Array:
+        """*value* (any dtype; only float32 is changed) as the multiplier gets it."""
+        if self is Operands.FULL or value.dtype != np.float32:
+            return value
+        if self is Operands.HF32_CUT:
+            raw = np.ascontiguousarray(value).view(np.uint32) & np.uint32(0xFFFFF000)
+            return raw.view(np.float32).reshape(value.shape)
+        return short(value, 16 if self is Operands.BF16 else 12)
+
+
+CANDIDATES = (Operands.HF32, Operands.HF32_CUT, Operands.BF16)
+
+Taken = Mapping[Family, Operands]
+"""By family what is done to operands; families not in it take them in full."""
+
+
+def family_of(op: Op) -> Family | None:
+    """The family of *op*; None if it multiplies no matrices."""
+    if op.type in _PRODUCTS:
+        return Family.PRODUCT
+    return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
+
+
+def as_taken(op: Op, given: Mapping[str, Array], taken: Taken) -> dict[str, Array]:
+    """The inputs *given* to an op, by tensor, as its multiplier gets them.
+
+    What is multiplied inside the bodies of an ``If`` or ``Loop`` is not seen: all they take is.
+    """
+    family = family_of(op)
+    if family is None and not (op.owns and taken):
+        return dict(given)
+    operands = next(iter(taken.values())) if family is None else taken.get(family, Operands.FULL)
+    place = _BIAS.get(op.type, -1)
+    bias = op.inputs[place] if 0 <= place < len(op.inputs) else None
+    whole = None if bias is None else bias.tensor
+    return {name: value if name == whole else operands(value) for name, value in given.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The introduced error of one matrix op, over its floor under each hypothesis."""
+
+    family: Family
+    ratios: Mapping[Operands, float]
+
+
+def decided(evidence: Sequence[Evidence], suspect: float) -> dict[Family, Operands]:
+    """What the device does to operands, as far as its ops agree that it is not FULL.
+
+    Ops below *suspect* in full float32 need no other explanation. A fault in few of many
+    ops does not move the median. A family of few ops is judged with the others.
+    """
+    found: dict[Family, Operands] = {}
+    few: list[Evidence] = []
+    for family in Family:
+        own = [each for each in evidence if each.family is family]
+        if len(own) < _ENOUGH:
+            few += own
+            continue
+        chosen = _likeliest(own, suspect)
+        if chosen is not None:
+            found[family] = chosen
+    if few and (chosen := _likeliest(few, suspect, tuple(found.values()))) is not None:
+        found.update((each.family, chosen) for each in few)
+    return found
+
+
+def _likeliest(
+    evidence: Sequence[Evidence], suspect: float, known: Sequence[Operands] = ()
+) -> Operands | None:
+    """The hypothesis whose median is nearest to 1; *known* ones are believed more easily."""
+    if statistics.median(each.ratios[Operands.FULL] for each in evidence) <= suspect:
+        return None
+    fitting: list[tuple[float, Operands]] = []
+    for hypothesis in CANDIDATES:
+        ratios = [each.ratios[hypothesis] for each in evidence]
+        few = len(ratios) < _ENOUGH and hypothesis not in known
+        low, high = _LIKELY_OF_FEW if few else _LIKELY
+        middle = statistics.median(ratios)
+        if low <= middle <= high and (not few or all(low <= each <= high for each in ratios)):
+            fitting.append((abs(math.log(middle)), hypothesis))
+    return min(fitting)[1] if fitting else None
+
+
+def named(precision: Precision, taken: Taken) -> str:
+    """``fp32/hf32`` for single precision whose matrix ops take HF32 operands."""
+    kinds = sorted({operands.value.partition(",")[0] for operands in taken.values()})
+    return "/".join([str(precision), *kinds])
+
+
+def remark(taken: Taken) -> str:
+    """What is said of it in a note; "" if there is nothing to say."""
+    if not taken:
+        return ""
+    bits = {Operands.BF16: "8 bits (bf16)"}
+    said = [
+        f"{family} take their operands with {bits.get(kind, '11 bits (HF32, TF32)')}"
+        for family, kind in taken.items()
+    ]
+    return f"float32, but {' and '.join(said)}: more error than float32 explains is usual there"
