@@ -97,9 +97,11 @@ def _subject(
         )
     if choice != ANY_DUMP:
         raise click.UsageError("a run has one dump: --step and the like go with --graph")
+    from divergraph.pipeline.kept_paths import kept_path
+
     with opened(store) as opened_store:
         run = opened_store.run(dump)
-        return opened_store.graph(dump), Path(run.inputs["device_dump"])
+        return opened_store.graph(dump), kept_path(run, "device_dump")
 
 
 def _show(report: ConsistencyReport, *, twice: bool) -> None:

@@ -22,6 +22,7 @@ from divergraph.pipeline.dump_remarks import (
     statistics_remark,
     with_overflows,
 )
+from divergraph.pipeline.kept_paths import with_folder
 from divergraph.pipeline.matching import linked_graphs
 from divergraph.pipeline.measuring import compare_all
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
@@ -138,7 +139,7 @@ class _Comparing:
             method=Method.THRESHOLDS,
             counts=counts,
             thresholds=self.thresholds.as_mapping(),
-            inputs=self._inputs(),
+            inputs=with_folder(self._inputs()),
             warnings=(*linked.notes, *self._warnings(outputs, origin_ids, comparisons)),
             version=_version(),
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from divergraph.pipeline.kept_paths import kept_path
 from divergraph.pipeline.matching import linked_graphs
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
@@ -37,8 +36,8 @@ def sources_of(data: RunData, progress: Progress) -> RunSources:
     golden = _graph(data, "golden", data.golden)
     device = _graph(data, "device", data.device)
     progress.stage("finding dumps")
-    golden_dump = load_dumps(_path(data, "golden_dump"), golden.graph, "golden")
-    device_dump = load_dumps(_path(data, "device_dump"), device.graph, "device")
+    golden_dump = load_dumps(kept_path(data.run, "golden_dump"), golden.graph, "golden")
+    device_dump = load_dumps(kept_path(data.run, "device_dump"), device.graph, "device")
     pairs = _pairs(data, golden, device, golden_dump, device_dump, progress)
     return RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
 
@@ -51,8 +50,7 @@ def _pairs(
     device_dump: DumpSource,
     progress: Progress,
 ) -> list[Pair]:
-    given = data.run.inputs.get("match", "")
-    match_file = Path(given) if given else None
+    match_file = kept_path(data.run, "match") if data.run.inputs.get("match") else None
     linked = linked_graphs(golden, device, golden_dump, device_dump, match_file, progress)
     order = device_order(device.graph, list(graph_arrays(device.graph).ids))
     items = pair_tensors(order, linked.lineage, device_dump.index, golden_dump.index)
@@ -60,7 +58,7 @@ def _pairs(
 
 
 def _graph(data: RunData, side: str, known: ModelGraph) -> GraphSource:
-    source = load_graph(_path(data, side), None, side)
+    source = load_graph(kept_path(data.run, side), None, side)
     if source.graph.id != known.id:
         raise InputError(
             f"the {side} graph is not the one that was compared",
@@ -68,10 +66,3 @@ def _graph(data: RunData, side: str, known: ModelGraph) -> GraphSource:
             hint="compare again",
         )
     return source
-
-
-def _path(data: RunData, what: str) -> Path:
-    given = data.run.inputs.get(what, "")
-    if not given:
-        raise InputError(f"run {data.run.name!r} does not say where its {what} was")
-    return Path(given)

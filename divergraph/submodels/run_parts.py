@@ -116,7 +116,7 @@ def opened(
         InputError: a model or dump is gone or another one than was compared.
     """
     if model is not None:
-        inputs = {**data.run.inputs, Side.GOLDEN.value: str(model)}
+        inputs = {**data.run.inputs, Side.GOLDEN.value: str(model.absolute())}
         data = replace(data, run=replace(data.run, inputs=inputs))
     return RunParts(data, sources_of(data, progress), memory)
 

@@ -1,0 +1,32 @@
+"""Where the files of a kept run are, from whatever folder it is asked later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from graphstore.errors import InputError
+from graphstore.model import Run
+
+_FOLDER = "folder"
+
+
+def with_folder(inputs: Mapping[str, str]) -> dict[str, str]:
+    """*inputs* of a run as the user gave them, and the folder they were given in."""
+    return {**inputs, _FOLDER: str(Path.cwd())}
+
+
+def kept_path(run: Run, what: str) -> Path:
+    """The file or folder that *run* took for *what* (``golden``, ``device_dump``, ...).
+
+    A relative path is that of the folder ``compare`` ran in. If nothing lies there any more
+    it is tried as it stands, so that a project may move with its store.
+
+    Raises:
+        InputError: the run does not say.
+    """
+    given = run.inputs.get(what, "")
+    if not given:
+        raise InputError(f"run {run.name!r} does not say where its {what} was")
+    then = Path(run.inputs.get(_FOLDER, ""), given)
+    return then if then.exists() else Path(given)
