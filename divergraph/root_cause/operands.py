@@ -102,28 +102,32 @@ def decided(evidence: Sequence[Evidence], suspect: float) -> dict[Family, Operan
     """What the device does to operands, as far as its ops agree that it is not FULL.
 
     Ops below *suspect* in full float32 need no other explanation. A fault in few of many
-    ops does not move the median. A family of few ops is judged with the others.
+    ops does not move the median. A family of few ops is judged by itself, else with the others.
     """
     found: dict[Family, Operands] = {}
-    few: list[Evidence] = []
-    for family in Family:
-        own = [each for each in evidence if each.family is family]
-        if len(own) < _ENOUGH:
-            few += own
-            continue
-        chosen = _likeliest(own, suspect)
+    by_family = {
+        family: [each for each in evidence if each.family is family] for family in Family
+    }
+    # Families of many ops first: what they do is believed of those of few more easily.
+    for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
+        chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
+        if chosen is None and len(own) < _ENOUGH <= len(evidence) and _is_over(own, suspect):
+            chosen = _likeliest(evidence, suspect)
         if chosen is not None:
             found[family] = chosen
-    if few and (chosen := _likeliest(few, suspect, tuple(found.values()))) is not None:
-        found.update((each.family, chosen) for each in few)
     return found
+
+
+def _is_over(evidence: Sequence[Evidence], suspect: float) -> bool:
+    ratios = [each.ratios[Operands.FULL] for each in evidence]
+    return bool(ratios) and statistics.median(ratios) > suspect
 
 
 def _likeliest(
     evidence: Sequence[Evidence], suspect: float, known: Sequence[Operands] = ()
 ) -> Operands | None:
     """The hypothesis whose median is nearest to 1; *known* ones are believed more easily."""
-    if statistics.median(each.ratios[Operands.FULL] for each in evidence) <= suspect:
+    if not _is_over(evidence, suspect):
         return None
     fitting: list[tuple[float, Operands]] = []
     for hypothesis in CANDIDATES:
