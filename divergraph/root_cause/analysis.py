@@ -28,8 +28,9 @@ from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Family, Taken, named, remark
 from divergraph.root_cause.precision import Precision, fits_half, precision_of
 from divergraph.root_cause.quantisers import Constant, Quantisers, find_quantisers
+from divergraph.root_cause.second_look import Explained, look_again
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
-from divergraph.root_cause.values import RunValues, is_numeric
+from divergraph.root_cause.values import RunValues, is_numeric, relative
 from graphstore.model import (
     Comparison,
     ErrorSplit,
@@ -293,8 +294,26 @@ class _Analysis:
                     floor = max(floor, QUANTISED_UNSEEN)
                 if group.integers:
                     floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
-                told = self._explained(group, reference, imitated)
-                yield group.output, self._split(group, told, floor, given)
+                told = Explained(self._explained(group, reference, imitated), floor)
+                yield (
+                    group.output,
+                    self._split(group, self._looked(group, told, given, floors), given),
+                )
+
+    def _looked(
+        self, group: Group, told: Explained, given: Mapping[str, Array], floors: Floors
+    ) -> Explained:
+        """*told*, with what else may explain an error that would be suspect."""
+        device = self.values.device(group.output)
+        if device is None or not is_numeric(device) or not is_numeric(told.reference):
+            return told
+        fitting = same_shape(device, told.reference.shape)
+        if (
+            fitting is None
+            or relative(fitting, told.reference) <= self.options.suspect * told.floor
+        ):
+            return told
+        return look_again(floors, group, given, fitting, told)
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""
@@ -350,18 +369,17 @@ class _Analysis:
             return unknown(f"no values of {source}", group.ops)
         floor = floor_of(reference, floors.passed_on(group, reference), floors.precision, 1)
         given = {self.golden.name(group.golden): reference}
-        return self._split(group, reference, floor, given, (source,))
+        return self._split(group, Explained(reference, floor), given, (source,))
 
     def _split(
         self,
         group: Group,
-        reference: Array,
-        floor: float,
+        told: Explained,
         given: Mapping[str, Array],
         sources: Sequence[TensorRef] | None = None,
     ) -> ErrorSplit:
         device, golden = self.values.device(group.output), self.values.golden(group.golden)
-        shape = self.compared[group.output].shape
+        shape, reference = self.compared[group.output].shape, told.reference
         if device is None or golden is None or shape is None:
             return unknown("its values cannot be read", group.ops, self.executor.name)
         fitting = same_shape(reference, device.shape)
@@ -372,7 +390,7 @@ class _Analysis:
         if not all(map(is_numeric, (device, fitting, golden_like))):
             return unknown("its elements are no numbers", group.ops, self.executor.name)
         error = self._inputs_error(group, group.measured if sources is None else sources)
-        measured = Measured(device, fitting, golden_like, floor, error)
+        measured = Measured(device, fitting, golden_like, told.floor, error, told.absolute)
         split = split_error(measured, self.options, group.ops, self.executor.name)
         judged = Judged(group, split, device, fitting, golden_like, given)
         if is_birth(device, fitting, golden_like, given):

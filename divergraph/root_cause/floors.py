@@ -42,7 +42,8 @@ _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_MOST = 65504.0
 _FP16_LEAST = 2e-7
-"""Converters raise constants that fp16 cannot hold to 1e-7."""
+CONVERTED_LEAST = 1e-7
+"""Converters raise constants that fp16 cannot hold to this."""
 _MASKING = frozenset({"Add", "AddV2", "Sub", "Where", "Select", "SelectV2", "Min", "Max", "Clip"})
 """Ops in which a constant beyond a type's range, -1e9 in a mask, stands for infinity."""
 _EXACT_CONSTANTS = frozenset(
@@ -79,7 +80,33 @@ class Floors:
             _State(group, self.golden, self._fed(group, given))
             for group, given in zip(groups, feeds, strict=True)
         ]
+        return self._run(states, self._weights(states))
+
+    def doubted(self, group: Group, given: Mapping[str, Array]) -> Array | None:
+        """As ``emulated``, of inputs as they may have been before they were rounded for the
+        dump; None where they are not known to be rounded."""
+        if self.precision not in (Precision.FP16, Precision.BF16):
+            return None
+        fed = self._fed(group, given)
+        inputs = {name: self._noisy(value, self.precision.unit) for name, value in fed.items()}
+        states = [_State(group, self.golden, inputs)]
+        return self._run(states, self._weights(states))[0]
+
+    def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
+        """As ``emulated``, with constants too small for float16 as converters make them; None
+        if there are none."""
+        states = [_State(group, self.golden, self._fed(group, given))]
         weights = self._weights(states)
+        small = {
+            name: np.where(
+                found, np.copysign(np.asarray(CONVERTED_LEAST, value.dtype), value), value
+            )
+            for name, value in weights.items()
+            if (found := (value != 0) & (np.abs(value) < CONVERTED_LEAST)).any()
+        }
+        return self._run(states, {**weights, **small})[0] if small else None
+
+    def _run(self, states: Sequence[_State], weights: Mapping[str, Array]) -> list[Array | None]:
         while step := {str(n): each for n, each in enumerate(states) if each.next_op() is not None}:
             self._advance(step, weights)
         return [self._result(state) for state in states]
@@ -158,8 +185,13 @@ class Floors:
 
     def _disturbed(self, value: Array) -> Array:
         """*value* off by a few units of the last place, each element by chance."""
+        return self._noisy(value, _FP32_UNITS * self.precision.unit)
+
+    def _noisy(self, value: Array, size: float) -> Array:
+        """*value* off by up to *size* of each element by chance."""
+        if value.dtype.kind != "f":
+            return value
         start = int(self._draws.integers(_NOISE // 2))
-        size = _FP32_UNITS * self.precision.unit
         factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
         with np.errstate(all="ignore"):
             return np.asarray(value * factors, value.dtype)

@@ -21,7 +21,8 @@ class Measured:
     """What is known of one output: ``device`` d, ``reference`` f(d_in), ``golden`` g.
 
     ``floor`` is relative to the reference; ``inputs_error`` the largest relative error of
-    what the group was fed, None if it was fed nothing that can differ.
+    what the group was fed, None if it was fed nothing that can differ. Errors whose norm is
+    below ``absolute`` are explained whatever the reference is.
     """
 
     device: Array
@@ -29,6 +30,7 @@ class Measured:
     golden: Array
     floor: float
     inputs_error: float | None
+    absolute: float = 0.0
 
 
 def split_error(
@@ -39,15 +41,18 @@ def split_error(
     propagated_apart, golden_scale = norms(measured.reference, measured.golden)
     introduced = _ratio(apart, scale)
     propagated = _ratio(propagated_apart, golden_scale)
-    suspicion = introduced / measured.floor if introduced else 0.0
+    floor = max(measured.floor, measured.absolute / scale) if scale > 0.0 else measured.floor
+    suspicion = introduced / floor if introduced else 0.0
+    if scale == 0.0 and measured.absolute > 0.0:
+        suspicion = apart / measured.absolute
     guilt = options.guilt(suspicion)
     amplification = _amplification(propagated, measured.inputs_error)
     return ErrorSplit(
-        role=_role(guilt, propagated, measured.floor, amplification),
+        role=_role(guilt, propagated, floor, amplification),
         guilt=guilt,
         introduced=introduced,
         propagated=propagated,
-        floor=measured.floor,
+        floor=floor,
         suspicion=suspicion,
         amplification=amplification,
         group=group,

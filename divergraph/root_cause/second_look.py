@@ -1,0 +1,83 @@
+"""What else may explain an error over its floor, before an op is called suspect.
+
+Three things healthy devices do that the floor leaves out, as they hardly ever matter:
+
+* A dump holds a value rounded to the device's type; the next op may have been given it
+  unrounded, from a register or a buffer of float32. Where inputs cancel that is all there is.
+* Numbers below the smallest normal one of a type are kept with few bits or set to zero.
+* Converters raise constants their type cannot hold to the smallest they keep.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from divergraph.root_cause.floors import CONVERTED_LEAST, Floors, floor_of
+from divergraph.root_cause.groups import Group
+from divergraph.root_cause.precision import Precision, rounded
+from divergraph.root_cause.values import norms
+
+_SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
+_SMALLEST_NORMAL_OF_WIDE = 2.0**-126
+_FLUSHED_UNSEEN = 0.01
+"""Flushing subnormal numbers to zero is a fault of the op if it costs more of its output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The reference (NaN where nothing is to be measured), the relative floor, and the
+    absolute one: a norm below which no error says anything."""
+
+    reference: Array
+    floor: float
+    absolute: float = 0.0
+
+
+def look_again(
+    floors: Floors, group: Group, given: Mapping[str, Array], device: Array, first: Explained
+) -> Explained:
+    """*first* with what else explains an error of *device* (of the reference's size)."""
+    reference = first.reference
+    if reference.dtype.kind != "f" or device.dtype.kind != "f":
+        return first
+    if device.size != reference.size or reference.size == 0:
+        return first
+    device = device.reshape(reference.shape)
+    floor = first.floor
+    doubted = floors.doubted(group, given)
+    if doubted is not None:
+        floor = max(floor, floor_of(reference, doubted, floors.precision, len(group.ops)))
+    normal = _SMALLEST_NORMAL.get(floors.precision, _SMALLEST_NORMAL_OF_WIDE)
+    if not np.array_equal(rounded(device, floors.precision), device, equal_nan=True):
+        normal = _SMALLEST_NORMAL_OF_WIDE  # held in more bits than the device computes in
+    absolute = _spacing(normal) * math.sqrt(reference.size)
+    raised = floors.raised(group, given) if normal > _SMALLEST_NORMAL_OF_WIDE else None
+    if raised is not None and raised.shape == reference.shape:
+        absolute = max(absolute, _among_small(raised, reference, normal))
+    return Explained(_without_flushed(device, reference, normal), floor, absolute)
+
+
+def _spacing(normal: float) -> float:
+    """The distance of subnormal numbers; of float16, what converters raise constants to."""
+    return CONVERTED_LEAST if normal == _SMALLEST_NORMAL[Precision.FP16] else normal
+
+
+def _among_small(raised: Array, reference: Array, normal: float) -> float:
+    """How far *raised* is off where both values are subnormal, as a norm."""
+    small = (np.abs(raised) < normal) & (np.abs(reference) < normal)
+    return float(np.linalg.norm(np.asarray(raised[small], np.float64) - reference[small]))
+
+
+def _without_flushed(device: Array, reference: Array, normal: float) -> Array:
+    """NaN where the device has zero for a number below *normal*, if all that is little."""
+    flushed = (device == 0) & (reference != 0) & (np.abs(reference) < normal)
+    if not flushed.any():
+        return reference
+    lost = float(np.linalg.norm(np.asarray(reference[flushed], np.float64)))
+    _, scale = norms(reference, reference)
+    return np.where(flushed, np.nan, reference) if lost <= _FLUSHED_UNSEEN * scale else reference
