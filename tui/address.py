@@ -19,7 +19,10 @@ _SAFE = "@:+,~!$*()="
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A place in the UI. Empty texts and None are "not said"; ``op`` is an op's id."""
+    """A place in the UI. Empty texts and None are "not said"; ``op`` is an op's id.
+
+    ``starts`` and ``ends`` of a part are ops of the graph of ``side``.
+    """
 
     target: str
     kind: str = "run"
@@ -29,6 +32,9 @@ class Address:
     where: str = ""
     sort: str = ""
     descending: bool = False
+    starts: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    side: str = ""
 
     def __str__(self) -> str:
         path = f"{self.kind}/{quote(self.target, safe=_SAFE)}"
@@ -40,7 +46,11 @@ class Address:
         query = {name: value for name, value in settings.items() if value}
         if self.descending:
             query["order"] = "descending"
-        return f"{path}?{urlencode(query)}" if query else path
+        if self.side:
+            query["side"] = self.side
+        pairs = list(query.items())
+        pairs += [("start", op) for op in self.starts] + [("end", op) for op in self.ends]
+        return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
 def parse_address(text: str) -> Address:
@@ -58,7 +68,7 @@ def parse_address(text: str) -> Address:
         if parts[4] != "output" or not (parts[5].isascii() and parts[5].isdigit()):
             raise _wrong(text, "/output/NUMBER follows the op")
         output = int(parts[5])
-    settings = _settings(text, query)
+    settings, starts, ends = _settings(text, query)
     return Address(
         target=unquote(parts[1]),
         kind=parts[0],
@@ -68,15 +78,21 @@ def parse_address(text: str) -> Address:
         where=settings.get("where", ""),
         sort=settings.get("sort", ""),
         descending=settings.get("order", "") == "descending",
+        starts=starts,
+        ends=ends,
+        side=settings.get("side", ""),
     )
 
 
-def _settings(text: str, query: str) -> dict[str, str]:
+def _settings(text: str, query: str) -> tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]:
+    """The settings said once, the starts and the ends."""
     pairs = parse_qsl(query, keep_blank_values=True)
     for name, _ in pairs:
-        if name not in {"view", "where", "sort", "order"}:
+        if name not in {"view", "where", "sort", "order", "side", "start", "end"}:
             raise _wrong(text, f"there is no setting {name!r}")
-    return dict(pairs)
+    starts = tuple(value for name, value in pairs if name == "start")
+    ends = tuple(value for name, value in pairs if name == "end")
+    return dict(pairs), starts, ends
 
 
 def _wrong(text: str, why: str) -> InputError:

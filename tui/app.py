@@ -27,6 +27,7 @@ from tui.views.ops import OpsScreen
 from tui.views.overview import OverviewScreen
 from tui.views.propagation import PropagationScreen
 from tui.views.runs import RunsScreen
+from tui.views.submodel import SubmodelScreen
 from tui.widgets.text_pane import Build
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class DivergraphApp(App[None]):
         "overview": OverviewScreen,
         "ops": OpsScreen,
         "propagation": PropagationScreen,
+        "submodel": SubmodelScreen,
     }
     DEFAULT_MODE = "runs"
     COMMANDS = App.COMMANDS | {PaletteProvider}
@@ -204,7 +206,7 @@ def start_address(session: Session, start: str | None) -> Address | None:
         address = parse_address(start)
     except InputError:
         return Address(start, view="overview")
-    view = address.view if address.view in {"overview", "ops", "propagation"} else ""
+    view = address.view if address.view in DivergraphApp.MODES else ""
     return replace(address, view=view or ("ops" if address.op else "overview"))
 
 

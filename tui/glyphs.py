@@ -49,6 +49,12 @@ class Glyphs:
     tick: str
     level: str
     marker: str
+    inside: str
+    outside: str
+    rung: str
+    opening: str
+    within: str
+    closing: str
     bars: str
     """Fill levels from empty (a blank) to a full cell."""
 
@@ -104,6 +110,12 @@ UNICODE = Glyphs(
     tick="┬",
     level="─",
     marker="▲",
+    inside="●",
+    outside="○",
+    rung="━",
+    opening="┏",
+    within="┃",
+    closing="┗",
     bars=" ▁▂▃▄▅▆▇█",
 )
 
@@ -133,6 +145,12 @@ ASCII = Glyphs(
     tick="+",
     level="-",
     marker="^",
+    inside="*",
+    outside="o",
+    rung="-",
+    opening="/",
+    within="|",
+    closing="\\",
     bars=" .:-=+*%@",
 )
 

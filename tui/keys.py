@@ -21,9 +21,11 @@ class Scope(StrEnum):
     TEXT = "in a text"
     OPS = "in the list of ops"
     WAYS = "on the way of an error"
+    PART = "while choosing a part"
     CURVE = "on the cosine curve"
     FILTER = "while typing a filter"
     YANK = "in the copy menu"
+    FORM = "in the form of an export"
     OVERLAY = "in a window over the view"
 
 
@@ -61,7 +63,7 @@ _SHOWN = {
 }
 
 ALL, ROWS, TEXT = Scope.EVERYWHERE, Scope.LIST, Scope.TEXT
-OPS, CURVE, WAYS = Scope.OPS, Scope.CURVE, Scope.WAYS
+OPS, CURVE, WAYS, PART = Scope.OPS, Scope.CURVE, Scope.WAYS, Scope.PART
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -69,11 +71,14 @@ TABLE: tuple[Key, ...] = (
     Key(
         "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
     ),
+    Key("view.submodel", "5", "view('submodel')", ALL, "choose a part of the model and export it"),
     Key("view.runs", "0", "view('runs')", ALL, "choose another run or graph", "runs"),
     Key("origin.first", "f", "first_origin", ALL, "jump to the first origin", "first origin"),
     Key("origin.next", "e", "next_origin", ALL, "next origin in execution order", "next"),
     Key("origin.previous", "E", "previous_origin", ALL, "previous origin", "prev"),
     Key("propagation.follow", "p", "follow", ALL, "follow the error of this op", "follow"),
+    Key("part.start", "b", "part_mark('start')", ALL, "mark a start of a part", "start"),
+    Key("part.end", "B", "part_mark('end')", ALL, "mark an end of a part", "end"),
     Key("filter.open", "slash", "open_filter", ALL, "filter the ops", "filter"),
     Key("pane.next", "tab", "app.focus_next", ALL, "next pane"),
     Key("pane.previous", "shift+tab", "app.focus_previous", ALL, "previous pane"),
@@ -111,6 +116,18 @@ TABLE: tuple[Key, ...] = (
     Key("ways.next", "n", "next_way", WAYS, "the way to the next output", "next way"),
     Key("ways.previous", "N", "previous_way", WAYS, "the way to the output before", "prev"),
     Key("ways.unfold", "u", "unfold", WAYS, "all ops of the way, again to fold", "unfold"),
+    Key("part.unmark", "minus", "unmark", PART, "take the marks off this op", "unmark"),
+    Key("part.undo", "u", "undo", PART, "take the last change of marks back", "undo"),
+    Key("part.accept", "a", "accept", PART, "take the nearest part that may be cut", "nearest"),
+    Key(
+        "part.side",
+        "o",
+        "other_side",
+        PART,
+        "the ops of the other graph, original or device",
+        "side",
+    ),
+    Key("part.export", "x", "export", PART, "write the part with its data", "export"),
     Key("curve.left", "left", "step(-1)", CURVE, "move the marker to earlier ops"),
     Key("curve.right", "right", "step(1)", CURVE, "move the marker to later ops"),
     Key("curve.start", "home", "step(-100000)", CURVE, "move the marker to the first op"),
@@ -122,6 +139,7 @@ TABLE: tuple[Key, ...] = (
     Key("yank.row", "r", "copy('row')", Scope.YANK, "copy the row, tab-separated"),
     Key("yank.address", "l", "copy('address')", Scope.YANK, "copy the address (link)"),
     Key("yank.command", "c", "copy('command')", Scope.YANK, "copy the shell command"),
+    Key("form.export", "enter", "accept", Scope.FORM, "write the part"),
     Key("overlay.close", "escape,q", "dismiss", Scope.OVERLAY, "close the window"),
 )
 

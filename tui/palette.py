@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tui.app import DivergraphApp
 
 SHOWN_OPS = 30
-_SCOPES = (Scope.EVERYWHERE, Scope.OPS, Scope.WAYS)
+_SCOPES = (Scope.EVERYWHERE, Scope.OPS, Scope.WAYS, Scope.PART)
 
 
 class PaletteProvider(Provider):

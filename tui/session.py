@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import StoreError
 from tui.address import Address
+from tui.part_marks import MarkHistory
 
 if TYPE_CHECKING:
     from divergraph.questions import OpDetail, Overview, Trace
     from graphstore.contract import GraphInfo, GraphStore
     from graphstore.model import Run
     from graphstore.op_row import OpRow
+    from tui.part_chooser import PartChooser
 
 JUMPS_KEPT = 200
 DETAILS_KEPT = 256
@@ -76,6 +78,8 @@ class Session:
         self._rows: dict[str, tuple[OpRow, ...]] = {}
         self._details: dict[tuple[str, str], OpDetail] = {}
         self._traces: dict[tuple[str, str], Trace] = {}
+        self._choosers: dict[str, PartChooser] = {}
+        self._marks: dict[str, MarkHistory] = {}
 
     def targets(self) -> tuple[list[Run], list[GraphInfo]]:
         """Runs and imported graphs, newest first."""
@@ -127,6 +131,24 @@ class Session:
                     self._traces.pop(next(iter(self._traces)))
                 self._traces[place] = questions.trace(self._open(), self.target, op or None)
             return self._traces[place]
+
+    def chooser(self) -> PartChooser:
+        """What chooses parts of the run; that of the last run only is kept."""
+        from tui.part_chooser import PartChooser
+
+        with self._lock:
+            if self.target not in self._choosers:
+                rows = self.rows()
+                self._choosers = {
+                    self.target: PartChooser(self._open().run_data(self.target), rows)
+                }
+                gc.freeze()
+            return self._choosers[self.target]
+
+    @property
+    def marks(self) -> MarkHistory:
+        """Where the user marked starts and ends of a part of the run."""
+        return self._marks.setdefault(self.target, MarkHistory())
 
     @property
     def store_name(self) -> str:

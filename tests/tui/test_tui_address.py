@@ -18,6 +18,9 @@ addresses = st.builds(
     where=st.text(max_size=30),
     sort=st.sampled_from(["", "cos", "topo"]),
     descending=st.booleans(),
+    starts=st.lists(names, max_size=3).map(tuple),
+    ends=st.lists(names, max_size=3).map(tuple),
+    side=st.sampled_from(["", "golden"]),
 )
 
 

@@ -6,27 +6,31 @@ from pathlib import Path
 import pytest
 
 from tui import keys
+from tui.export_form import ExportForm, FolderInput
 from tui.keys import TABLE, Scope
 from tui.overlays import Overlay, YankOverlay
 from tui.views.ops import OpsScreen
 from tui.views.overview import OverviewScreen
 from tui.views.propagation import PropagationScreen
 from tui.views.runs import RunsScreen
+from tui.views.submodel import SubmodelScreen
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterInput
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
 OWNERS = {
-    Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen),
+    Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen, SubmodelScreen),
     Scope.WAYS: (PropagationScreen,),
+    Scope.PART: (SubmodelScreen,),
+    Scope.FORM: (FolderInput,),
     Scope.LIST: (RowList,),
     Scope.TEXT: (TextPane,),
     Scope.OPS: (OpsScreen,),
     Scope.CURVE: (Curve,),
     Scope.FILTER: (FilterInput,),
     Scope.YANK: (YankOverlay,),
-    Scope.OVERLAY: (Overlay,),
+    Scope.OVERLAY: (Overlay, ExportForm),
 }
 
 

@@ -14,10 +14,12 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
 from graphstore.errors import DivergraphError
-from tui import theme
+from graphstore.model import Side
+from tui import theme, wording
 from tui.address import Address
 from tui.keys import BY_ID, Key, Scope, bindings
 from tui.messages import Failed
+from tui.part_marks import Marks
 from tui.trouble import unexpected
 from tui.widgets.cells import printable
 from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
@@ -25,7 +27,12 @@ from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
 if TYPE_CHECKING:
     from tui.app import DivergraphApp
 
-VIEWS = (("overview", "1 Overview"), ("ops", "2 Ops"), ("propagation", "4 Propagation"))
+VIEWS = (
+    ("overview", "1 Overview"),
+    ("ops", "2 Ops"),
+    ("propagation", "4 Propagation"),
+    ("submodel", "5 Submodel"),
+)
 NO_RUN = "an imported graph has no results; compare makes them"
 
 
@@ -106,12 +113,15 @@ class ViewScreen(Screen[None]):
             "view.overview": no_target or no_run,
             "view.ops": no_target,
             "view.propagation": no_target or no_run or self._no_origin(),
+            "view.submodel": no_target or no_run,
             "propagation.follow": no_target or no_run,
+            "part.start": no_target or no_run,
             "filter.open": no_target,
             "origin.first": no_target or no_run or self._no_origin(),
             "jump.back": None if jumps.at > 0 else "this is the first place",
             "jump.forward": None if jumps.at < len(jumps.places) - 1 else "this is the last place",
         }
+        reasons["part.end"] = reasons["part.start"]
         reasons["origin.next"] = reasons["origin.previous"] = reasons["origin.first"]
         return reasons.get(key_id)
 
@@ -206,6 +216,25 @@ class ViewScreen(Screen[None]):
             return
         session = self.owner.session
         self.owner.go(Address(session.target, session.kind, op=op, view="propagation"))
+
+    def action_part_mark(self, what: str) -> None:
+        """Mark the op under the cursor as a start or an end of a part."""
+        op = self.current_op()
+        if not self.allowed(f"part.{what}"):
+            return
+        if not op:
+            self.notify("no op is chosen here", severity="warning", markup=False)
+            return
+        self.mark_part(what, op)
+
+    def mark_part(self, what: str, op: str) -> None:
+        """Mark *op* of the device's graph; the view of parts shows more."""
+        history = self.owner.session.marks
+        marks = history.now if history.now.side is Side.DEVICE else Marks()
+        history.set(marks.toggled(what, op))
+        now = history.now
+        starts, ends = wording.count(len(now.starts), "start"), wording.count(len(now.ends), "end")
+        self.notify(f"{starts} and {ends} marked; 5 shows the part between", markup=False)
 
     def current_op(self) -> str:
         """The op the user stands on; empty if there is none."""

@@ -1,0 +1,227 @@
+"""Answers which part lies between the marks. Knows no widget; used from threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from divergraph.progress import Progress
+from graphstore.errors import DivergraphError
+from graphstore.model import OpState, Side
+from graphstore.op_row import OpRow
+from tui.part_marks import Marks
+
+if TYPE_CHECKING:
+    from divergraph.submodels.check import Check
+    from divergraph.submodels.run_graphs import RunGraphs
+    from divergraph.submodels.run_parts import RunParts
+    from divergraph.submodels.selection import Refusal, Selection
+    from graphstore.contract import RunData
+
+
+@dataclass(frozen=True, slots=True)
+class PartOp:
+    """One op of the list, device or golden; ``cosine`` and ``state`` are those of the device
+    op, for a golden op of the last device op that stands for it."""
+
+    id: str
+    type: str
+    topo: int
+    state: OpState | None = None
+    cosine: float | None = None
+    fused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What lies between *marks*: None with a sentence in ``trouble`` if nothing could be asked.
+
+    ``inside`` and ``along`` are ops of the side of the marks: those of the part, and those that
+    only make constants for it.
+    """
+
+    marks: Marks
+    selection: Selection | None = None
+    trouble: str = ""
+    inside: frozenset[str] = frozenset()
+    along: frozenset[str] = frozenset()
+    device_ops: int = 0
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """Why the part may not be cut so."""
+        return () if self.selection is None else self.selection.refused
+
+    @property
+    def ready(self) -> bool:
+        """True if the part may be exported."""
+        return self.selection is not None and bool(self.selection.chosen) and not self.refused
+
+    @property
+    def offer(self) -> Refusal | None:
+        """The first refusal that knows what may be cut instead."""
+        return next((one for one in self.refused if one.starts or one.ends), None)
+
+
+class PartChooser:
+    """Chooses parts of one run: by structure at once, with what the dumps hold once they
+    are opened."""
+
+    def __init__(self, data: RunData, rows: Sequence[OpRow]) -> None:
+        from divergraph.submodels.run_graphs import RunGraphs
+
+        self.data = data
+        self.structure_only = ""
+        """Why the dumps are not known."""
+        self.opened = False
+        self._graphs: RunGraphs = RunGraphs(data)
+        self._parts: RunParts | None = None
+        self._lock = threading.Lock()
+        self._rows = rows
+        self._ops: dict[Side, list[PartOp]] = {}
+
+    def open_sources(self, progress: Progress) -> None:
+        """Find models and dumps of the run; what is missing is said in ``structure_only``."""
+        from divergraph.submodels.run_parts import opened
+
+        try:
+            parts = opened(self.data, progress)
+            parts.selector, parts.device_selector, parts.fused  # noqa: B018 - made here, not later
+        except DivergraphError as error:
+            self.structure_only = str(error)
+        else:
+            with self._lock:
+                self._graphs = self._parts = parts
+        self.opened = True
+
+    def ops(self, side: Side) -> list[PartOp]:
+        """The ops of one graph in execution order."""
+        with self._lock:
+            if side not in self._ops:
+                of_device = side is Side.DEVICE
+                self._ops[side] = self._device_ops() if of_device else self._golden_ops()
+            return self._ops[side]
+
+    def _device_ops(self) -> list[PartOp]:
+        return [
+            PartOp(
+                row.id,
+                row.type,
+                row.topo,
+                row.state,
+                None if row.metrics is None else row.metrics.cosine_similarity,
+                row.fused,
+            )
+            for row in self._rows
+        ]
+
+    def _golden_ops(self) -> list[PartOp]:
+        graphs = self._graphs
+        by_id = {op.id: op for op in self._device_ops()}
+        found = []
+        for place, name in enumerate(graphs.selector.arrays.ids):
+            on_device = [by_id[op] for op in graphs.stands_for.get(name, ()) if op in by_id]
+            last = on_device[-1] if on_device else None
+            state = OpState.NOT_COMPARED if last is None else last.state
+            cosine = None if last is None else last.cosine
+            kind = graphs.selector.ops[name].type
+            found.append(PartOp(name, kind, place, state, cosine))
+        return found
+
+    def choose(self, marks: Marks) -> Answer:
+        """The part between *marks*."""
+        from divergraph.submodels.selection import Wish
+
+        if not marks.starts or not marks.ends:
+            return Answer(marks)
+        with self._lock:
+            graphs = self._graphs
+            wish = Wish(data=self._parts is not None)
+            try:
+                part = graphs.select(marks.starts, marks.ends, wish, side=marks.side)
+            except DivergraphError as error:
+                hint = f"; {error.hint}" if error.hint else ""
+                return Answer(marks, trouble=f"{error.what}{hint}")
+            device = graphs.device_ops(part.chosen)
+        if marks.side is Side.DEVICE:
+            return Answer(marks, part, inside=frozenset(device), device_ops=len(device))
+        inside, along = frozenset(part.chosen), frozenset(part.constants)
+        return Answer(marks, part, inside=inside, along=along, device_ops=len(device))
+
+    def accepted(self, answer: Answer) -> Marks:
+        """The marks of the nearest part that may be cut; on the golden side where the
+        device has no op for one of them."""
+        offer, asked = answer.offer, answer.selection
+        if offer is None or asked is None:
+            return answer.marks
+        starts, ends = offer.starts or asked.starts, offer.ends or asked.ends
+        if answer.marks.side is Side.DEVICE:
+            stands_for = self._graphs.stands_for
+            if all(stands_for.get(op) for op in (*starts, *ends)):
+                first, last = self._graphs.device_ops(starts), self._graphs.device_ops(ends)
+                return Marks(Side.DEVICE, first, last)
+        return Marks(Side.GOLDEN, starts, ends)
+
+    def on_other_side(self, marks: Marks) -> Marks:
+        """The same marks on the ops of the other graph; those nothing stands for are dropped."""
+        graphs = self._graphs
+        if marks.side is Side.DEVICE:
+            known = graphs.originals
+            starts = [op for one in marks.starts if known.get(one) for op in self._end(one, False)]
+            ends = [op for one in marks.ends if known.get(one) for op in self._end(one, True)]
+            return Marks(Side.GOLDEN, tuple(dict.fromkeys(starts)), tuple(dict.fromkeys(ends)))
+        return Marks(Side.DEVICE, graphs.device_ops(marks.starts), graphs.device_ops(marks.ends))
+
+    def _end(self, op: str, last: bool) -> tuple[str, ...]:
+        with self._lock:
+            return self._graphs.golden_ops(op, last=last, side=Side.DEVICE)
+
+    @property
+    def why_no_export(self) -> str:
+        """Why no part of this run can be written; empty if it can."""
+        if self._parts is None:
+            return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
+        from divergraph.submodels.exports.contract import own_format, writer_of
+
+        try:
+            writer_of(own_format(self._parts.golden), self._parts.golden)
+        except DivergraphError as error:
+            return error.what
+        return ""
+
+    @property
+    def form(self) -> str:
+        """The form parts are written in: that of the golden model."""
+        from divergraph.submodels.exports.contract import own_format
+
+        return own_format(self._graphs.golden).value
+
+    @property
+    def other_model(self) -> str:
+        """A sentence if the device's graph may be of another model; else empty."""
+        golden, device = self._graphs.golden.name, self._graphs.device.name
+        if not golden or not device or golden == device:
+            return ""
+        return f"the device graph is called {device!r}, the model {golden!r}"
+
+    def write(
+        self, part: Selection, folder: Path, *, check: bool, progress: Progress
+    ) -> tuple[Path, Check | None]:
+        """Write *part* into a new folder in *folder*; with *check* run it once.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        from divergraph.submodels.bundle import BundleRequest, write_bundle
+        from divergraph.submodels.check import check_bundle
+
+        assert self._parts is not None
+        progress.stage("writing the bundle")
+        written = write_bundle(self._parts, part, BundleRequest(folder)).path
+        if not check:
+            return written, None
+        progress.stage("running the part again")
+        return written, check_bundle(written)

@@ -1,0 +1,454 @@
+"""View 5: a part of the model between marked ops, with its boundary; and its export."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from divergraph.progress import NO_PROGRESS
+from graphstore.errors import DivergraphError
+from graphstore.model import Side
+from tui import part_text, theme
+from tui.address import Address
+from tui.export_form import ExportForm, ExportWish
+from tui.keys import Scope, bindings
+from tui.part_chooser import Answer, PartChooser
+from tui.part_marks import Marks
+from tui.part_rows import OpsOfSide, PartRows
+from tui.views.base import ViewScreen
+from tui.widgets.cells import printable
+from tui.widgets.lines import KeyLine, StatusLine
+from tui.widgets.row_list import FixedRows, RowList
+from tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from divergraph.submodels.check import Check
+
+TITLES = {Side.DEVICE: "Ops on the device", Side.GOLDEN: "Original ops"}
+
+
+class SubmodelScreen(ViewScreen):
+    """The ops with marks, the boundary of what lies between, the rules it keeps."""
+
+    VIEW = "submodel"
+    CRUMB = "Submodel"
+    SCOPES = (Scope.PART, Scope.LIST, Scope.EVERYWHERE)
+    BINDINGS = bindings(Scope.PART)
+    SHOWN_KEYS = (
+        "part.start",
+        "part.end",
+        "part.unmark",
+        "part.undo",
+        "part.accept",
+        "part.side",
+        "part.export",
+        "list.open",
+        "origin.first",
+        "yank",
+        "commands",
+        "quit",
+        "help",
+    )
+
+    class Loaded(Message):
+        """The ops of one side are there."""
+
+        def __init__(self, chooser: PartChooser, listed: OpsOfSide, op: str) -> None:
+            super().__init__()
+            self.chooser, self.listed, self.op = chooser, listed, op
+
+    class Opened(Message):
+        """Models and dumps were looked for."""
+
+    class Chosen(Message):
+        """What lies between the marks."""
+
+        def __init__(self, answer: Answer, rows: PartRows) -> None:
+            super().__init__()
+            self.answer, self.rows = answer, rows
+
+    class Written(Message):
+        """The part is in *path*, or *error* says why not."""
+
+        def __init__(
+            self, path: Path | None, check: Check | None, error: DivergraphError | None = None
+        ) -> None:
+            super().__init__()
+            self.path, self.check, self.error = path, check, error
+
+    class Stage(Message):
+        """What the export does now."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chooser: PartChooser | None = None
+        self._listed: OpsOfSide | None = None
+        self._answer = Answer(Marks())
+        self._exporting = ""
+        self._goal = ""
+
+    def body(self) -> ComposeResult:
+        """The ops on the left, boundary and checks on the right, the part in one line."""
+        glyphs = self.owner.settings.glyphs
+        with Horizontal(id="part"):
+            yield RowList(FixedRows(()), glyphs, id="part-ops", empty="loading")
+            with Container(id="part-about"):
+                yield TextPane("Boundary", id="boundary")
+                yield TextPane("Checks", id="checks")
+        yield StatusLine(id="status")
+
+    def on_mount(self) -> None:
+        """Put the cursor into the list."""
+        super().on_mount()
+        listed = self.query_one("#part-ops", RowList)
+        listed.name_pane("Pick the part")
+        listed.focus()
+
+    def address(self) -> Address:
+        """The marks and the op under the cursor."""
+        marks = self.owner.session.marks.now
+        return replace(
+            super().address(),
+            op=self._goal or self._cursor_op(),
+            starts=marks.starts,
+            ends=marks.ends,
+            side="" if marks.side is Side.DEVICE else marks.side.value,
+        )
+
+    def load(self, address: Address) -> None:
+        """Ask for the ops of another run, then for its dumps."""
+        self._chooser, self._listed = None, None
+        self._answer = Answer(Marks())
+        self._take(address)
+        self.query_one("#part-ops", RowList).show(FixedRows(()), empty="loading")
+        self._draw()
+        self._ask(self.owner.session.marks.now.side, self._goal)
+
+    def restore(self, address: Address) -> None:
+        """Show the marks of another place, or those made elsewhere."""
+        self._take(address)
+        if self._chooser is not None:
+            self._show_side()
+
+    def _take(self, address: Address) -> None:
+        history = self.owner.session.marks
+        self._goal = address.op
+        if address.starts or address.ends:
+            side = Side.GOLDEN if address.side == Side.GOLDEN.value else Side.DEVICE
+            history.set(Marks(side, address.starts, address.ends))
+
+    @work(thread=True, exclusive=True, group="part-open", exit_on_error=False)
+    def _ask(self, side: Side, op: str) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            session.overview()  # tells the origins, too
+            chooser = session.chooser()
+            listed = OpsOfSide(side, chooser.ops(side))
+            if worker.is_cancelled:
+                return
+            self.post_message(self.Loaded(chooser, listed, op))
+            if not chooser.opened:
+                chooser.open_sources(NO_PROGRESS)
+            if not worker.is_cancelled:
+                self.post_message(self.Opened())
+
+        self.answer(ask)
+
+    @on(Loaded)
+    def _got_ops(self, event: Loaded) -> None:
+        self._chooser, self._listed = event.chooser, event.listed
+        first = self.owner.session.origin_from(-1, 0) or ""
+        marks = self.owner.session.marks.now
+        goal = event.op or next(iter(marks.starts), "") or first
+        place = event.listed.place.get(goal, 0)
+        self._goal = ""
+        rows = PartRows(event.listed, marks, self.owner.settings.glyphs)
+        listed = self.query_one("#part-ops", RowList)
+        listed.show(rows, cursor=place, empty="there is no op")
+        listed.name_pane(f"{TITLES[event.listed.side]}: pick the part")
+        self._choose()
+
+    @on(Opened)
+    def _got_dumps(self) -> None:
+        self._choose()
+
+    def _show_side(self) -> None:
+        """Show the marks as they are now; the ops of the other side are asked for."""
+        marks = self.owner.session.marks.now
+        if self._listed is None or self._listed.side is not marks.side:
+            self._list_ops(marks.side, self._goal)
+            return
+        if self._goal in self._listed.place:
+            self.query_one("#part-ops", RowList).cursor = self._listed.place[self._goal]
+        self._goal = ""
+        self._choose()
+
+    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False)
+    def _list_ops(self, side: Side, op: str) -> None:
+        worker, chooser = get_current_worker(), self._chooser
+        if chooser is None:
+            return
+        listed = OpsOfSide(side, chooser.ops(side))
+        if not worker.is_cancelled:
+            self.post_message(self.Loaded(chooser, listed, op))
+
+    def _choose(self) -> None:
+        if self._chooser is None or self._listed is None:
+            return
+        marks = self.owner.session.marks.now
+        self._show_rows(PartRows(self._listed, marks, self.owner.settings.glyphs))
+        self._find_part(self._chooser, self._listed, marks)
+        self.owner.session.jumps.update(self.address())
+
+    @work(thread=True, exclusive=True, group="part-choose", exit_on_error=False)
+    def _find_part(self, chooser: PartChooser, listed: OpsOfSide, marks: Marks) -> None:
+        worker, glyphs = get_current_worker(), self.owner.settings.glyphs
+        answer = chooser.choose(marks)
+        if not worker.is_cancelled:
+            rows = PartRows(listed, marks, glyphs, answer)
+            self.post_message(self.Chosen(answer, rows))
+
+    @on(Chosen)
+    def _got_part(self, event: Chosen) -> None:
+        session = self.owner.session
+        if event.answer.marks != session.marks.now or event.rows.listed is not self._listed:
+            return
+        self._answer = event.answer
+        self._show_rows(event.rows)
+        part = event.answer.selection
+        if part is not None:
+            words = [word for op in part.starts for word in ("--start", op)]
+            words += [word for op in part.ends for word in ("--end", op)]
+            session.note("submodel", session.target, *words)
+        self._draw()
+
+    def _show_rows(self, rows: PartRows) -> None:
+        listed = self.query_one("#part-ops", RowList)
+        listed.source = rows
+        listed.renew()
+
+    def _draw(self) -> None:
+        glyphs, answer = self.owner.settings.glyphs, self._answer
+        dumps = self._dumps()
+        self.query_one("#boundary", TextPane).show(
+            lambda width: part_text.boundary(answer, glyphs, width)
+        )
+        self.query_one("#checks", TextPane).show(
+            lambda width: part_text.checks(answer, glyphs, width, dumps=dumps)
+        )
+        if not self._exporting:
+            self.query_one("#status", StatusLine).show(
+                lambda width: part_text.status(answer, glyphs, width)
+            )
+        self.query_one(KeyLine).draw()
+
+    def _dumps(self) -> str:
+        """Why nothing is said about data; empty if it is."""
+        if self._chooser is None:
+            return ""
+        if not self._chooser.opened:
+            return "opening models and dumps"
+        why = self._chooser.structure_only
+        return f"structure only: {why}" if why else ""
+
+    @on(RowList.Moved, "#part-ops")
+    def _moved(self, event: RowList.Moved) -> None:
+        total = len(event.rows.source)
+        event.rows.border_subtitle = Content(f"row {event.index + 1}/{total}")
+        if self._chooser is not None and not self._goal:
+            self.owner.session.jumps.update(self.address())
+
+    @on(RowList.Opened, "#part-ops")
+    def _opened(self) -> None:
+        op = self.current_op()
+        if op:
+            self.owner.open_op(op)
+        else:
+            self.notify("no op of the device stands for this one", severity="warning", markup=False)
+
+    def mark_part(self, what: str, op: str) -> None:
+        """Mark the op under the cursor; its part is shown at once."""
+        history = self.owner.session.marks
+        history.set(history.now.toggled(what, self._cursor_op() or op))
+        self._choose()
+
+    def action_part_mark(self, what: str) -> None:
+        """Mark the op under the cursor as a start or an end."""
+        if self.allowed(f"part.{what}"):
+            self.mark_part(what, self._cursor_op())
+
+    def action_unmark(self) -> None:
+        """Take the marks off the op under the cursor."""
+        if self.allowed("part.unmark"):
+            history = self.owner.session.marks
+            history.set(history.now.without(self._cursor_op()))
+            self._choose()
+
+    def action_undo(self) -> None:
+        """Take the last change of the marks back."""
+        if self.allowed("part.undo"):
+            self.owner.session.marks.undo()
+            self._show_side()
+
+    def action_accept(self) -> None:
+        """Take the nearest part that may be cut."""
+        if self.allowed("part.accept") and self._chooser is not None:
+            self.owner.session.marks.set(self._chooser.accepted(self._answer))
+            self._show_side()
+
+    def action_other_side(self) -> None:
+        """Show the ops of the other graph, with the marks on what stands for them."""
+        if not self.allowed("part.side") or self._chooser is None:
+            return
+        marks = self.owner.session.marks
+        here = self._cursor_op()
+        other = self._chooser.on_other_side(replace(marks.now, starts=(here,), ends=(here,)))
+        marks.set(self._chooser.on_other_side(marks.now))
+        self._goal = next(iter(other.starts), "")
+        self._show_side()
+
+    def action_export(self) -> None:
+        """Ask where to write the part."""
+        if not self.allowed("part.export") or self._chooser is None:
+            return
+        settings, chooser = self.owner.settings, self._chooser
+        notes = [note for note in (chooser.other_model, *self._notes()) if note]
+        form = ExportForm(settings.glyphs, settings.export_dir, chooser.form, notes)
+        self.app.push_screen(form, self._export)
+
+    def _notes(self) -> tuple[str, ...]:
+        return () if self._answer.selection is None else self._answer.selection.notes
+
+    def _export(self, wish: ExportWish | None) -> None:
+        part = self._answer.selection
+        if wish is not None and part is not None and self._chooser is not None:
+            self._say("writing the part")
+            session = self.owner.session
+            words = [word for op in part.starts for word in ("--start", op)]
+            words += [word for op in part.ends for word in ("--end", op)]
+            words += ["-o", str(wish.folder), *(["--check"] if wish.check else [])]
+            session.note("submodel", session.target, *words)
+            self._write(self._chooser, wish)
+
+    @work(thread=True, exclusive=True, group="part-export", exit_on_error=False)
+    def _write(self, chooser: PartChooser, wish: ExportWish) -> None:
+        part = self._answer.selection
+        assert part is not None
+        try:
+            path, check = chooser.write(part, wish.folder, check=wish.check, progress=Stages(self))
+        except DivergraphError as error:
+            self.post_message(self.Written(None, None, error))
+        else:
+            self.post_message(self.Written(path, check))
+
+    @on(Stage)
+    def _stage(self, event: Stage) -> None:
+        self._say(event.text)
+
+    def _say(self, text: str) -> None:
+        """Show what the export does; empty when it is over."""
+        self._exporting = text
+        shown = Content.styled(f" {printable(text)} ...", theme.LINKED)
+        self.query_one("#status", StatusLine).show(shown.truncate)
+        self.query_one(KeyLine).draw()
+
+    @on(Written)
+    def _written(self, event: Written) -> None:
+        glyphs, style = self.owner.settings.glyphs, theme.LINKED
+        if event.error is not None:
+            text, style = f"{glyphs.bad} not written: {event.error}", theme.ERROR
+        else:
+            text = f"{glyphs.good} written to {event.path}"
+            if event.check is not None:
+                how = {True: "gives the golden outputs", False: "gives other outputs"}
+                said = (
+                    how.get(event.check.passed or False) if event.check.passed is not None else ""
+                )
+                last = next(iter(event.check.lines[-1:]), "")
+                text += f"; run again, it {said}" if said else f"; it could not be run: {last}"
+        self._exporting = ""
+        shown = Content.styled(f" {printable(text)}", style)
+        self.query_one("#status", StatusLine).show(shown.truncate)
+        if event.error is not None:
+            self.notify(text, severity="error", markup=False, timeout=10)
+        else:
+            self.notify(text, markup=False, timeout=10)
+        self.query_one(KeyLine).draw()
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of this view does nothing at present."""
+        session = self.owner.session
+        if key_id.startswith("part."):
+            return self._why_no_part(key_id) if session.target else "nothing is open yet"
+        return super().why_not(key_id)
+
+    def _why_no_part(self, key_id: str) -> str | None:
+        if self._chooser is None:
+            return "still loading"
+        marks, history = self.owner.session.marks.now, self.owner.session.marks
+        if key_id == "part.unmark":
+            marked = self._cursor_op() in (*marks.starts, *marks.ends)
+            return None if marked else "this op has no mark"
+        if key_id == "part.undo":
+            return None if history.before else "no mark was changed yet"
+        if key_id == "part.accept":
+            return None if self._answer.offer is not None else "nothing else is offered"
+        if key_id == "part.export":
+            if self._exporting:
+                return "an export is under way"
+            if not self._answer.ready:
+                return "no part is chosen that may be cut"
+            return self._chooser.why_no_export or None
+        return None
+
+    def _cursor_op(self) -> str:
+        """The op under the cursor, of the side shown."""
+        listed = self.query_one("#part-ops", RowList)
+        source = listed.source
+        return source.op(listed.cursor).id if isinstance(source, PartRows) and len(source) else ""
+
+    def current_op(self) -> str:
+        """The device's op under the cursor, or the one that stands for the original there."""
+        op = self._cursor_op()
+        if self._listed is None or self._listed.side is Side.DEVICE or self._chooser is None:
+            return op
+        return next(iter(self._chooser.on_other_side(Marks(Side.GOLDEN, (op,))).starts), "")
+
+    def current_topo(self) -> int:
+        """Its place in execution order."""
+        op = self.current_op()
+        rows = self.owner.session.known_rows()
+        return next((row.topo for row in rows if row.id == op), -1)
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """The op under the cursor, beside what every view offers."""
+        op = self._cursor_op()
+        choices = super().yank_choices()
+        return {"name": ("n", op), **choices} if op else choices
+
+
+class Stages:
+    """Tells the view what the export does."""
+
+    def __init__(self, view: SubmodelScreen) -> None:
+        self._view = view
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """A new stage begins."""
+        self._view.post_message(SubmodelScreen.Stage(text))
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        """Steps are not shown."""
