@@ -92,7 +92,9 @@ def diff_command(
         look = None
         if len(result.pairs) == 1:
             progress.stage("looking at every element")
-            look = look_closely(result.pairs[0], result.wanted, first=first, top=top)
+            look = look_closely(
+                result.pairs[0], result.wanted, first=first, top=top, workers=request.workers
+            )
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from divergraph.comparison.inspection import inspect
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair, read_pair
+from divergraph.comparison.tensor_pairs import (
+    Measurement,
+    TensorPair,
+    channels_of_a_block,
+    read_pair,
+)
 from graphstore.errors import ImportFormatError
 from graphstore.model import Figures
 from importers.layouts import LayoutError
@@ -46,6 +51,7 @@ def _looked(pair: TensorPair, found: Measurement, figures: Figures) -> Figures |
             rtol=figures.rtol,
             types=(found.device_dtype, found.golden_dtype),
             layout=pair.golden_layout or pair.origin_layout,
+            c0=channels_of_a_block(pair.device),
         )
     except (ImportFormatError, LayoutError, ValueError, MemoryError):
         return None

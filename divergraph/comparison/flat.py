@@ -66,6 +66,12 @@ def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, NDArray[Any], NDA
                 mapping.madvise(mmap.MADV_DONTNEED)
 
 
+def is_mapped(array: NDArray[Any]) -> bool:
+    """True for an array in C order that lies in a large mapped file: any process reads a
+    part of it at no more cost than that of the part."""
+    return array.flags.c_contiguous and _mapping(array) is not None
+
+
 def _piece(array: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
     if array.ndim <= 1:
         return np.ascontiguousarray(array.reshape(-1)[start:stop])

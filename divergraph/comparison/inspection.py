@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from divergraph.comparison.flat import blocks, flat
 from divergraph.comparison.metrics import check_sides
-from divergraph.comparison.own_values import absolute_errors
+from divergraph.comparison.own_values import errors_and_finiteness
 from divergraph.comparison.places import Places
 from divergraph.comparison.sweep import bad_elements
 from divergraph.comparison.ulps import common_unit, ulp_distances
@@ -27,11 +27,10 @@ _BLOCK = 32_768
 """Elements looked at at once: many passes over few elements stay in the cache."""
 
 _LEAST_DECADE, _MOST_DECADE = -324, 309
-_POWERS_OF_TEN = np.array(
-    [float(f"1e{decade}") for decade in range(_LEAST_DECADE, _MOST_DECADE)] + [math.inf]
-)
-_LEAST_POWER = -1100
-"""Below the exponent of every distance counted."""
+_ENDS = [float(f"1e{decade}") for decade in range(_LEAST_DECADE, _MOST_DECADE)]
+_POWERS_OF_TEN = np.array([*_ENDS, math.inf])
+_FEW = 64
+"""Of the errors of a block that are left so small a part is sorted one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +49,23 @@ class ErrorHistogram:
 @dataclass(frozen=True, slots=True)
 class UlpDistances:
     """Distances in units of the last place of ``unit``, the coarser of both float types,
-    over the ``counted`` pairs finite on both sides. ``powers[k]`` counts
-    2^k <= distance < 2^(k+1); a golden value between two device values is part of a unit away.
-    """
+    over the ``counted`` pairs finite on both sides; a golden value between two device
+    values is part of a unit away."""
 
     unit: DType
     counted: int
     largest: float
     mean: float
-    powers: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """One element: its index in the compared shape, and its values on both sides."""
-
-    index: tuple[int, ...]
-    device: float
-    golden: float
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """``where_bad`` names the pattern of the bad elements (``channels 8-15 of axis 1``,
-    empty if there is none), ``largest`` the elements of the largest error, worst first:
-    NaN and infinities against other values, then by |x - y|, then by place."""
+    empty if there is none)."""
 
     histogram: ErrorHistogram
     ulps: UlpDistances | None
     where_bad: str
-    largest: tuple[Element, ...]
 
     def joined_to(self, figures: Figures) -> Figures:
         """The figures with what this look adds to them."""
@@ -96,35 +82,35 @@ def inspect(
     types: tuple[DType | None, DType | None] = (None, None),
     layout: str | None = None,
     c0: int = 16,
-    top: int = 0,
 ) -> Inspection:
     """The closer look at *device* (x) against *golden* (y), of one length.
 
     *atol* and *rtol* say which elements are bad (those of the tensor's figures), *types*
     what the sides were stored as (bfloat16 comes as float32 arrays; None: the array's own
     type), *layout* the letters of golden's axes (``NCHW``), *c0* the channels of one block
-    of the device's layout, *top* how many of the largest errors are listed. Indices are of
-    golden's shape. Memory does not grow with the tensors.
+    of the device's layout. Memory does not grow with the tensors.
 
     Raises:
         ValueError: as :func:`divergraph.comparison.measure.measure`.
     """
     check_sides(device, golden)
-    look = _Look(golden.shape, atol, rtol, _unit(device, golden, types), top)
+    look = Look(golden.shape, atol, rtol, unit_of(device, golden, types))
+    for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
+        errors, finite = finite_errors(x, y)
+        look.add(x, y, start, errors, finite)
+    return look.result(layout, c0)
+
+
+def finite_errors(x: NDArray[Any], y: NDArray[Any]) -> tuple[Float64, bool]:
+    """The errors of a block, and whether all errors and values are finite."""
     with np.errstate(all="ignore"):
-        for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
-            look.add(x, y, start)
-    return Inspection(
-        ErrorHistogram(look.equal, look.nonfinite, dict(sorted(look.decades.items()))),
-        look.ulps(),
-        look.places.pattern(layout, c0),
-        tuple(element for _, element in look.largest),
-    )
+        return errors_and_finiteness(x, y)
 
 
-def _unit(
+def unit_of(
     device: NDArray[Any], golden: NDArray[Any], types: tuple[DType | None, DType | None]
 ) -> DType | None:
+    """The type whose last place is the unit of distances, None if there is no such."""
     sides = ((device, types[0]), (golden, types[1]))
     return common_unit(*(told or _type_of(array) for array, told in sides))
 
@@ -134,72 +120,100 @@ def _type_of(array: NDArray[Any]) -> DType | None:
     return DType(name) if name in set(DType) else None
 
 
-class _Look:
-    """What was seen of the blocks so far."""
+class Look:
+    """What was seen of the blocks so far, *shape* being that of golden.
+
+    Looks at parts of a tensor join to that at the whole, whatever the parts. With *at_most*
+    it does not tell where the bad elements are if there are more.
+    """
 
     def __init__(
-        self, shape: tuple[int, ...], atol: float, rtol: float, unit: DType | None, top: int
+        self,
+        shape: tuple[int, ...],
+        atol: float,
+        rtol: float,
+        unit: DType | None,
+        at_most: int | None = None,
     ) -> None:
-        self.places = Places(shape)
-        self.equal = self.nonfinite = 0
-        self.decades: Counter[int] = Counter()
-        self.largest: list[tuple[tuple[float, int], Element]] = []
-        self._shape, self._atol, self._rtol, self._top = shape, atol, rtol, top
-        self._unit = unit
+        self._places = Places(shape, at_most)
+        self._equal = self._nonfinite = 0
+        self._decades: Counter[int] = Counter()
+        self._atol, self._rtol, self._unit = atol, rtol, unit
         self._counted, self._largest_ulp = 0, 0.0
         self._ulp_sums: list[float] = []
-        self._powers: Counter[int] = Counter()
 
-    def add(self, x: NDArray[Any], y: NDArray[Any], start: int) -> None:
-        """Look at one flat block that begins at place *start*."""
-        errors = absolute_errors(x, y)
-        self._count(errors, x, y)
-        self.places.add(np.flatnonzero(bad_elements(x, y, self._atol, self._rtol)) + start)
-        if self._top:
-            self._rank(errors, x, y, start)
-        if self._unit is not None:
-            self._measure_ulps(x, y, self._unit)
+    def add(
+        self, x: NDArray[Any], y: NDArray[Any], start: int, errors: Float64, finite: bool
+    ) -> None:
+        """Look at one flat block that begins at place *start* and has these *errors*."""
+        with np.errstate(all="ignore"):
+            self._count(x, y, errors, finite)
+            # No bound is below the absolute tolerance.
+            if len(errors) and not errors.max() <= self._atol:
+                bad = bad_elements(x, y, self._atol, self._rtol)
+                self._places.add(np.flatnonzero(bad) + start)
+            if self._unit is not None:
+                self._measure_ulps(x, y, self._unit, finite)
 
-    def ulps(self) -> UlpDistances | None:
-        """The distances seen; None if they are not defined or no pair was finite."""
-        if self._unit is None or not self._counted:
-            return None
-        mean = math.fsum(self._ulp_sums) / self._counted
-        powers = dict(sorted(self._powers.items()))
-        return UlpDistances(self._unit, self._counted, self._largest_ulp, mean, powers)
+    def join(self, later: Look) -> None:
+        """Add what was seen of a part behind this one."""
+        self._places.join(later._places)
+        self._equal += later._equal
+        self._nonfinite += later._nonfinite
+        self._decades.update(later._decades)
+        self._counted += later._counted
+        self._largest_ulp = max(self._largest_ulp, later._largest_ulp)
+        self._ulp_sums += later._ulp_sums
 
-    def _count(self, errors: Float64, x: NDArray[Any], y: NDArray[Any]) -> None:
-        finite = np.isfinite(x) & np.isfinite(y)
-        self.equal += int(np.count_nonzero(errors == 0.0))
-        self.nonfinite += int(np.count_nonzero((errors > 0.0) & ~finite))
-        # The difference of two finite values may be too large for a float.
-        sizes = np.minimum(errors[(errors > 0.0) & finite], np.finfo(np.float64).max)
-        _add_counts(self.decades, _decades(sizes), _LEAST_DECADE)
+    def result(self, layout: str | None, c0: int) -> Inspection:
+        """What it comes to."""
+        ulps = None
+        if self._unit is not None and self._counted:
+            mean = math.fsum(self._ulp_sums) / self._counted
+            ulps = UlpDistances(self._unit, self._counted, self._largest_ulp, mean)
+        return Inspection(
+            ErrorHistogram(self._equal, self._nonfinite, dict(sorted(self._decades.items()))),
+            ulps,
+            self._places.pattern(layout, c0),
+        )
 
-    def _rank(self, errors: Float64, x: NDArray[Any], y: NDArray[Any], start: int) -> None:
-        odd = ~(np.isfinite(x) & np.isfinite(y)) & (errors > 0.0)
-        sizes = np.where(odd, np.inf, np.minimum(errors, np.finfo(np.float64).max))
-        if len(self.largest) == self._top:
-            places = np.flatnonzero(sizes > -self.largest[-1][0][0])
-        else:
-            places = np.flatnonzero(sizes > 0.0)
-        # Stable, so that the earliest of several of one size are kept.
-        places = places[np.argsort(-sizes[places], kind="stable")[: self._top]]
-        for place in places.tolist():
-            index = tuple(map(int, np.unravel_index(start + place, self._shape)))
-            element = Element(index, float(x[place]), float(y[place]))
-            self.largest.append(((-float(sizes[place]), start + place), element))
-        self.largest = sorted(self.largest, key=lambda item: item[0])[: self._top]
+    def _count(self, x: NDArray[Any], y: NDArray[Any], errors: Float64, finite: bool) -> None:
+        if not finite:
+            known = np.isfinite(x) & np.isfinite(y)
+            self._nonfinite += int(np.count_nonzero((errors > 0.0) & ~known))
+            self._equal += int(np.count_nonzero(~known & (errors == 0.0)))
+            # The difference of two finite values may be too large for a float.
+            errors = np.minimum(errors[known], np.finfo(np.float64).max)
+        left = int(np.count_nonzero(errors > 0.0))
+        self._equal += len(errors) - left
+        if left:
+            _count_decades(errors, left, self._decades)
 
-    def _measure_ulps(self, x: NDArray[Any], y: NDArray[Any], unit: DType) -> None:
-        finite = np.isfinite(x) & np.isfinite(y)
-        distances = ulp_distances(x[finite], y[finite], unit)
+    def _measure_ulps(self, x: NDArray[Any], y: NDArray[Any], unit: DType, finite: bool) -> None:
+        if not finite:
+            known = np.isfinite(x) & np.isfinite(y)
+            x, y = x[known], y[known]
+        distances = ulp_distances(x, y, unit)
         self._counted += len(distances)
         if len(distances):
             self._largest_ulp = max(self._largest_ulp, float(distances.max()))
             self._ulp_sums.append(float(distances.sum()))
-            exponents = np.frexp(distances[distances > 0.0])[1] - 1
-            _add_counts(self._powers, exponents, _LEAST_POWER)
+
+
+def _count_decades(errors: Float64, left: int, counts: Counter[int]) -> None:
+    """Count the *left* errors above 0 by decade, from the largest down: a comparison of all
+    is much faster than a logarithm of each."""
+    decade = int(_decades(errors.max(keepdims=True))[0])
+    counted = 0
+    while left > len(errors) // _FEW and decade > _LEAST_DECADE:
+        more = int(np.count_nonzero(errors >= _ENDS[decade - _LEAST_DECADE])) - counted
+        if more:
+            counts[decade] += more
+        counted, left, decade = counted + more, left - more, decade - 1
+    if left:
+        small = errors[(errors > 0.0) & (errors < _ENDS[decade + 1 - _LEAST_DECADE])]
+        found = np.bincount(_decades(small) - _LEAST_DECADE)
+        counts.update({int(at) + _LEAST_DECADE: int(found[at]) for at in np.flatnonzero(found)})
 
 
 def _decades(sizes: Float64) -> NDArray[np.int64]:
@@ -208,8 +222,3 @@ def _decades(sizes: Float64) -> NDArray[np.int64]:
     decades -= sizes < _POWERS_OF_TEN[decades - _LEAST_DECADE]
     decades += sizes >= _POWERS_OF_TEN[decades - _LEAST_DECADE + 1]
     return decades
-
-
-def _add_counts(counter: Counter[int], numbers: NDArray[Any], least: int) -> None:
-    counts = np.bincount(numbers.astype(np.int64) - least)
-    counter.update({int(at) + least: int(counts[at]) for at in np.flatnonzero(counts)})

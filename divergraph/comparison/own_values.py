@@ -81,14 +81,21 @@ def own_block(device: NDArray[Any], golden: NDArray[Any], start: int) -> OwnBloc
 def absolute_errors(device: NDArray[Any], golden: NDArray[Any]) -> Float64:
     """|x - y| of a flat block, in the own types: 0 for the same NaN or infinity on both
     sides, infinite for one against another value."""
+    return errors_and_finiteness(device, golden)[0]
+
+
+def errors_and_finiteness(device: NDArray[Any], golden: NDArray[Any]) -> tuple[Float64, bool]:
+    """:func:`absolute_errors` of a flat block, and whether all errors and values are finite."""
     x, y = _values(device), _values(golden)
     error = _differences(x, y, 0)
     np.abs(error, out=error)
-    if not math.isfinite(float(np.maximum.reduce(error))):
-        odd = ~np.isfinite(error)
-        infinite = np.where(_same(x.values, y.values), 0.0, math.inf)
-        error[odd] = infinite[odd]
-    return error
+    # The same infinity twice, or NaN, leaves NaN here.
+    if math.isfinite(float(np.maximum.reduce(error))):
+        return error, True
+    odd = ~np.isfinite(error)
+    infinite = np.where(_same(x.values, y.values), 0.0, math.inf)
+    error[odd] = infinite[odd]
+    return error, False
 
 
 def _values(array: NDArray[Any]) -> _Values:

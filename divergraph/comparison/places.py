@@ -75,6 +75,15 @@ class Places:
             some = np.bincount(indices[axis] - low)
             counts[low : low + len(some)] += some
 
+    def join(self, later: Places) -> None:
+        """Count the elements of a part of the tensor behind those counted here."""
+        if not later._bad:
+            return
+        self._ends = (self._ends if self._bad else later._ends)[0], later._ends[1]
+        self._bad += later._bad
+        for axis, counts in later._counts.items():
+            self._counts[axis] += counts
+
     def pattern(self, layout: str | None, c0: int) -> str:
         """Where they sit in words, empty where nothing can be said.
 

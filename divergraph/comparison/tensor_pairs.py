@@ -143,7 +143,7 @@ def _measured(pair: TensorPair, want: Wanted, sweeper: Sweeper | None) -> Measur
             want=want,
             sweeper=sweeper,
             layout=pair.golden_layout or pair.origin_layout,
-            c0=_channels_of_a_block(pair.device),
+            c0=channels_of_a_block(pair.device),
         )
     except ValueError as error:
         return told(reason=Reason.DTYPE_UNSUPPORTED, detail=str(error))
@@ -211,8 +211,8 @@ def _is_padded(ref: DumpTensorRef) -> bool:
     return ref.layout is not None and ref.layout.startswith(DEVICE_LAYOUTS)
 
 
-def _channels_of_a_block(ref: DumpTensorRef) -> int:
-    """C0 of the device's layout: the last axis of its blocked layouts."""
+def channels_of_a_block(ref: DumpTensorRef) -> int:
+    """C0 of the device's layout: the last axis of its blocked layouts, 16 of all others."""
     return ref.shape[-1] if _is_padded(ref) and ref.shape else _USUAL_C0
 
 

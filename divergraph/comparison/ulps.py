@@ -7,6 +7,7 @@ the format's numbers from one to the other, over zero and powers of two alike.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ _FORMATS: dict[DType, tuple[int, int]] = {
 }
 """Stored bits of the mantissa, and the exponent of the smallest normal number."""
 
+_FRACTION_BITS, _BIAS = 52, 1023
+"""Of float64."""
+
 
 def common_unit(device: DType | None, golden: DType | None) -> DType | None:
     """The coarser of two float types; None if one is no float type of fixed mantissa."""
@@ -51,17 +55,21 @@ def ulp_distances(x: NDArray[Any], y: NDArray[Any], unit: DType) -> Float64:
 
 
 def _positions(values: NDArray[Any], mantissa_bits: int, least_exponent: int) -> Float64:
-    """Positions of numbers; exact in float64 for formats of up to 32 bits."""
+    """Positions of numbers; exact in float64 for formats of up to 32 bits.
+
+    The bits of a float64, its exponent above its fraction, are such a position already.
+    """
     wide = values.astype(np.float64)
-    exponents = np.maximum(np.frexp(wide)[1] - 1, least_exponent)
-    exponents[wide == 0.0] = least_exponent
-    # Of a normal number the fraction is 1 to 2, of a subnormal one below 1.
-    fractions = np.ldexp(np.abs(wide), mantissa_bits - exponents)
-    positions: Float64 = fractions + np.ldexp(
-        (exponents - least_exponent).astype(np.float64), mantissa_bits
-    )
-    np.negative(positions, out=positions, where=wide < 0.0)
-    return positions
+    sizes = np.abs(wide)
+    first_normal = (least_exponent + _BIAS) << _FRACTION_BITS
+    bits = sizes.view(np.int64)
+    subnormal = bits < first_normal
+    positions: Float64 = (bits - (first_normal - (1 << _FRACTION_BITS))).astype(np.float64)
+    positions *= math.ldexp(1.0, mantissa_bits - _FRACTION_BITS)
+    if subnormal.any():
+        positions[subnormal] = np.ldexp(sizes[subnormal], mantissa_bits - least_exponent)
+    result: Float64 = np.copysign(positions, wide)
+    return result
 
 
 def _in_between(x: NDArray[Any], y: NDArray[Any]) -> Float64:
@@ -77,4 +85,8 @@ def _in_between(x: NDArray[Any], y: NDArray[Any]) -> Float64:
 
 def _ordered(bits: NDArray[Any]) -> NDArray[Any]:
     """Integers in the order of the numbers: those of negative numbers run backwards."""
-    return np.where(bits < 0, np.iinfo(bits.dtype).min - bits, bits)
+    negative = bits >> (8 * bits.dtype.itemsize - 1)  # -1, else 0
+    result = bits & np.iinfo(bits.dtype).max
+    result ^= negative
+    result -= negative
+    return result

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison.flat import Flat, blocks, flat
+from divergraph.comparison.inspection import finite_errors
 from divergraph.comparison.measure import Wanted
 
-_BLOCK = 1 << 18
+_BLOCK = 32_768
+"""Elements looked at at once: they stay in the cache."""
+
 Array = NDArray[Any]
+Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +62,49 @@ class _Worst:
     most: int
     heap: list[tuple[float, int]] = field(default_factory=list)
 
-    def add(self, errors: NDArray[np.float64], start: int) -> None:
-        if not self.most or not len(errors):
+    def add(self, errors: Float64, start: int, largest: float) -> None:
+        """Look at the errors of a block, of which *largest* is the largest."""
+        full = len(self.heap) == self.most
+        edge = self.heap[0][0] if full and self.most else 0.0
+        # Of equal errors the first ones count, and those were seen before.
+        if not self.most or not largest > edge:
             return
-        places = np.arange(len(errors))
-        if len(errors) > self.most:
-            edge = np.partition(errors, len(errors) - self.most)[-self.most]
-            # Of equal errors the first ones: as many as fit, however many there are.
-            above = np.flatnonzero(errors > edge)
-            equal = np.flatnonzero(errors == edge)[: self.most]
+        places = np.flatnonzero(errors > edge)
+        if len(places) > self.most:
+            found = errors[places]
+            edge = np.partition(found, len(found) - self.most)[-self.most]
+            # Of equal errors as many as fit, however many there are.
+            above, equal = places[found > edge], places[found == edge][: self.most]
             places = np.concatenate([above, equal])
         for place in places.tolist():
-            entry = (float(errors[place]), -(start + place))
-            if entry[0] <= 0.0:
-                continue
-            if len(self.heap) < self.most:
-                heapq.heappush(self.heap, entry)
-            else:
-                heapq.heappushpop(self.heap, entry)
+            self._push((float(errors[place]), -(start + place)))
+
+    def join(self, later: _Worst) -> None:
+        """Add those of another part."""
+        for entry in later.heap:
+            self._push(entry)
+
+    def _push(self, entry: tuple[float, int]) -> None:
+        if len(self.heap) < self.most:
+            heapq.heappush(self.heap, entry)
+        else:
+            heapq.heappushpop(self.heap, entry)
 
     def places(self) -> list[int]:
         return [-place for _, place in sorted(self.heap, reverse=True)]
+
+
+@dataclass(slots=True)
+class _Extremes:
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, low: float, high: float) -> None:
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def told(self) -> tuple[float, float]:
+        """Both, NaN where there were no errors."""
+        return (math.nan, math.nan) if self.high < 0 else (self.low, self.high)
 
 
 def element_table(
@@ -93,76 +118,127 @@ def element_table(
     Raises:
         ValueError: elements are no real numbers.
     """
+    check_elements(device, golden)
+    found = FoundElements(atol, want.rtol, first, top)
+    for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
+        errors, finite = finite_errors(x, y)
+        found.add(x, y, start, errors, finite)
+    return found.table(device, golden)
+
+
+def check_elements(device: Array, golden: Array) -> None:
+    """Refuse arrays whose elements are no real numbers.
+
+    Raises:
+        ValueError: they are not.
+    """
     for array in (device, golden):
         if array.dtype.kind not in "biuf":
             raise ValueError(f"elements of type {array.dtype} have no differences")
-    table = _Table(flat(device), flat(golden), tuple(golden.shape))
-    return table.filled(atol, want.rtol, first, top)
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    x: Flat
-    y: Flat
-    shape: tuple[int, ...]
+class FoundElements:
+    """What was found in the blocks so far. Those of parts of a tensor join to what the
+    whole would have given."""
 
-    def filled(self, atol: float, rtol: float, first: int, top: int) -> ElementTable:
-        absolute, relative = _Worst(top), _Worst(top)
-        bad_places: list[int] = []
-        bad_count = 0
-        low, high = [math.inf, math.inf], [-math.inf, -math.inf]
-        for start, error, ratio, size in self._blocks():
-            with np.errstate(invalid="ignore"):
-                bad = error > atol + rtol * size
-            bad_count += int(np.count_nonzero(bad))
-            if len(bad_places) < first:
-                found = np.flatnonzero(bad)[: first - len(bad_places)]
-                bad_places += (found + start).tolist()
-            absolute.add(error, start)
+    def __init__(self, atol: float, rtol: float, first: int, top: int) -> None:
+        self._atol, self._rtol, self._first = atol, rtol, first
+        self._bad = 0
+        self._bad_places: list[int] = []
+        self._absolute, self._relative = _Worst(top), _Worst(top)
+        self._absolute_ends, self._relative_ends = _Extremes(), _Extremes()
+
+    def add(self, x: Array, y: Array, start: int, errors: Float64, finite: bool) -> None:
+        """Look at one flat block that begins at place *start* and has these *errors*;
+        *finite* says whether those and all values are."""
+        if not len(x):
+            return
+        if finite and not _is_wide(x) and not _is_wide(y):
+            size = np.abs(y.astype(np.float64))
+            ratio, defined = _ratio(errors, size)
+        else:
+            errors, ratio, size = _errors(x, y)
             defined = ~np.isnan(ratio)
-            relative.add(np.where(defined, ratio, -1.0), start)
-            low[0], high[0] = min(low[0], error.min()), max(high[0], error.max())
-            if defined.any():
-                known = ratio[defined]
-                low[1], high[1] = min(low[1], known.min()), max(high[1], known.max())
+            ratio[~defined] = -1.0
+        largest = float(errors.max())
+        if largest > self._atol:
+            self._add_bad(errors, size, start)
+        self._absolute.add(errors, start, largest)
+        self._absolute_ends.add(float(errors.min()) if self._absolute_ends.low else 0.0, largest)
+        largest = float(ratio.max())
+        self._relative.add(ratio, start, largest)
+        if defined is None:
+            self._relative_ends.add(float(ratio.min()), largest)
+        elif largest >= 0.0:
+            self._relative_ends.add(float(ratio.min(where=defined, initial=math.inf)), largest)
+
+    def join(self, later: FoundElements) -> None:
+        """Add what was found in a part behind this one."""
+        self._bad += later._bad
+        self._bad_places += later._bad_places[: self._first - len(self._bad_places)]
+        self._absolute.join(later._absolute)
+        self._relative.join(later._relative)
+        self._absolute_ends.add(later._absolute_ends.low, later._absolute_ends.high)
+        self._relative_ends.add(later._relative_ends.low, later._relative_ends.high)
+
+    def table(self, device: Array, golden: Array) -> ElementTable:
+        """The elements found of these arrays."""
+        x, y, shape = flat(device), flat(golden), tuple(golden.shape)
+        first, absolute, relative = (
+            tuple(_element(x, y, shape, place) for place in places)
+            for places in (self._bad_places, self._absolute.places(), self._relative.places())
+        )
         return ElementTable(
-            len(self.x),
-            bad_count,
-            tuple(map(self.element, bad_places)),
-            tuple(map(self.element, absolute.places())),
-            tuple(map(self.element, relative.places())),
-            math.nan if high[0] < 0 else float(low[0]),
-            math.nan if high[0] < 0 else float(high[0]),
-            math.nan if high[1] < 0 else float(low[1]),
-            math.nan if high[1] < 0 else float(high[1]),
+            len(x),
+            self._bad,
+            first,
+            absolute,
+            relative,
+            *self._absolute_ends.told(),
+            *self._relative_ends.told(),
         )
 
-    def element(self, place: int) -> Element:
-        """The element at this place of the flat tensor."""
-        part = slice(place, place + 1)
-        x, y = self.x[part], self.y[part]
-        error, ratio, _ = _errors(x, y)
-        index = np.unravel_index(place, self.shape) if self.shape else ()
-        return Element(
-            tuple(map(int, index)),
-            _plain(x[0]),
-            _plain(y[0]),
-            float(error[0]),
-            None if np.isnan(ratio[0]) else float(ratio[0]),
-        )
+    def _add_bad(self, errors: Float64, size: Float64, start: int) -> None:
+        with np.errstate(invalid="ignore"):
+            bad = errors > self._atol + self._rtol * size
+        self._bad += int(np.count_nonzero(bad))
+        if len(self._bad_places) < self._first:
+            found = np.flatnonzero(bad)[: self._first - len(self._bad_places)]
+            self._bad_places += (found + start).tolist()
 
-    def _blocks(
-        self,
-    ) -> Iterator[tuple[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
-        for start, x, y in blocks(_BLOCK, self.x, self.y):
-            yield start, *_errors(x, y)
+
+def _element(x: Flat, y: Flat, shape: tuple[int, ...], place: int) -> Element:
+    """The element at this place of two flat tensors."""
+    part = slice(place, place + 1)
+    device, golden = x[part], y[part]
+    error, ratio, _ = _errors(device, golden)
+    index = np.unravel_index(place, shape) if shape else ()
+    return Element(
+        tuple(map(int, index)),
+        _plain(device[0]),
+        _plain(golden[0]),
+        float(error[0]),
+        None if np.isnan(ratio[0]) else float(ratio[0]),
+    )
+
+
+def _ratio(errors: Float64, size: Float64) -> tuple[Float64, NDArray[np.bool_] | None]:
+    """Finite errors by the size of their golden values: -1 where that is 0, and where it
+    is not (None: nowhere is)."""
+    with np.errstate(over="ignore"):
+        if size.min() > 0.0:
+            return errors / size, None
+        defined = size > 0.0
+        ratio = np.full(len(errors), -1.0)
+        np.divide(errors, size, out=ratio, where=defined)
+    return ratio, defined
 
 
 def _errors(
     x: Array, y: Array
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """|x - y|, |x - y| / |y| (NaN where y is 0) and |y| of a block."""
-    wide = np.longdouble if 8 in (_integer_size(x), _integer_size(y)) else np.float64
+    wide = np.longdouble if _is_wide(x) or _is_wide(y) else np.float64
     a: Array = x.astype(wide)
     b: Array = y.astype(wide)
     with np.errstate(all="ignore"):
@@ -179,8 +255,9 @@ def _errors(
     return error.astype(np.float64), ratio.astype(np.float64), size.astype(np.float64)
 
 
-def _integer_size(array: Array) -> int:
-    return array.dtype.itemsize if array.dtype.kind in "iu" else 0
+def _is_wide(array: Array) -> bool:
+    """True for integers that float64 does not hold."""
+    return array.dtype.kind in "iu" and array.dtype.itemsize == 8
 
 
 def _plain(value: Any) -> int | float:

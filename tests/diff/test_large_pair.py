@@ -1,0 +1,38 @@
+"""A large pair in parts, by several processes, gives what one process gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from divergraph.comparison.many_pairs import Workers
+from divergraph.diff import DiffRequest, diff_dumps
+from divergraph.diff.single_pair import look_closely
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Five million elements on each side, bad ones in a few channels, NaN, and a zero."""
+    folder = tmp_path_factory.mktemp("large")
+    random = np.random.default_rng(8)
+    golden = random.standard_normal((5, 1000, 1000), dtype=np.float32)
+    device = golden + np.float32(1e-3) * random.standard_normal(golden.shape, dtype=np.float32)
+    device[:, 17:20] *= 2
+    device[4, 18, 3] = np.nan
+    golden[2, 18, 500] = 0
+    for name, array in (("device", device), ("golden", golden)):
+        np.save(folder / f"{name}.npy", array)
+    return folder / "device.npy", folder / "golden.npy"
+
+
+def looked_at(pair, jobs):
+    workers = Workers(jobs=jobs, resume=False)
+    result = diff_dumps(DiffRequest(*pair, workers=workers))
+    return result, look_closely(result.pairs[0], result.wanted, first=7, top=9, workers=workers)
+
+
+def test_processes_see_what_one_process_sees(pair):
+    result, look = looked_at(pair, 1)
+    assert repr(looked_at(pair, 2)) == repr((result, look)), "NaN is not equal to itself"
+    assert look.inspection.where_bad == "mostly indices 17-19 of axis 1"
+    assert look.table.worst_absolute[0].index == (4, 18, 3)
