@@ -44,7 +44,7 @@ def test_neo4j_expands_pruned_only(neo4j_store: Neo4jStore, sample_run) -> None:
     assert pruned >= 5
 
 
-_FEW_BY_FEW = ("sides", "ops_between", "runs")
+_FEW_BY_FEW = ("sides", "ops_between", "runs", "introduced_changes")
 """These join single nodes found by their ids."""
 
 
