@@ -27,6 +27,10 @@ _SMALLEST_NORMAL_OF_WIDE = 2.0**-126
 _FLUSHED_UNSEEN = 0.01
 """Flushing subnormal numbers to zero is a fault of the op if it costs more of its output."""
 
+_FEW = 64
+_DRAWS = 8
+"""Roundings of few values may cancel by chance; so they are drawn several times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:
@@ -49,8 +53,10 @@ def look_again(
         return first
     device = device.reshape(reference.shape)
     floor = first.floor
-    doubted = floors.doubted(group, given)
-    if doubted is not None:
+    for _ in range(_DRAWS if reference.size < _FEW else 1):
+        doubted = floors.doubted(group, given)
+        if doubted is None:
+            break
         floor = max(floor, floor_of(reference, doubted, floors.precision, len(group.ops)))
     normal = _SMALLEST_NORMAL.get(floors.precision, _SMALLEST_NORMAL_OF_WIDE)
     if not np.array_equal(rounded(device, floors.precision), device, equal_nan=True):
