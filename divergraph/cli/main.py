@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -12,6 +13,11 @@ import click
 from divergraph import __version__
 from divergraph.outcomes import BAD_INPUT, TROUBLE, outcome_of_error
 from graphstore.errors import DivergraphError
+
+# What shells show of a program whose reader went away: no verdict, and no error either.
+READER_GONE = 141
+
+_DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
@@ -34,6 +40,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "lineage": ("run_commands", "Show which originals an op was made of, both ways."),
     "between": ("run_commands", "List the ops between a start and an end."),
     "submodel": ("submodel_command", "Cut a part of a model out, with its data."),
+    "minimize": ("minimize_command", "Find the smallest part of a model that still fails."),
     "query": ("query_command", "Ask the store in Cypher, read-only."),
     "report": ("report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."),
     "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
@@ -63,6 +70,17 @@ class _LazyGroup(click.Group):
         module = importlib.import_module(f"divergraph.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Click would exit with 1, which here means "diverged". Nothing is left to say, and
+            # Python must not complain about flushing at exit either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return READER_GONE
+        return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -97,22 +115,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except DivergraphError as error:
         click.echo(f"divergraph: {_one_line(str(error))}", err=True)
         return outcome_of_error(error).exit_code
-    except BrokenPipeError:
-        # The reader of our output is gone: nothing left to say, and Python must not
-        # complain about flushing at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        if error.errno not in _DISK_TROUBLE:
+            if os.environ.get("DIVERGRAPH_DEBUG"):
+                raise
+            return _internal(error)
+        what = f"{error.filename}: " if error.filename else "cannot write: "
+        click.echo(f"divergraph: {what}{error.strerror}", err=True)
+        return TROUBLE.exit_code
     except Exception as error:
         if os.environ.get("DIVERGRAPH_DEBUG"):
             raise
-        kind = type(error).__name__
-        click.echo(
-            f"divergraph: internal error, please report it: {kind}: {_one_line(str(error))}"
-            " (DIVERGRAPH_DEBUG=1 shows where)",
-            err=True,
-        )
-        return TROUBLE.exit_code
+        return _internal(error)
     return result if isinstance(result, int) else 0
+
+
+def _internal(error: Exception) -> int:
+    kind = type(error).__name__
+    click.echo(
+        f"divergraph: internal error, please report it: {kind}: {_one_line(str(error))}"
+        " (DIVERGRAPH_DEBUG=1 shows where)",
+        err=True,
+    )
+    return TROUBLE.exit_code
 
 
 def _one_line(text: str) -> str:

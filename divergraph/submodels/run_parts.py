@@ -59,6 +59,10 @@ class RunParts(RunGraphs):
         """Cuts the device graph."""
         return Selector(self.device, _facts_of(self.sources.device_dump))
 
+    def matched_outputs(self) -> Mapping[TensorRef, TensorRef]:
+        """The device output that was held against each golden one."""
+        return self._outputs
+
     def floor(self, key: TensorRef) -> float | None:
         """The relative error the device's arithmetic explains in a golden tensor, if the
         root-cause analysis told."""

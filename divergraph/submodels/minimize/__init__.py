@@ -1,0 +1,1 @@
+"""Shrink a failing model to the smallest part of it that still fails."""

@@ -1,0 +1,82 @@
+"""Which golden ops to suspect, from what the run says: by suspicion, else by gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from divergraph.matching.constants import constant_ops
+from divergraph.root_cause.op_graph import Source, source_of
+from divergraph.submodels.minimize.search import Candidate
+from divergraph.submodels.minimize.space import Space
+from divergraph.submodels.run_parts import RunParts
+from graphstore.model import Comparison, Guilt, TensorIO
+
+
+def space_of(parts: RunParts) -> Space:
+    """The golden graph of a run as the search sees it."""
+    graph = parts.golden
+    bodies: dict[str, list[str]] = {}
+    for op in graph.ops:
+        if op.subgraph:
+            bodies.setdefault(op.subgraph, []).append(op.id)
+    owned = [[body.owner, *bodies.get(body.name, ())] for body in graph.subgraphs if body.owner]
+    fed = [op.id for op in graph.ops if source_of(op) is Source.ENTRY]
+    together = [*parts.fused.values(), *owned]
+    return Space(parts.selector.arrays, together, [*constant_ops(graph), *fed])
+
+
+def candidates(parts: RunParts, space: Space) -> list[Candidate]:
+    """The groups of golden ops, most suspicious first, each once."""
+    data = parts.data
+    outputs = [item for item in data.comparisons if item.io is TensorIO.OUTPUT and item.compared]
+    guilty = {item.op for item in data.origins}
+    suspects = {item.op for item in data.suspects} if not guilty else set()
+    order = {op: place for place, op in enumerate(parts.device_selector.arrays.ids)}
+    gains = _gains(parts, outputs)
+    rows = []
+    for item in outputs:
+        split = item.split
+        known = split is not None and split.suspicion is not None
+        score = split.suspicion if split is not None and known else gains.get(item.op, 0.0)
+        over = item.op in guilty | suspects
+        if known and split is not None and over:
+            over = split.guilt is not Guilt.NONE
+        rows.append((not over, not known, -(score or 0.0), order[item.op], item, over))
+    rows.sort(key=lambda row: row[:4])
+    return list(_distinct(parts, space, ((row[4], -row[2], row[5]) for row in rows)))
+
+
+def _distinct(
+    parts: RunParts, space: Space, rows: Iterable[tuple[Comparison, float, bool]]
+) -> Iterator[Candidate]:
+    seen: set[frozenset[int]] = set()
+    for item, score, over in rows:
+        group = item.split.group if item.split is not None else ()
+        group = group or parts.originals.get(item.op, ())
+        last = [item.golden.op] if item.golden is not None else []
+        first = sorted(space.units(last))
+        units = tuple(dict.fromkeys((*first, *sorted(space.units(group), reverse=True))))
+        key = frozenset(units)
+        if units and key not in seen:
+            seen.add(key)
+            yield Candidate(units, item.op, score, over)
+
+
+def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:
+    """How much larger an op's error is than the largest that came in, by device op."""
+    errors: dict[str, float] = {}
+    for item in outputs:
+        assert item.metrics is not None
+        error = item.metrics.relative_euclidean_distance
+        errors[item.op] = max(errors.get(item.op, 0.0), math.inf if math.isnan(error) else error)
+    arrays = parts.device_selector.arrays
+    coming: dict[int, float] = {}
+    gains: dict[str, float] = {}
+    for number, op in enumerate(arrays.ids):
+        before = [coming.get(other, 0.0) for other in arrays.predecessors(number).tolist()]
+        most = max(before, default=0.0)
+        coming[number] = errors.get(op, most)  # an op not measured hands on what it got
+        if op in errors and errors[op] > 0.0:
+            gains[op] = 1.0 if math.isinf(most) else errors[op] / max(most, 1e-9)
+    return gains

@@ -1,0 +1,77 @@
+"""The oracle that runs nothing: what the dumps of the run already prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from divergraph.submodels.minimize.oracle import OracleOptions, Part
+from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
+from divergraph.submodels.run_parts import RunParts
+from graphstore.errors import InputError
+from graphstore.model import Comparison, Guilt, Method, TensorIO
+
+
+class Evidence:
+    """A part fails if it holds ops that introduce an error beyond their noise floor.
+
+    That was measured on the device's own inputs. A part that holds only some ops of a
+    guilty group cannot be judged: which of them it is, only another dump or a run tells.
+    """
+
+    def __init__(self, parts: RunParts, argument: str, _: OracleOptions) -> None:
+        if argument:
+            raise InputError("--oracle evidence takes no argument")
+        self.identity = "evidence"
+        self.variants = (Variant.GOLDEN,)
+        self._guilty = list(_guilty_groups(parts))
+
+    def judge(self, part: Part, variant: Variant) -> Judgement:
+        """Whether the dumps prove that *part* is wrong."""
+        ops = set(part.ops)
+        cut: Comparison | None = None
+        for group, item in self._guilty:
+            if group <= ops:
+                return _failed(item)
+            if group & ops:
+                cut = item
+        if cut is not None:
+            said = f"it holds only some of the ops that make {cut.op} wrong"
+            return Judgement(Verdict.UNKNOWN, said)
+        return Judgement(Verdict.PASS, "no op in it introduces an error")
+
+    def cancel(self) -> None:
+        """One call does not take long."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _guilty_groups(parts: RunParts) -> Iterator[tuple[frozenset[str], Comparison]]:
+    known = parts.selector.ops.keys()
+    by_split = parts.data.run.method is Method.ROOT_CAUSE
+    origins = {origin.op for origin in parts.data.origins}
+    for item in parts.data.comparisons:
+        if item.io is not TensorIO.OUTPUT:
+            continue
+        if by_split:
+            guilty = item.split is not None and item.split.guilt is Guilt.GUILTY
+            group = item.split.group if item.split is not None else ()
+        else:
+            guilty = item.op in origins and item.over
+            group = ()
+        group = group or parts.originals.get(item.op, ())
+        found = frozenset(group) & known
+        if guilty and found:
+            yield found, item
+
+
+def _failed(item: Comparison) -> Judgement:
+    split = item.split
+    if split is None or split.introduced is None:
+        return Judgement(Verdict.FAIL, f"{item.op} is over its threshold, what feeds it is not")
+    off = "" if split.suspicion is None else f", {split.suspicion:.3g} times its noise floor"
+    said = f"{item.op} introduces a relative error of {split.introduced:.3g}{off}"
+    limit = None
+    if split.floor is not None and split.suspicion is not None:
+        limit = split.floor * 10.0
+    return Judgement(Verdict.FAIL, said, split.introduced, limit)

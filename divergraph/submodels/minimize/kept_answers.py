@@ -1,0 +1,96 @@
+"""Answers of oracles in a file: a search goes on where it was stopped or killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+
+from divergraph.jobs.journal import journal_folder
+from divergraph.submodels.minimize.prober import Memory
+from divergraph.submodels.minimize.space import Space, Units
+from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
+from divergraph.submodels.run_parts import RunParts
+from graphstore.errors import InputError
+
+
+class KeptAnswers(Memory):
+    """Answers about parts of one run by one oracle, written one by one as they come.
+
+    An answer belongs to the part's ops (their boundary follows from them), the variant, both
+    graphs, the dumps as they were compared, and the oracle. Answers that were no answer
+    (UNKNOWN) are not used again by a later session: what stood in the way may be mended.
+    """
+
+    def __init__(self, path: Path, space: Space, *, fresh: bool = False) -> None:
+        super().__init__()
+        self._path = path
+        self._space = space
+        self._lock = Lock()
+        self._keys: dict[tuple[Units, Variant], str] = {}
+        self._answers: dict[str, list[Judgement]] = {}
+        self._earlier: dict[str, int] = {}
+        if fresh:
+            path.unlink(missing_ok=True)
+        else:
+            self._read()
+
+    def counts(self, part: Units, variant: Variant) -> tuple[list[Judgement], int]:
+        """The answers known so far, and how many of them are of an earlier session."""
+        key = self._key(part, variant)
+        with self._lock:
+            return list(self._answers.get(key, ())), self._earlier.get(key, 0)
+
+    def keep(self, part: Units, variant: Variant, judgement: Judgement) -> None:
+        """Remember one more answer, on disk before this returns."""
+        key = self._key(part, variant)
+        line = json.dumps(
+            [key, judgement.verdict.value, judgement.detail, judgement.error, judgement.limit]
+        )
+        with self._lock:
+            self._answers.setdefault(key, []).append(judgement)
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+            except OSError as error:
+                raise InputError(
+                    f"answers cannot be kept: {error.strerror}",
+                    where=str(self._path),
+                    hint="set DIVERGRAPH_CACHE to a folder you may write",
+                ) from error
+
+    def _key(self, part: Units, variant: Variant) -> str:
+        known = self._keys.get((part, variant))
+        if known is None:
+            text = "\0".join((variant.value, *self._space.ops(part)))
+            known = _digest(text)
+            self._keys[part, variant] = known
+        return known
+
+    def _read(self) -> None:
+        try:
+            text = self._path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return  # nothing was kept yet
+        for line in text.splitlines():
+            with suppress(ValueError, TypeError):  # a line cut by a kill
+                key, verdict, detail, error, limit = json.loads(line)
+                answer = Judgement(Verdict(verdict), str(detail), error, limit)
+                if answer.verdict is not Verdict.UNKNOWN:
+                    self._answers.setdefault(str(key), []).append(answer)
+        self._earlier = {key: len(answers) for key, answers in self._answers.items()}
+
+
+def answers_path(parts: RunParts, identity: str) -> Path:
+    """Where the answers of an oracle on this run are kept."""
+    run = parts.data.run
+    told = (parts.golden.id, parts.device.id, run.created, repr(sorted(run.inputs.items())))
+    return journal_folder().parent / "minimize" / f"{_digest(chr(0).join((*told, identity)))}.jsonl"
+
+
+def _digest(text: str) -> str:
+    whole = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
