@@ -1,0 +1,32 @@
+"""What the command line does if nobody reads on, or the disk is full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_COMMAND = (sys.executable, "-c", "from divergraph.cli.main import main; main()", "query", "--list")
+
+
+def test_a_reader_that_goes_away_is_neither_a_verdict_nor_an_error():
+    with subprocess.Popen(
+        _COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout
+        assert program.stderr
+        program.stdout.close()
+        assert program.stderr.read() == ""
+        assert program.wait() == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_said_in_one_line():
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            _COMMAND, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        )
+    assert done.stderr == "divergraph: cannot write: No space left on device\n"
+    assert done.returncode == 3
