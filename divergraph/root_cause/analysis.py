@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.arithmetic import Sample, find_operands
-from divergraph.root_cause.births import explained_by, is_birth
+from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
 from divergraph.root_cause.entries import EntryMismatch, entry_error, entry_mismatches
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import (
@@ -22,6 +22,7 @@ from divergraph.root_cause.floors import (
     constant_floor,
     floor_of,
 )
+from divergraph.root_cause.gains import with_gain_floor
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.op_graph import OpGraph
@@ -38,6 +39,7 @@ from graphstore.model import (
     Guilt,
     LineageLink,
     ModelGraph,
+    Role,
     TensorIO,
     TensorRef,
 )
@@ -163,7 +165,7 @@ class _Analysis:
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self._chunks(groups):
-            splits.update(self._split_chunk(chunk, floors))
+            splits.update(self._split_all(chunk, floors))
             self.progress.step(len(chunk))
         return Splits(
             splits,
@@ -262,6 +264,19 @@ class _Analysis:
         if chunk:
             yield chunk
 
+    def _split_all(self, chunk: Sequence[Group], floors: Floors) -> dict[TensorRef, ErrorSplit]:
+        """The splits of a chunk; in halves if there is not enough memory for it at once."""
+        known = len(self.explaining.findings)
+        try:
+            return dict(self._split_chunk(chunk, floors))
+        except MemoryError:
+            del self.explaining.findings[known:]
+        if len(chunk) == 1:
+            return {chunk[0].output: unknown("not enough memory for its values", chunk[0].ops)}
+        middle = len(chunk) // 2
+        first = self._split_all(chunk[:middle], floors)
+        return {**first, **self._split_all(chunk[middle:], floors)}
+
     def _split_chunk(
         self, chunk: Sequence[Group], floors: Floors
     ) -> Iterator[tuple[TensorRef, ErrorSplit]]:
@@ -297,23 +312,29 @@ class _Analysis:
                 told = Explained(self._explained(group, reference, imitated), floor)
                 yield (
                     group.output,
-                    self._split(group, self._looked(group, told, given, floors), given),
+                    self._split(group, self._looked(group, told, given, imitated, floors), given),
                 )
 
     def _looked(
-        self, group: Group, told: Explained, given: Mapping[str, Array], floors: Floors
+        self,
+        group: Group,
+        told: Explained,
+        given: Mapping[str, Array],
+        imitated: Array | None,
+        floors: Floors,
     ) -> Explained:
-        """*told*, with what else may explain an error that would be suspect."""
+        """*told*, with what else may explain an error that would be suspect, or a gain."""
         device = self.values.device(group.output)
         if device is None or not is_numeric(device) or not is_numeric(told.reference):
             return told
         fitting = same_shape(device, told.reference.shape)
-        if (
-            fitting is None
-            or relative(fitting, told.reference) <= self.options.suspect * told.floor
-        ):
+        if fitting is None:
             return told
-        return look_again(floors, group, given, fitting, told)
+        if relative(fitting, told.reference) > self.options.suspect * told.floor:
+            return look_again(floors, group, given, fitting, told)
+        if group.integers or floors.quantisers.by_tensor:
+            return told
+        return with_gain_floor(told, fitting, imitated, floors.precision, len(group.ops))
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""
@@ -392,6 +413,10 @@ class _Analysis:
         error = self._inputs_error(group, group.measured if sources is None else sources)
         measured = Measured(device, fitting, golden_like, told.floor, error, told.absolute)
         split = split_error(measured, self.options, group.ops, self.executor.name)
+        types = {self.golden.ops[op_id].type for op_id in group.ops}
+        if ignores_nan(device, fitting, given, types):
+            self.explaining.findings.append(ignoring(group.output))
+            return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
         judged = Judged(group, split, device, fitting, golden_like, given)
         if is_birth(device, fitting, golden_like, given):
             self.births.add(group.output)

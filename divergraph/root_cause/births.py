@@ -18,6 +18,15 @@ from graphstore.arrays import GraphArrays
 from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Role, TensorRef
 
 LABEL = "nonfinite_born"
+IGNORED = "nan_ignored"
+_HEALING = frozenset(
+    {
+        *("Relu", "Relu6", "LeakyRelu", "PRelu", "ThresholdedRelu", "Clip", "Max", "Min"),
+        *("Maximum", "Minimum", "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "Where"),
+        *("HardSigmoid", "HardSwish", "ArgMax", "ArgMin", "TopK", "If", "Loop", "Scan"),
+    }
+)
+"""Ops that compare: devices differ in what they make of NaN."""
 
 
 def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str, Array]) -> bool:
@@ -33,6 +42,31 @@ def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str
         return False
     return all(
         bool(np.isfinite(value).all()) for value in inputs.values() if value.dtype.kind in "fc"
+    )
+
+
+def ignores_nan(
+    device: Array, reference: Array, inputs: Mapping[str, Array], types: Collection[str]
+) -> bool:
+    """Whether ops that make nothing but NaN of these inputs gave only numbers on the device."""
+    if reference.dtype.kind != "f" or device.dtype.kind != "f" or not reference.size:
+        return False
+    if _HEALING.intersection(types) or not np.isnan(reference).all():
+        return False
+    fed = any(each.dtype.kind == "f" and np.isnan(each).any() for each in inputs.values())
+    return fed and bool(np.isfinite(device).all())
+
+
+def ignoring(output: TensorRef) -> Finding:
+    """What is said of an output that shows no NaN of its inputs."""
+    return Finding(
+        FindingKind.CAUSE,
+        IGNORED,
+        "its inputs make NaN of every value, yet the device has numbers: it did not compute "
+        "these from what is dumped as its inputs",
+        output.op,
+        port=output.port,
+        confidence=0.7,
     )
 
 

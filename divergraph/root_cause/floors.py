@@ -280,13 +280,18 @@ def constant_floor(reference: Array, precision: Precision) -> float:
     return _FP16_LEAST * math.sqrt(reference.size) / scale if scale else 0.0
 
 
+def least_floor(precision: Precision, size: int) -> float:
+    """The relative error any *size* values may have by one rounding."""
+    usual = _LEAST_UNITS[precision] * precision.unit
+    return usual * (1.0 + _SPREAD_OF_ONE / math.sqrt(max(size, 1)))
+
+
 def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
     """The relative introduced error that healthy arithmetic explains; never 0.
 
     Without an emulation it is that of a chain of *ops* roundings, taken wide.
     """
-    least = _LEAST_UNITS[precision] * precision.unit
-    least *= 1.0 + _SPREAD_OF_ONE / math.sqrt(max(reference.size, 1))
+    least = least_floor(precision, reference.size)
     if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
         return least * _WIDE * math.sqrt(ops + 1)
     found = 0.0
