@@ -19,6 +19,8 @@ LABEL = 10
 METRIC_CELLS = 40
 """Cells of a metric's name and value together; the limit follows."""
 MIN_FOLD = 20
+_GENERAL = ("", "default", "global")
+"""Labels of the rule whose limits are those of the whole run."""
 SHOWN_TENSORS, SHOWN_LINKS, SHOWN_ATTRS = 4, 4, 6
 
 
@@ -190,6 +192,10 @@ def metrics(
             lines.lines.append(Content.styled(text, theme.QUIET))
     else:
         lines.lines.append(_types(comparison))
+        if comparison.limit:
+            style = theme.LEVEL_STYLES[comparison.level or Level.PASS]
+            for at, text in enumerate(_wrapped(printable(comparison.limit), width - LABEL)):
+                lines.add("" if at else "rule", (text, style))
         _metric_lines(lines, comparison, thresholds)
         if comparison.detail:
             for text in _wrapped(printable(comparison.detail), width):
@@ -215,15 +221,20 @@ def _types(comparison: Comparison) -> Content:
 def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str, float]) -> None:
     g, values = lines.glyphs, comparison.metrics
     assert values is not None
+    label, _, decided = comparison.limit.partition(": ")
+    general = label in _GENERAL  # else the limits of the run are not those of this tensor
+    named, _, bound = decided.partition(" ")
     for metric in Metric:
         words = wording.METRIC_WORDS[metric] + " "
         room = METRIC_CELLS - width_of(words)
         text = fit(wording.metric_text(values, metric), room, g.ellipsis, "right")
         over = metric in comparison.failed
         style = theme.LEVEL_STYLES[Level.FAIL] if over else ""
-        limit = thresholds.get(metric.value)
+        limit = thresholds.get(metric.value) if general else None
         sign = g.at_least if metric is Metric.COSINE_SIMILARITY else g.at_most
         rule = "" if limit is None else f"  {g.bad if over else g.good} {sign} {limit:g}"
+        if not general and named == metric.value:
+            rule = f"  {g.bad if over else g.drifting} {printable(bound)}"
         note = values.notes.get(metric)
         line = Content.assemble(
             (words, theme.HEADING if over else ""),

@@ -127,6 +127,10 @@ TABLE: tuple[Key, ...] = (
         "the ops of the other graph, original or device",
         "side",
     ),
+    Key(
+        "part.minimize", "A", "minimize", PART, "search the smallest part that still fails", "auto"
+    ),
+    Key("part.tried", "t", "tried", PART, "what that search tried", "tried"),
     Key("part.export", "x", "export", PART, "write the part with its data", "export"),
     Key("curve.left", "left", "step(-1)", CURVE, "move the marker to earlier ops"),
     Key("curve.right", "right", "step(1)", CURVE, "move the marker to later ops"),

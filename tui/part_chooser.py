@@ -16,10 +16,12 @@ from tui.part_marks import Marks
 
 if TYPE_CHECKING:
     from divergraph.submodels.check import Check
+    from divergraph.submodels.minimize.minimize_run import Minimized
     from divergraph.submodels.run_graphs import RunGraphs
     from divergraph.submodels.run_parts import RunParts
     from divergraph.submodels.selection import Refusal, Selection
     from graphstore.contract import RunData
+    from tui.stages import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +160,16 @@ class PartChooser:
         if offer is None or asked is None:
             return answer.marks
         starts, ends = offer.starts or asked.starts, offer.ends or asked.ends
-        if answer.marks.side is Side.DEVICE:
+        return self.marked_on(answer.marks.side, starts, ends)
+
+    def marked_on(self, side: Side, starts: Sequence[str], ends: Sequence[str]) -> Marks:
+        """Marks on golden ops, as marks of *side* where the device has an op for each."""
+        if side is Side.DEVICE:
             stands_for = self._graphs.stands_for
             if all(stands_for.get(op) for op in (*starts, *ends)):
                 first, last = self._graphs.device_ops(starts), self._graphs.device_ops(ends)
                 return Marks(Side.DEVICE, first, last)
-        return Marks(Side.GOLDEN, starts, ends)
+        return Marks(Side.GOLDEN, tuple(starts), tuple(ends))
 
     def on_other_side(self, marks: Marks) -> Marks:
         """The same marks on the ops of the other graph; those nothing stands for are dropped."""
@@ -206,6 +212,27 @@ class PartChooser:
         if not golden or not device or golden == device:
             return ""
         return f"the device graph is called {device!r}, the model {golden!r}"
+
+    @property
+    def why_no_search(self) -> str:
+        """Why no minimal part can be searched; empty if one can."""
+        if self._parts is None:
+            return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
+        return ""
+
+    def minimized(self, progress: Stages) -> Minimized:
+        """The smallest parts of the run's model that still fail; *progress* may stop it.
+
+        Raises:
+            InputError: no oracle fits.
+            ExecutionError: the oracle cannot run models here.
+        """
+        from divergraph.submodels.minimize.minimize_run import MinimizeRequest, minimize_run
+        from divergraph.submodels.minimize.prober import StoppedError
+
+        assert self._parts is not None
+        progress.stop_with = StoppedError("stopped by the user")
+        return minimize_run(self._parts, MinimizeRequest(), progress)
 
     def write(
         self, part: Selection, folder: Path, *, check: bool, progress: Progress

@@ -101,7 +101,8 @@ class PartRows:
         g = self.glyphs
         letter = "S" if op in self._starts else "E" if op in self._ends else ""
         if not letter and self._answer is not None and self._answer.selection is not None:
-            letter = g.inside if op in self._answer.inside else g.outside
+            part = op in self._answer.inside or op in self._answer.along
+            letter = g.inside if part else g.outside
         edge = g.within
         if self.first < self.last and index in (self.first, self.last):
             edge = (g.opening if index == self.first else g.closing) + g.rung

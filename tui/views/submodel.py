@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,28 +12,22 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from divergraph.progress import NO_PROGRESS
-from graphstore.errors import DivergraphError
 from graphstore.model import Side
-from tui import part_text, theme
+from tui import part_text
 from tui.address import Address
-from tui.export_form import ExportForm, ExportWish
 from tui.keys import Scope, bindings
 from tui.part_chooser import Answer, PartChooser
 from tui.part_marks import Marks
 from tui.part_rows import OpsOfSide, PartRows
-from tui.views.base import ViewScreen
-from tui.widgets.cells import printable
+from tui.views.part_jobs import PartJobs, marked
 from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.row_list import FixedRows, RowList
 from tui.widgets.text_pane import TextPane
 
-if TYPE_CHECKING:
-    from divergraph.submodels.check import Check
-
 TITLES = {Side.DEVICE: "Ops on the device", Side.GOLDEN: "Original ops"}
 
 
-class SubmodelScreen(ViewScreen):
+class SubmodelScreen(PartJobs):
     """The ops with marks, the boundary of what lies between, the rules it keeps."""
 
     VIEW = "submodel"
@@ -49,6 +41,8 @@ class SubmodelScreen(ViewScreen):
         "part.undo",
         "part.accept",
         "part.side",
+        "part.minimize",
+        "part.tried",
         "part.export",
         "list.open",
         "origin.first",
@@ -75,28 +69,9 @@ class SubmodelScreen(ViewScreen):
             super().__init__()
             self.answer, self.rows = answer, rows
 
-    class Written(Message):
-        """The part is in *path*, or *error* says why not."""
-
-        def __init__(
-            self, path: Path | None, check: Check | None, error: DivergraphError | None = None
-        ) -> None:
-            super().__init__()
-            self.path, self.check, self.error = path, check, error
-
-    class Stage(Message):
-        """What the export does now."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     def __init__(self) -> None:
         super().__init__()
-        self._chooser: PartChooser | None = None
         self._listed: OpsOfSide | None = None
-        self._answer = Answer(Marks())
-        self._exporting = ""
         self._goal = ""
 
     def body(self) -> ComposeResult:
@@ -140,7 +115,7 @@ class SubmodelScreen(ViewScreen):
         """Show the marks of another place, or those made elsewhere."""
         self._take(address)
         if self._chooser is not None:
-            self._show_side()
+            self.show_marks()
 
     def _take(self, address: Address) -> None:
         history = self.owner.session.marks
@@ -185,7 +160,7 @@ class SubmodelScreen(ViewScreen):
     def _got_dumps(self) -> None:
         self._choose()
 
-    def _show_side(self) -> None:
+    def show_marks(self) -> None:
         """Show the marks as they are now; the ops of the other side are asked for."""
         marks = self.owner.session.marks.now
         if self._listed is None or self._listed.side is not marks.side:
@@ -230,9 +205,7 @@ class SubmodelScreen(ViewScreen):
         self._show_rows(event.rows)
         part = event.answer.selection
         if part is not None:
-            words = [word for op in part.starts for word in ("--start", op)]
-            words += [word for op in part.ends for word in ("--end", op)]
-            session.note("submodel", session.target, *words)
+            session.note("submodel", session.target, *marked(part))
         self._draw()
 
     def _show_rows(self, rows: PartRows) -> None:
@@ -249,7 +222,7 @@ class SubmodelScreen(ViewScreen):
         self.query_one("#checks", TextPane).show(
             lambda width: part_text.checks(answer, glyphs, width, dumps=dumps)
         )
-        if not self._exporting:
+        if not self._busy:
             self.query_one("#status", StatusLine).show(
                 lambda width: part_text.status(answer, glyphs, width)
             )
@@ -301,13 +274,13 @@ class SubmodelScreen(ViewScreen):
         """Take the last change of the marks back."""
         if self.allowed("part.undo"):
             self.owner.session.marks.undo()
-            self._show_side()
+            self.show_marks()
 
     def action_accept(self) -> None:
         """Take the nearest part that may be cut."""
         if self.allowed("part.accept") and self._chooser is not None:
             self.owner.session.marks.set(self._chooser.accepted(self._answer))
-            self._show_side()
+            self.show_marks()
 
     def action_other_side(self) -> None:
         """Show the ops of the other graph, with the marks on what stands for them."""
@@ -318,75 +291,7 @@ class SubmodelScreen(ViewScreen):
         other = self._chooser.on_other_side(replace(marks.now, starts=(here,), ends=(here,)))
         marks.set(self._chooser.on_other_side(marks.now))
         self._goal = next(iter(other.starts), "")
-        self._show_side()
-
-    def action_export(self) -> None:
-        """Ask where to write the part."""
-        if not self.allowed("part.export") or self._chooser is None:
-            return
-        settings, chooser = self.owner.settings, self._chooser
-        notes = [note for note in (chooser.other_model, *self._notes()) if note]
-        form = ExportForm(settings.glyphs, settings.export_dir, chooser.form, notes)
-        self.app.push_screen(form, self._export)
-
-    def _notes(self) -> tuple[str, ...]:
-        return () if self._answer.selection is None else self._answer.selection.notes
-
-    def _export(self, wish: ExportWish | None) -> None:
-        part = self._answer.selection
-        if wish is not None and part is not None and self._chooser is not None:
-            self._say("writing the part")
-            session = self.owner.session
-            words = [word for op in part.starts for word in ("--start", op)]
-            words += [word for op in part.ends for word in ("--end", op)]
-            words += ["-o", str(wish.folder), *(["--check"] if wish.check else [])]
-            session.note("submodel", session.target, *words)
-            self._write(self._chooser, wish)
-
-    @work(thread=True, exclusive=True, group="part-export", exit_on_error=False)
-    def _write(self, chooser: PartChooser, wish: ExportWish) -> None:
-        part = self._answer.selection
-        assert part is not None
-        try:
-            path, check = chooser.write(part, wish.folder, check=wish.check, progress=Stages(self))
-        except DivergraphError as error:
-            self.post_message(self.Written(None, None, error))
-        else:
-            self.post_message(self.Written(path, check))
-
-    @on(Stage)
-    def _stage(self, event: Stage) -> None:
-        self._say(event.text)
-
-    def _say(self, text: str) -> None:
-        """Show what the export does; empty when it is over."""
-        self._exporting = text
-        shown = Content.styled(f" {printable(text)} ...", theme.LINKED)
-        self.query_one("#status", StatusLine).show(shown.truncate)
-        self.query_one(KeyLine).draw()
-
-    @on(Written)
-    def _written(self, event: Written) -> None:
-        glyphs, style = self.owner.settings.glyphs, theme.LINKED
-        if event.error is not None:
-            text, style = f"{glyphs.bad} not written: {event.error}", theme.ERROR
-        else:
-            text = f"{glyphs.good} written to {event.path}"
-            if event.check is not None:
-                how = {True: "gives the golden outputs", False: "gives other outputs"}
-                said = (
-                    how.get(event.check.passed or False) if event.check.passed is not None else ""
-                )
-                last = next(iter(event.check.lines[-1:]), "")
-                text += f"; run again, it {said}" if said else f"; it could not be run: {last}"
-        self._exporting = ""
-        shown = Content.styled(f" {printable(text)}", style)
-        self.query_one("#status", StatusLine).show(shown.truncate)
-        if event.error is not None:
-            self.notify(text, severity="error", markup=False, timeout=10)
-        else:
-            self.notify(text, markup=False, timeout=10)
-        self.query_one(KeyLine).draw()
+        self.show_marks()
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of this view does nothing at present."""
@@ -406,13 +311,7 @@ class SubmodelScreen(ViewScreen):
             return None if history.before else "no mark was changed yet"
         if key_id == "part.accept":
             return None if self._answer.offer is not None else "nothing else is offered"
-        if key_id == "part.export":
-            if self._exporting:
-                return "an export is under way"
-            if not self._answer.ready:
-                return "no part is chosen that may be cut"
-            return self._chooser.why_no_export or None
-        return None
+        return self.why_no_job(key_id)
 
     def _cursor_op(self) -> str:
         """The op under the cursor, of the side shown."""
@@ -438,17 +337,3 @@ class SubmodelScreen(ViewScreen):
         op = self._cursor_op()
         choices = super().yank_choices()
         return {"name": ("n", op), **choices} if op else choices
-
-
-class Stages:
-    """Tells the view what the export does."""
-
-    def __init__(self, view: SubmodelScreen) -> None:
-        self._view = view
-
-    def stage(self, text: str, total: int | None = None) -> None:
-        """A new stage begins."""
-        self._view.post_message(SubmodelScreen.Stage(text))
-
-    def step(self, amount: int = 1, note: str = "") -> None:
-        """Steps are not shown."""
