@@ -60,10 +60,12 @@ def submodel_command(
     """Cut the part of a RUN's model between ops out, with its data; without -o only show it.
 
     Ops are those of the golden model, or of the device: then their originals are meant.
+    With --format ge the part is one of the device's graph.
     Exit code 2: the part may not be cut so; 1: --check found other outputs.
     """
-    from divergraph.submodels.bundle import BundleRequest, write_bundle
+    from divergraph.submodels.bundle import BundleRequest, graph_of, write_bundle
     from divergraph.submodels.check import check_bundle
+    from divergraph.submodels.device_parts import select_device
     from divergraph.submodels.exports.contract import PartFormat, own_format, writer_of
     from divergraph.submodels.part_json import part_json
     from divergraph.submodels.run_parts import opened as opened_parts
@@ -78,10 +80,13 @@ def submodel_command(
         _agree_on_names(parts, yes=yes or output is None)
         wanted = own_format(parts.golden) if form is None else PartFormat(form)
         if output is not None:
-            writer_of(wanted, parts.golden)  # said before the work is done
+            writer_of(wanted, graph_of(parts, wanted))  # said before the work is done
         wish = Wish(whole=whole, all_outputs=all_outputs, data=output is not None)
-        part = parts.select(starts, ends, wish)
-        better = smallest_boundary(parts.selector, part, wish) if smallest else None
+        if graph_of(parts, wanted) is parts.device:
+            selector, part = parts.device_selector, select_device(parts, starts, ends, wish)
+        else:
+            selector, part = parts.selector, parts.select(starts, ends, wish)
+        better = smallest_boundary(selector, part, wish) if smallest else None
         part = part if better is None else better.selection
         written: Path | None = None
         verdict: Check | None = None

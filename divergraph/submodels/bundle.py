@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from divergraph.submodels.bundle_data import PartData
+from divergraph.submodels.device_data import DevicePartData
+from divergraph.submodels.device_parts import standing_for
 from divergraph.submodels.exports.contract import (
     REPLAYED_BY,
     TOLERANCE,
@@ -28,10 +30,11 @@ from divergraph.submodels.exports.contract import (
     own_format,
     writer_of,
 )
+from divergraph.submodels.exports.ge_export import write_ge_part
 from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
-from graphstore.model import ModelGraph, TensorRef
+from graphstore.model import Framework, ModelGraph, TensorRef
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
@@ -71,18 +74,48 @@ def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bu
     if part.refused:
         raise InputError(part.refused[0].sentence)
     wanted = request.format or own_format(parts.golden)
-    writer = writer_of(wanted, parts.golden)
-    values = {t.name: parts.golden_value(_key(t)) for t in part.inputs if t.frozen}
-    values |= parts.variables(part)
-    source = PartSource(parts.golden, parts.sources.golden_path, request.weights, values)
+    graph = graph_of(parts, wanted)
+    of_device = graph is parts.device
+    writer = writer_of(wanted, graph)
     with appearing(request.output, _name()) as folder:
-        written = writer(source, part, folder.path)
-        data = PartData(parts, part, folder.path, _read_again(written), written.names)
+        written = writer(_source(parts, part, request, graph), part, folder.path)
+        device = None if of_device else _write_device_graph(parts, part, folder.path)
+        kind = DevicePartData if of_device else PartData
+        data = kind(parts, part, folder.path, _read_again(written), written, device)
         data.write()
         manifest = _manifest(parts, part, request, wanted, written, data)
         _write_texts(folder.path, manifest, data.log())
         files = tuple(sorted(_below(folder.path)))
     return Bundle(folder.target, files, manifest)
+
+
+def graph_of(parts: RunParts, wanted: PartFormat) -> ModelGraph:
+    """The graph a part of this form is cut out of: GE's text is of the device's."""
+    of_device = wanted is PartFormat.GE and parts.golden.framework is not Framework.ASCEND
+    return parts.device if of_device else parts.golden
+
+
+def _source(
+    parts: RunParts, part: Selection, request: BundleRequest, graph: ModelGraph
+) -> PartSource:
+    if graph is parts.device:
+        return PartSource(graph, parts.sources.device_path, None, {})
+    values = {t.name: parts.golden_value(_key(t)) for t in part.inputs if t.frozen}
+    values |= parts.variables(part)
+    return PartSource(graph, parts.sources.golden_path, request.weights, values)
+
+
+def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selection | None:
+    """Write ``device/dump.txt``, what stands for *part*: with the dumps the bundle is
+    compared again as a run. None if the device's graph is not GE's."""
+    if parts.device.framework is not Framework.ASCEND:
+        return None
+    found = standing_for(parts, part)
+    if found is not None:
+        target = folder / "device"
+        target.mkdir()
+        write_ge_part(PartSource(parts.device, parts.sources.device_path, None, {}), found, target)
+    return found
 
 
 def _read_again(written: WrittenPart) -> ModelGraph:
@@ -172,7 +205,7 @@ def _manifest(
         "starts": list(part.starts),
         "ends": list(part.ends),
         "ops": list(part.ops),
-        "device_ops": list(parts.device_ops(part.chosen)),
+        "device_ops": list(data.device_ops()),
         "notes": [*part.notes, *written.notes],
         "evidence": dict(request.evidence),
         "files": [path.name for path in written.files],

@@ -11,11 +11,12 @@ import numpy as np
 
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.execution.contract import Array
+from divergraph.submodels.exports.contract import WrittenPart
 from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
 from graphstore.model import DumpTensorRef, ModelGraph, TensorIO, TensorRef
 
-_TIMESTAMP = 1_600_000_000_000_000
+TIMESTAMP = 1_600_000_000_000_000
 """In names of golden dumps; always the same, so that equal parts have equal bundles."""
 _LONGEST = 80
 _GUILTY_ABOVE = 10.0
@@ -27,14 +28,15 @@ _LIKELY = 1e-2
 class PartData:
     """Writes the data of *part* below *folder* and remembers where each tensor is.
 
-    *graph* is the written part, *called* what tensors are named in it if not as before.
+    *graph* is the written part as an importer reads it, *device* what stands for it.
     """
 
     parts: RunParts
     part: Selection
     folder: Path
     graph: ModelGraph
-    called: Mapping[str, str]
+    written: WrittenPart
+    device: Selection | None = None
     _files: dict[str, dict[str, str | None]] = field(default_factory=dict)
     _log: list[str] = field(default_factory=list)
 
@@ -60,13 +62,15 @@ class PartData:
 
     def log(self) -> Iterator[str]:
         """Lines of the same content as the vendor's tool writes."""
-        for tensor in self.part.inputs:
-            if not tensor.frozen:
-                shape = ",".join(map(str, tensor.shape or ()))
-                yield f"Add Layer Into Model: {tensor.name} (input, shape {shape})"
-        yield "Output Dump Path: dump_data"
+        yield from self.written.added or (
+            f"Add Layer Into Model: {tensor.name} (input, shape "
+            f"{','.join(map(str, tensor.shape or ()))})"
+            for tensor in self.part.inputs
+            if not tensor.frozen
+        )
+        yield "Output Dump Path:dump_data"
         yield from self._log
-        yield f"Export Layer: {','.join(self.part.ops)}"
+        yield f"Export Layer:{','.join(self.part.ops)}"
 
     def _write_ends(self, kind: str, place: int, tensor: BoundaryTensor) -> None:
         found: dict[str, str | None] = {"golden": None, "device": None}
@@ -80,6 +84,12 @@ class PartData:
             if kind == "inputs":
                 self._write_raw(f"{kind}/{stem}.{side}", value)
         self._files[tensor.name] = found
+
+    def device_ops(self) -> tuple[str, ...]:
+        """The device ops of the part, in execution order."""
+        if self.device is not None:
+            return self.device.chosen
+        return self.parts.device_ops(self.part.chosen)
 
     def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:
         key: TensorRef | str = tensor.ref if tensor.ref is not None else tensor.name
@@ -100,10 +110,11 @@ class PartData:
         """Named by the written part's own graph, so that the two make a new run."""
         folder = self.folder / "dump_data" / "golden"
         folder.mkdir(parents=True)
-        names = FileNames(self.graph, _TIMESTAMP)
+        names = FileNames(self.graph, TIMESTAMP)
         keys = self._keys_by_name()
+        made = {tensor.name for op in self.graph.ops for tensor in op.outputs}
         for tensor in self.graph.inputs:
-            if self._is_dumped(key := keys.get(tensor.name)):
+            if tensor.name not in made and self._is_dumped(key := keys.get(tensor.name)):
                 self._save(folder / names.of_input(tensor.name), key)
         for op in self.graph.ops:
             for port, tensor in enumerate(op.outputs):
@@ -122,7 +133,7 @@ class PartData:
             for port, tensor in enumerate(ops[op].outputs)
         }
         found |= {t.name: t.ref if t.ref is not None else t.name for t in self.part.inputs}
-        return {self.called.get(name, name): key for name, key in found.items()}
+        return {self.written.names.get(name, name): key for name, key in found.items()}
 
     def _is_dumped(self, key: TensorRef | str | None) -> bool:
         return key is not None and self.parts.golden_ref(key) is not None
@@ -134,7 +145,7 @@ class PartData:
     def _write_device(self) -> None:
         folder = self.folder / "dump_data" / "device"
         folder.mkdir(parents=True)
-        chosen = self.parts.device_ops(self.part.chosen)
+        chosen = self.device_ops()
         before = self._feeding(chosen)
         copied: dict[Path, str] = {}
         for op in (*before, *chosen):
@@ -142,12 +153,12 @@ class PartData:
                 self._copy(ref, folder, copied)
         for op in chosen:
             originals = self.parts.originals.get(op, ())
-            self._log.append(f"Dump Layer: [{', '.join(originals)}]")
+            self._log.append(f"Dump Layer:[{', '.join(originals)}]")
             outputs = {copied[r.path] for r in self._dumped(op) if r.path in copied}
             taken = {copied[r.path] for b in self._makers(op) for r in self._dumped(b)
                      if r.path in copied}  # fmt: skip
-            self._log.append(f"Output File: {', '.join(sorted(outputs)) or 'none'}")
-            self._log.append(f"Input File: {', '.join(sorted(taken)) or 'none'}")
+            self._log.append(f"Output File:{', '.join(sorted(outputs)) or 'none'}")
+            self._log.append(f"Input File:{', '.join(sorted(taken)) or 'none'}")
 
     def _feeding(self, chosen: tuple[str, ...]) -> list[str]:
         known = set(chosen)

@@ -14,15 +14,28 @@ from graphstore.model import Framework, ModelGraph, Op, TensorRef
 VARIABLES = frozenset({"Variable", "VariableV2", "TemporaryVariable", "VarHandleOp"})
 READS = "ReadVariableOp"
 _FED = frozenset(
-    {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Input", "Data", "Feed"}
+    (
+        *("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Input", "Feed", "_Arg"),
+        *("Data", "AippData", "RefData", "QueueData"),
+    )
 )
-_FETCHES = ("Iterator", "OneShotIterator", "Queue", "Reader", "MemoryData", "ImageData")
+_FETCHES = (
+    *("Iterator", "OneShotIterator", "Queue", "Reader", "GetNext", "DynamicGetNext"),
+    *("MemoryData", "ImageData", "HDF5Data"),
+)
+_PLACE = "PlaceHolder"
+"""GE's op for what another engine makes, which its attribute tells."""
 _DRAWS = ("Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNormal", "DummyData")
 
 
 def feeds_the_model(op: Op) -> bool:
     """Whether an op only stands for what the model is given, or fetches it."""
-    return (op.type in _FED and not op.inputs) or op.type.startswith(_FETCHES)
+    return (not op.inputs and _is_fed(op)) or op.type.startswith(_FETCHES)
+
+
+def _is_fed(op: Op) -> bool:
+    made_by = str(op.attrs.get("parentOpType", ""))
+    return op.type in _FED or (op.type == _PLACE and not made_by.startswith("Const"))
 
 
 def is_another_each_run(op: Op) -> bool:
@@ -44,7 +57,7 @@ def steady_ops(graph: ModelGraph) -> frozenset[str]:
     waiting: dict[str, int] = {}
     ready: list[str] = []
     for op in graph.ops:
-        if op.owns or op.type in _FED or is_another_each_run(op) or (op.subgraph and not inner):
+        if op.owns or _is_fed(op) or is_another_each_run(op) or (op.subgraph and not inner):
             continue
         taken = [] if op.type == READS else [ref for ref in op.inputs if ref is not None]
         unmade = [ref.tensor for ref in taken if ref.producer is None]

@@ -32,6 +32,9 @@ def main() -> int:
         if hashlib.sha256((HERE / name).read_bytes()).hexdigest() != digest:
             print(f"changed since the export: {name}")
             return 1
+    if manifest["runner"] not in RUNNERS:
+        print("this part is for the device's own tools: nothing here runs it")
+        return 2
     feeds = {}
     for tensor in manifest["inputs"]:
         if tensor[side] is None:
@@ -87,13 +90,37 @@ def run_tensorflow(files: list[str], feeds: dict[str, Any], wanted: list[str]) -
 
 
 def run_caffe(files: list[str], feeds: dict[str, Any], wanted: list[str]) -> list[Any]:
-    """OpenCV's importer of Caffe nets."""
+    """OpenCV's importer of Caffe nets, each layer by itself.
+
+    It names results by layer, not by blob.
+    """
     import cv2
 
     net = cv2.dnn.readNetFromCaffe(*(str(HERE / name) for name in files[:2]))
+    net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
+    net.enableFusion(False)
     for name, value in feeds.items():
         net.setInput(value, name)
-    return list(net.forward(wanted))
+    makers = makers_of_blobs((HERE / files[0]).read_text(encoding="utf-8"))
+    known = set(net.getLayerNames())
+    # Some layers it calls by the blob they make.
+    layers = [makers[name][0] if makers[name][0] in known else name for name in wanted]
+    made = net.forwardAndRetrieve(layers)
+    return [each[makers[name][1]] for name, each in zip(wanted, made, strict=True)]
+
+
+def makers_of_blobs(prototxt: str) -> dict[str, tuple[str, int]]:
+    """Which layer makes each blob of the net, as its how manieth result."""
+    found: dict[str, tuple[str, int]] = {}
+    name, count = "", 0
+    for line in prototxt.splitlines():
+        key, _, value = line.partition(": ")
+        if key == "  name":
+            name, count = json.loads(value, strict=False), 0
+        elif key == "  top":
+            found[json.loads(value, strict=False)] = name, count
+            count += 1
+    return found
 
 
 def apart(made: Any, expected: Any) -> float:
