@@ -297,6 +297,21 @@ def analysed_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def fused_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The run ``14`` with its golden ops in a row; nothing is known of its files."""
+    data = made_run()
+    ops: list[Op] = []
+    for op in data.golden.ops:
+        before = ops[-1].id if ops else ""
+        inputs = (InputRef(before, TensorRef(before, 0)),) if before else ()
+        ops.append(replace(op, inputs=inputs))
+    url = str(tmp_path_factory.mktemp("store") / "fused")
+    with open_store(url) as store:
+        store.save_run(replace(data, golden=replace(data.golden, ops=tuple(ops))))
+    return url
+
+
+@pytest.fixture(scope="session")
 def several_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with two runs, ``clean`` newer than ``14``, and an imported graph."""
     url = str(tmp_path_factory.mktemp("store") / "several")

@@ -68,6 +68,36 @@ def test_the_way_of_an_error_in_ascii(analysed_picture):
     assert analysed_picture(("4", "u"), (120, 40), "ascii")
 
 
+PART = ("2", "f", "b", "5", "j", "j", "j", "B")
+REFUSED = ("2", "f", "B", "5", "j", "j", "j", "b")
+
+
+@pytest.mark.parametrize(
+    ("keys", "size", "glyphs", "theme"),
+    [
+        (PART, (80, 24), "unicode", "dark"),
+        (PART, (120, 40), "unicode", "dark"),
+        (PART, (200, 60), "unicode", "light"),
+        (PART, (120, 40), "ascii", "dark"),
+        (REFUSED, (120, 40), "unicode", "light"),
+    ],
+    ids=["narrow", "usual", "wide", "ascii", "refused"],
+)
+def test_a_part(make_app, fused_store, settle, snap_compare, keys, size, glyphs, theme):
+    async def run_before(pilot):
+        await settle(pilot)
+        await settle(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await settle(pilot)
+            await settle(pilot)
+        pilot.app.clear_notifications()
+        await settle(pilot)
+
+    app = make_app(fused_store, "14", glyphs, theme)
+    assert snap_compare(app, run_before=run_before, terminal_size=size)
+
+
 @pytest.mark.parametrize("place", ["help", "detail"])
 def test_window(picture, place):
     assert picture(PLACES[place])

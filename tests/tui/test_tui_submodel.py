@@ -1,0 +1,319 @@
+"""The view of parts: marks, what lies between, refusals, export, the minimal failing part."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.capture import CaptureRequest, capture
+from divergraph.pipeline import CompareRequest
+from divergraph.questions import open_store
+from divergraph.runs import compare_into
+from graphstore.model import Side
+from tui.address import parse_address
+from tui.export_form import ExportForm, FolderInput, PlainCheckbox
+from tui.glyphs import UNICODE
+from tui.overlays import TextOverlay
+from tui.part_marks import MarkHistory, Marks
+from tui.views.ops import OpsScreen
+from tui.views.submodel import SubmodelScreen
+from tui.widgets.row_list import RowList
+
+
+def network(path: Path, scale: float = 1.0) -> Path:
+    """x -> mul0 -> relu0 -> mul1 -> relu1 -> join (with relu0) -> last; *scale* spoils mul1."""
+    rng = np.random.default_rng(3)
+    weights = {f"w{k}": rng.uniform(0.5, 1, (8, 8)).astype(np.float32) for k in range(3)}
+    weights["w1"] = weights["w1"] * np.float32(scale)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["m0"], name="mul0"),
+        helper.make_node("Relu", ["m0"], ["r0"], name="relu0"),
+        helper.make_node("MatMul", ["r0", "w1"], ["m1"], name="mul1"),
+        helper.make_node("Relu", ["m1"], ["r1"], name="relu1"),
+        helper.make_node("Add", ["r0", "r1"], ["sum"], name="join"),
+        helper.make_node("MatMul", ["sum", "w2"], ["y"], name="last"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def whole_store(tmp_path_factory):
+    """A store with a run whose models and dumps are there, and the same run with them gone."""
+    folder = tmp_path_factory.mktemp("parts")
+    golden, device = network(folder / "net.onnx"), network(folder / "device.onnx", 1.5)
+    feed = folder / "x.npy"
+    np.save(feed, np.linspace(0.1, 1, 8, dtype=np.float32).reshape(1, 8))
+    capture(CaptureRequest(golden, folder / "golden", {"x": feed}))
+    capture(CaptureRequest(device, folder / "device", {"x": feed}))
+    url = str(folder / "store")
+    with open_store(url) as store:
+        request = CompareRequest(golden, folder / "golden", device, folder / "device")
+        compare_into(store, request, name="whole")
+        data = store.run_data("whole")
+        inputs = {what: path.replace("parts", "nowhere") for what, path in data.run.inputs.items()}
+        store.save_run(replace(data, run=replace(data.run, name="gone", inputs=inputs)))
+    return url
+
+
+def text_of(app):
+    """Everything on screen as text."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def said(app):
+    return " | ".join(notification.message for notification in app._notifications)
+
+
+def roles(app):
+    """Each op with the bracket before it and its role, those without left out."""
+    rows = app.screen.query_one("#part-ops", RowList).source
+    cells = [rows.row(at) for at in range(len(rows))]
+    return {row[3].text: (row[0].text.split()[-1], row[6].text) for row in cells if row[0].text}
+
+
+@pytest.fixture
+def browse(make_app, settle):
+    """Starts the app on a store, presses keys, waits after each."""
+
+    class Browser:
+        def __init__(self, url, start=None, size=(120, 40)):
+            self.app, self.size = make_app(url, start), size
+
+        async def __aenter__(self):
+            self._test = self.app.run_test(size=self.size)
+            self.pilot = await self._test.__aenter__()
+            await settle(self.pilot)
+            await settle(self.pilot)
+            return self
+
+        async def __aexit__(self, *failure):
+            return await self._test.__aexit__(*failure)
+
+        async def press(self, *keys):
+            for key in keys:
+                await self.pilot.press(key)
+                await settle(self.pilot)
+                await settle(self.pilot)
+
+        async def stand_on(self, op):
+            listed = self.app.screen.query_one("#part-ops", RowList)
+            listed.cursor = listed.source.listed.place[op]
+            await settle(self.pilot)
+
+        async def mark(self, starts=(), ends=()):
+            for op in starts:
+                await self.stand_on(op)
+                await self.press("b")
+            for op in ends:
+                await self.stand_on(op)
+                await self.press("B")
+
+    return Browser
+
+
+async def test_the_set_between_the_marks_and_its_boundary(browse, whole_store):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        assert isinstance(b.app.screen, SubmodelScreen)
+        await b.mark(["mul1"], ["join"])
+        assert roles(b.app) == {
+            "mul1": ("S", "START"),
+            "relu1": (UNICODE.inside, "inside"),
+            "join": ("E", "END"),
+        }
+        shown = text_of(b.app)
+        assert "inputs (1)  32 bytes" in shown
+        assert "weights (1)  w1" in shown
+        assert "every input was dumped" in shown
+        assert "3 original ops, 3 on the device" in shown
+        assert "may be cut out" in shown
+        command = b.app.session.commands[-1]
+        assert command.startswith("divergraph submodel whole --start mul1 --end join")
+
+
+async def test_what_enters_behind_the_starts_is_named(browse, whole_store):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["relu1"], ["join"])
+        assert "from the side" in text_of(b.app)
+        await b.press("minus")
+        assert "END" not in {role for _, role in roles(b.app).values()}
+        assert "mark an end with B" in text_of(b.app)
+        await b.press("u", "u")
+        assert roles(b.app) == {"relu1": ("S", "START")}
+
+
+async def test_several_starts_and_an_op_between_in_order_only(browse, whole_store):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["mul0", "relu1"], ["relu1", "join"])
+        assert b.app.session.marks.now.starts == ("mul0", "relu1")
+        assert set(roles(b.app)) == {"mul0", "relu0", "mul1", "relu1", "join"}
+        await b.press("5")
+        assert roles(b.app)["relu1"] == ("S", "START END")
+
+
+async def test_an_end_before_its_start_is_refused_and_the_other_way_is_offered(browse, whole_store):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["relu1"], ["mul0"])
+        assert "the end mul0 comes before the start relu1" in text_of(b.app)
+        assert "a: start at mul0 and end at relu1" in text_of(b.app)
+        await b.press("x")
+        assert "no part is chosen that may be cut" in said(b.app)
+        await b.press("a")
+        assert b.app.session.marks.now == Marks(Side.DEVICE, ("mul0",), ("relu1",))
+        assert "may be cut out" in text_of(b.app)
+        await b.press("a")
+        assert "nothing else is offered" in said(b.app)
+
+
+async def test_the_part_is_exported_and_gives_the_golden_outputs(browse, whole_store, tmp_path):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["mul1"], ["relu1"])
+        await b.press("x")
+        assert isinstance(b.app.screen, ExportForm)
+        assert b.app.screen.query_one(PlainCheckbox).value
+        b.app.screen.query_one(FolderInput).value = str(tmp_path / "out")
+        await b.press("enter")
+        (bundle,) = (tmp_path / "out").iterdir()
+        manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+        assert manifest["ops"] == ["mul1", "relu1"]
+        assert str(bundle) in said(b.app)
+        assert "it gives the golden outputs" in said(b.app)
+        assert "--check" in b.app.session.commands[-1]
+
+
+async def test_a_folder_that_cannot_be_written_is_a_sentence(browse, whole_store, tmp_path):
+    taken = tmp_path / "file"
+    taken.write_text("", encoding="utf-8")
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["mul1"], ["relu1"])
+        await b.press("x")
+        b.app.screen.query_one(FolderInput).value = ""
+        await b.press("enter")
+        assert "say a folder" in said(b.app)
+        b.app.screen.query_one(FolderInput).value = str(taken)
+        await b.press("enter")
+        assert f"not written: {taken}: the folder cannot be written" in said(b.app)
+        assert isinstance(b.app.screen, SubmodelScreen)
+
+
+async def test_the_minimal_failing_part_and_what_was_tried(
+    browse, whole_store, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with browse(whole_store, "whole") as b:
+        await b.press("5", "t")
+        assert "A searches first" in said(b.app)
+        await b.press("A")
+        assert isinstance(b.app.screen, TextOverlay)
+        assert f"{UNICODE.inside} mul1" in text_of(b.app)
+        assert "tried: " in text_of(b.app)
+        await b.press("escape")
+        assert b.app.session.marks.now == Marks(Side.DEVICE, ("mul1",), ("mul1",))
+        assert roles(b.app) == {"mul1": ("S", "START END")}
+        await b.press("t")
+        assert isinstance(b.app.screen, TextOverlay)
+
+
+async def test_without_the_files_the_set_is_shown_but_not_exported(browse, whole_store):
+    async with browse(whole_store, "gone") as b:
+        await b.press("5")
+        await b.mark(["mul1"], ["join"])
+        assert set(roles(b.app)) == {"mul1", "relu1", "join"}
+        assert "structure only" in text_of(b.app)
+        await b.press("x", "A")
+        assert said(b.app).count("models and dumps cannot be opened") == 2
+        assert isinstance(b.app.screen, SubmodelScreen)
+
+
+async def test_marks_made_in_the_list_of_ops(browse, whole_store):
+    async with browse(whole_store, "run/whole/op/mul1?view=ops") as b:
+        await b.press("b")
+        assert "1 start and 0 ends marked" in said(b.app)
+        assert isinstance(b.app.screen, OpsScreen)
+        await b.press("B", "5")
+        assert roles(b.app) == {"mul1": ("S", "START END")}
+
+
+async def test_a_link_leads_to_the_same_part(browse, whole_store):
+    address = "run/whole/op/relu1?view=submodel&start=mul0&end=join"
+    async with browse(whole_store, address) as b:
+        assert set(roles(b.app)) == {"mul0", "relu0", "mul1", "relu1", "join"}
+        assert b.app.screen.address() == parse_address(address)
+        await b.press("enter")
+        assert b.app.screen.address().op == "relu1"
+        await b.press("left_square_bracket")
+        assert isinstance(b.app.screen, SubmodelScreen)
+
+
+async def test_a_fused_op_stands_for_all_its_originals(browse, fused_store):
+    async with browse(fused_store, "14") as b:
+        await b.press("5")
+        fused = "model/layer_1/MatMul"
+        await b.mark([fused], ["model/layer_1/Softmax"])
+        assert "3 original ops, 2 on the device" in text_of(b.app)
+        await b.press("o")
+        marks = b.app.session.marks.now
+        assert marks == Marks(Side.GOLDEN, (f"{fused}/core",), ("model/layer_1/Softmax",))
+        await b.press("o")
+        assert b.app.session.marks.now.starts == (fused,)
+
+
+async def test_a_cut_inside_a_fused_op_offers_the_whole(browse, fused_store):
+    async with browse(fused_store, "14") as b:
+        await b.press("5", "o")
+        bias = "model/layer_1/MatMul/bias"
+        await b.mark([bias], ["model/layer_1/Softmax"])
+        assert "it cuts the fused op model/layer_1/MatMul" in text_of(b.app)
+        await b.press("a")
+        marks = b.app.session.marks.now
+        assert (marks.side, marks.starts) == (Side.GOLDEN, ("model/layer_1/MatMul/core",))
+        assert "may be cut out" in text_of(b.app)
+
+
+async def test_an_inserted_op_is_no_start(browse, fused_store):
+    async with browse(fused_store, "14") as b:
+        await b.press("5")
+        await b.mark(["model/layer_1/Cast"], ["model/layer_1/Add"])
+        assert "stands for no original op" in text_of(b.app)
+
+
+async def test_an_imported_graph_has_no_parts(browse, several_store):
+    async with browse(several_store, "bert [v2]") as b:
+        await b.press("5", "b")
+        assert said(b.app).count("an imported graph has no results") == 2
+        assert isinstance(b.app.screen, OpsScreen)
+
+
+def test_marks_toggle_and_go_back():
+    history = MarkHistory()
+    history.set(history.now.toggled("start", "a"))
+    history.set(history.now.toggled("end", "a"))
+    history.set(history.now.toggled("start", "a"))
+    assert history.now == Marks(ends=("a",))
+    history.set(history.now)
+    history.undo()
+    assert history.now == Marks(starts=("a",), ends=("a",))
+    assert history.now.without("a") == Marks()
+    for _ in range(5):
+        history.undo()
+    assert not history.now
