@@ -34,7 +34,8 @@ def align_to_golden(
     layout, *original_shape* the shape before the device's layout, each None if unknown.
     Where NCHW does not fit the shape but NHWC does, or the other way round, that is
     taken. A device tensor larger than golden is cut, one of another shape but the same
-    number of elements is reshaped. The result is a view where possible.
+    number of elements is reshaped. Where no device says how it stored them, there is no
+    padding to cut: more elements are other data. The result is a view where possible.
 
     Raises:
         UnsupportedLayoutError: the stored layout is not known.
@@ -55,7 +56,7 @@ def align_to_golden(
             return found
         if same_size is None and found.size == prod(golden_shape):
             same_size = found
-        if larger is None:
+        if larger is None and stored_layout is not None:
             larger = _sliced(found, golden_shape)
     result = same_size if same_size is not None else larger
     if result is not None:

@@ -278,3 +278,11 @@ def test_any_shapes_either_fit_or_are_told(stored, shape, origin, original, gold
             np.zeros(shape), stored, origin, recorded, tuple(golden), groups=groups
         )
         assert found.shape == tuple(golden)
+
+
+def test_without_a_device_layout_there_is_no_padding_to_cut():
+    """What NonZero found is as long as its input makes it: 47 places are not 15 and padding."""
+    device = numbered((2, 47))
+    with pytest.raises(LayoutError, match="does not fit golden shape"):
+        align_to_golden(device, None, "ND", None, (2, 15))
+    assert align_to_golden(device, "ND", "ND", None, (2, 15)).shape == (2, 15)
