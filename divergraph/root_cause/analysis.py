@@ -331,7 +331,7 @@ class _Analysis:
         if fitting is None:
             return told
         if relative(fitting, told.reference) > self.options.suspect * told.floor:
-            return look_again(floors, group, given, fitting, told)
+            told = look_again(floors, group, given, fitting, told)
         if group.integers or floors.quantisers.by_tensor:
             return told
         return with_gain_floor(told, fitting, imitated, floors.precision, len(group.ops))

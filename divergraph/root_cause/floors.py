@@ -41,6 +41,7 @@ IN_INTEGERS = 0.02
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_MOST = 65504.0
+_FP16_NORMAL = 2.0**-14
 _FP16_LEAST = 2e-7
 CONVERTED_LEAST = 1e-7
 """Converters raise constants that fp16 cannot hold to this."""
@@ -88,7 +89,7 @@ class Floors:
         if self.precision not in (Precision.FP16, Precision.BF16):
             return None
         fed = self._fed(group, given)
-        inputs = {name: self._noisy(value, self.precision.unit) for name, value in fed.items()}
+        inputs = {name: self._unrounded(value) for name, value in fed.items()}
         states = [_State(group, self.golden, inputs)]
         return self._run(states, self._weights(states))[0]
 
@@ -195,6 +196,15 @@ class Floors:
         factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
         with np.errstate(all="ignore"):
             return np.asarray(value * factors, value.dtype)
+
+    def _unrounded(self, value: Array) -> Array:
+        """A value that may have become *value* by rounding."""
+        found = self._noisy(value, self.precision.unit)
+        if self.precision is not Precision.FP16 or value.dtype.kind != "f":
+            return found
+        small = (value != 0) & (np.abs(value) < _FP16_NORMAL)
+        factors = np.divide(_FP16_NORMAL, np.abs(value), where=small, out=np.ones_like(value))
+        return np.where(small, value + (found - value) * factors, found)
 
     def _weights(self, states: Sequence[_State]) -> dict[str, Array]:
         """The constants these groups use that are rounded too."""
