@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from divergraph.comparison.split_pair import LEAST_BYTES, MeasureInParts
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair
 from divergraph.comparison.work import MeasureWork, measuring_journal
-from divergraph.jobs.executors import Executor, chosen_executor
+from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor, usable_cores
 from divergraph.jobs.job import Job
 from divergraph.jobs.states import JobProgress
 from divergraph.progress import Progress
@@ -38,14 +39,53 @@ def measure_all(
     """The measurement of each pair in order, whoever did it."""
     work = work or MeasureWork()
     sizes = [pair.nbytes for pair in pairs]
+    with ExitStack() as stack:
+        executor = workers.executor
+        huge: list[int] = []
+        if executor is None:
+            huge = _huge(sizes) if workers.cluster is None and workers.jobs != 1 else []
+            parts = sum(sizes) // LEAST_BYTES if huge else 0
+            executor = chosen_executor(
+                max(len(pairs), parts), sum(sizes), workers.jobs, workers.cluster
+            )
+            stack.callback(executor.close)
+        if not huge or executor.workers == 1:
+            return _measured(pairs, work, sizes, executor, progress, workers.resume)
+        # One after the other, each by all: the rest is too little to keep the others busy.
+        found: dict[int, Measurement] = {}
+        parted = MeasureInParts(executor, work.want)
+        others = sorted(set(range(len(pairs))) - set(huge))
+        for numbers, who, how in ((huge, SerialExecutor(), parted), (others, executor, None)):
+            some = [pairs[number] for number in numbers]
+            theirs = [sizes[number] for number in numbers]
+            if some:
+                done = _measured(some, work, theirs, who, progress, workers.resume, how)
+                found.update(zip(numbers, done, strict=True))
+        return [found[number] for number in range(len(pairs))]
 
+
+def _measured(
+    pairs: Sequence[TensorPair],
+    work: MeasureWork,
+    sizes: Sequence[int],
+    executor: Executor,
+    progress: Progress,
+    resume: bool,
+    parted: MeasureInParts | None = None,
+) -> list[Measurement]:
     def told(state: JobProgress, done: int) -> None:
         progress.step(done, state.rate_text())
 
-    executor = workers.executor
-    journal = measuring_journal(pairs, work) if workers.resume else None
-    with ExitStack() as stack:
-        if executor is None:
-            executor = chosen_executor(len(pairs), sum(sizes), workers.jobs, workers.cluster)
-            stack.callback(executor.close)
-        return Job(pairs, work, sizes, executor=executor, journal=journal, watch=told).run()
+    journal = measuring_journal(pairs, work) if resume else None
+    job = Job(pairs, parted or work, sizes, executor=executor, journal=journal, watch=told)
+    return job.run()
+
+
+def _huge(sizes: Sequence[int]) -> list[int]:
+    """Pairs so large that one process would be at them when all others are done."""
+    whole = sum(sizes)
+    return [
+        number
+        for number, size in enumerate(sizes)
+        if size >= LEAST_BYTES and size * usable_cores() > whole
+    ]

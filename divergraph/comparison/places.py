@@ -7,9 +7,9 @@ elements is always confined to a handful of indices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,18 @@ _LISTED = 4
 """Indices that are listed one by one."""
 
 
+class _Some(NamedTuple):
+    """Counts that are not 0, and their indices."""
+
+    places: Counts
+    counts: Counts
+
+    @classmethod
+    def of(cls, counts: Counts) -> _Some:
+        places = np.flatnonzero(counts)
+        return cls(places, counts[places])
+
+
 class Places:
     """Counts of bad elements per index of each axis of a tensor of *shape*.
 
@@ -50,11 +62,7 @@ class Places:
     def __init__(self, shape: tuple[int, ...], at_most: int | None = None) -> None:
         self._shape = shape
         self._at_most = prod(shape) if at_most is None else at_most
-        self._counts: dict[int, Counts] = {
-            axis: np.zeros(size, np.int64)
-            for axis, size in enumerate(shape)
-            if 1 < size <= _LONGEST
-        }
+        self._counts: dict[int, Counts | _Some] = {}
         self._bad = 0
         self._ends = (-1, -1)
 
@@ -69,11 +77,15 @@ class Places:
         self._ends = first, int(places[-1])
         self._bad += len(places)
         indices = np.unravel_index(places, self._shape)
-        for axis, counts in self._counts.items():
+        for axis, counts in self._axes():
             # Places lie close together, so their indices are a small part of a long axis.
             low = int(indices[axis].min())
             some = np.bincount(indices[axis] - low)
             counts[low : low + len(some)] += some
+
+    def fresh(self) -> Places:
+        """The same with nothing counted."""
+        return Places(self._shape, self._at_most)
 
     def join(self, later: Places) -> None:
         """Count the elements of a part of the tensor behind those counted here."""
@@ -81,8 +93,32 @@ class Places:
             return
         self._ends = (self._ends if self._bad else later._ends)[0], later._ends[1]
         self._bad += later._bad
-        for axis, counts in later._counts.items():
-            self._counts[axis] += counts
+        for axis, counts in self._axes():
+            some = later._counts.get(axis)
+            if isinstance(some, _Some):
+                counts[some.places] += some.counts
+            elif some is not None:
+                np.add(counts, some, out=counts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a part of a tensor most counts are 0: only the others are sent."""
+        some = {
+            axis: counts if isinstance(counts, _Some) else _Some.of(counts)
+            for axis, counts in self._counts.items()
+        }
+        return {**self.__dict__, "_counts": some}
+
+    def _axes(self) -> Iterator[tuple[int, Counts]]:
+        """The axes whose indices are counted, with the counts."""
+        for axis, size in enumerate(self._shape):
+            if 1 < size <= _LONGEST:
+                counts = self._counts.get(axis)
+                if not isinstance(counts, np.ndarray):
+                    was = counts
+                    counts = self._counts[axis] = np.zeros(size, np.int64)
+                    if was is not None:
+                        counts[was.places] = was.counts
+                yield axis, counts
 
     def pattern(self, layout: str | None, c0: int) -> str:
         """Where they sit in words, empty where nothing can be said.
@@ -111,7 +147,7 @@ class Places:
     def _confined(self) -> dict[int, Counts]:
         """The indices with bad elements by axis, for the axes where they are a pattern."""
         some = {}
-        for axis, counts in self._counts.items():
+        for axis, counts in self._axes():
             index = np.flatnonzero(counts > _STRAY * counts.max())
             kept = int(counts[index].sum())
             if len(index) <= _MOST * len(counts) and kept >= (1.0 - _STRAY) * self._bad:
@@ -130,7 +166,9 @@ class Places:
 
     def _has_strays(self, found: dict[int, Counts]) -> bool:
         return any(
-            int(self._counts[axis][index].sum()) < self._bad for axis, index in found.items()
+            int(counts[found[axis]].sum()) < self._bad
+            for axis, counts in self._axes()
+            if axis in found
         )
 
     def _range(self) -> str:

@@ -8,7 +8,7 @@ blocks that are equal, or without an element over the tolerance, skip what they 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,7 @@ class Sweeper:
     ) -> tuple[Sums, SecondSums]:
         """The sums of both sweeps, the second only if *ask* says what for; faster than one
         after the other, as the second knows of each block what the first saw."""
-        seen: list[_Seen] = []
+        seen: list[Seen] = []
         with np.errstate(all="ignore"):
             sums = self._first(device, golden, 0, seen)
             asked = ask(sums)
@@ -105,37 +105,44 @@ class Sweeper:
                 return sums, NO_SECOND
             return sums, self._second(device, golden, asked, 0, seen)
 
-    def _first(self, device: Flat, golden: Flat, start: int, seen: list[_Seen]) -> Sums:
+    def first_blocks(self, device: Flat, golden: Flat, start: int = 0) -> Iterator[Sums]:
+        """The sums of one sweep block by block: those of parts whose places are multiples
+        of :data:`BLOCK` are those of the whole."""
         self._reserve(len(device))
-        if len(device) <= self._block:
-            result = self._first_block(device[:], golden[:], start)
-            seen.append(_seen(result))
-            return result
-        done: list[Sums] = []
         for begin, x, y in blocks(self._block, device, golden):
-            result = self._first_block(x, y, start + begin)
-            seen.append(_seen(result))
-            done.append(result)
-            if len(done) == _KEPT:
-                done = [combine(done)]
-        return combine(done)
+            with np.errstate(all="ignore"):
+                result = self._first_block(x, y, start + begin)
+            yield result
+
+    def second_blocks(
+        self, device: Flat, golden: Flat, asked: Second, seen: Sequence[Seen], start: int = 0
+    ) -> Iterator[SecondSums]:
+        """The sums of the second sweep block by block, of which the first saw *seen*."""
+        self._reserve(len(device))
+        for number, (begin, x, y) in enumerate(blocks(self._block, device, golden)):
+            known = seen[number] if seen else _UNSEEN
+            with np.errstate(all="ignore"):
+                result = self._second_block(x, y, asked, start + begin, known, False)
+            yield result
+
+    def _first(self, device: Flat, golden: Flat, start: int, seen: list[Seen]) -> Sums:
+        if len(device) <= self._block:
+            self._reserve(len(device))
+            result = self._first_block(device[:], golden[:], start)
+            seen.append(seen_of(result))
+            return result
+        return folded(self.first_blocks(device, golden, start), seen)
 
     def _second(
-        self, device: Flat, golden: Flat, asked: Second, start: int, seen: list[_Seen]
+        self, device: Flat, golden: Flat, asked: Second, start: int, seen: list[Seen]
     ) -> SecondSums:
-        self._reserve(len(device))
         if len(device) <= self._block:
+            self._reserve(len(device))
             known = seen[0] if seen else _UNSEEN
             # The rooms still hold the only block, unless it was equal.
             loaded = bool(seen) and known[0] > 0.0
             return self._second_block(device[:], golden[:], asked, start, known, loaded)
-        done: list[SecondSums] = []
-        for number, (begin, x, y) in enumerate(blocks(self._block, device, golden)):
-            known = seen[number] if seen else _UNSEEN
-            done.append(self._second_block(x, y, asked, start + begin, known, False))
-            if len(done) == _KEPT:
-                done = [combine_second(done)]
-        return combine_second(done)
+        return folded_second(self.second_blocks(device, golden, asked, seen, start))
 
     def _reserve(self, length: int) -> None:
         room = min(length, self._block)
@@ -266,7 +273,7 @@ class Sweeper:
         golden: NDArray[Any],
         asked: Second,
         start: int,
-        seen: _Seen,
+        seen: Seen,
         loaded: bool,
     ) -> SecondSums:
         bad, first_bad = 0, -1
@@ -286,13 +293,35 @@ class Sweeper:
         return SecondSums(device_sum, golden_sum, dot(p, ratio), bad, first_bad)
 
 
-_Seen = tuple[float, float, float, float, float]
+Seen = tuple[float, float, float, float, float]
 """What the first sweep saw of a block: the largest error, lowest value and mean of both sides."""
 
-_UNSEEN: _Seen = (math.inf, -math.inf, 0.0, -math.inf, 0.0)
+_UNSEEN: Seen = (math.inf, -math.inf, 0.0, -math.inf, 0.0)
 
 
-def _seen(sums: Sums) -> _Seen:
+def folded(records: Iterable[Sums], seen: list[Seen]) -> Sums:
+    """The sums of blocks in order combined, and what was seen of each put into *seen*."""
+    done: list[Sums] = []
+    for record in records:
+        seen.append(seen_of(record))
+        done.append(record)
+        if len(done) == _KEPT:
+            done = [combine(done)]
+    return combine(done)
+
+
+def folded_second(records: Iterable[SecondSums]) -> SecondSums:
+    """The second sums of blocks in order combined."""
+    done: list[SecondSums] = []
+    for record in records:
+        done.append(record)
+        if len(done) == _KEPT:
+            done = [combine_second(done)]
+    return combine_second(done)
+
+
+def seen_of(sums: Sums) -> Seen:
+    """What the second sweep wants to know of a block."""
     device, golden, count = sums.device, sums.golden, sums.elements
     size = sums.worst.size if sums.worst is not None else 0.0
     return size, device.low, device.total / count, golden.low, golden.total / count

@@ -77,7 +77,7 @@ def chosen_executor(
         return DaskExecutor(cluster)
     if jobs is None:
         worth = size >= _WORTH_BYTES or items >= _WORTH_ITEMS
-        jobs = _usable_cores() if worth else 1
+        jobs = usable_cores() if worth else 1
     jobs = min(jobs, items)
     if jobs <= 1:
         return SerialExecutor()
@@ -86,7 +86,8 @@ def chosen_executor(
     return ProcessExecutor(jobs)
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """The processors this process may use, as far as workers are worth it."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
