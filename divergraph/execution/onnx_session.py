@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _SEED = 20_240_229
 _FATAL_ONLY = 4
+_NEWEST_FORM = re.compile(r"Unsupported model IR version: \d+, max supported IR version: (\d+)")
 # A message of protobuf cannot be larger; such a model has to keep its weights outside.
 _LARGEST_MESSAGE = 2**31 - 1
 
@@ -37,6 +39,9 @@ def plain_options() -> SessionOptions:
 def open_session(model: ModelProto, folder: Path, options: SessionOptions) -> InferenceSession:
     """A session of *model*, whose weights outside the file lie in *folder*.
 
+    A model whose file is of a newer form than ONNX Runtime reads is opened as one of the
+    newest it does, if its ops are known.
+
     Raises:
         ExecutionError: ONNX Runtime refuses it.
     """
@@ -52,11 +57,32 @@ def open_session(model: ModelProto, folder: Path, options: SessionOptions) -> In
             hint="save it with its weights as external data",
         )
     try:
-        return onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        return _opened(model, options)
+    except runtime_errors() as error:
+        newest = _NEWEST_FORM.search(str(error))
+        if newest is None:
+            raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
+    try:
+        return _opened(model, options, ir_version=int(newest[1]))
     except runtime_errors() as error:
         raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
+
+
+def _opened(
+    model: ModelProto, options: SessionOptions, ir_version: int | None = None
+) -> InferenceSession:
+    """A session of *model*, said to be of the older form *ir_version* if one is given: what
+    its ops do follows from the opsets, which stay."""
+    import onnxruntime
+
+    said = model.ir_version
+    if ir_version is not None:
+        model.ir_version = ir_version
+    try:
+        content = model.SerializeToString()
+    finally:
+        model.ir_version = said
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 def run_session(

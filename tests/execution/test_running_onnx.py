@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -154,3 +155,27 @@ def test_an_op_nobody_knows_is_an_error_in_words(make_model: Made, opened: Opene
     path = make_model(helper.make_node("Frobnicate", ["x"], ["y"], domain="nobody"))
     with pytest.raises(ExecutionError, match="ONNX Runtime refuses the model"):
         opened(path)
+
+
+@pytest.mark.parametrize("ir_version", [99, 127])
+def test_a_file_of_a_newer_form_runs_as_its_ops_say(
+    make_model: Made, opened: Opened, x: Array, ir_version: int
+) -> None:
+    path = make_model(helper.make_node("Relu", ["x"], ["r"]))
+    model = onnx.load(str(path))
+    model.ir_version = ir_version
+    onnx.save(model, str(path))
+    found = dict(opened(path).run({"x": x}))
+    np.testing.assert_array_equal(found["r"], np.maximum(x, 0))
+
+
+def test_a_file_of_a_newer_form_with_unknown_ops_is_an_error(
+    make_model: Made, opened: Opened, x: Array
+) -> None:
+    path = make_model(helper.make_node("Relu", ["x"], ["r"]))
+    model = onnx.load(str(path))
+    model.ir_version = 99
+    model.opset_import[0].version = 999
+    onnx.save(model, str(path))
+    with pytest.raises(ExecutionError, match="opset"):
+        opened(path).run({"x": x})
