@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Literal
 
-Template = Literal["atc", "tensorrt", "openvino"]
+_FILES = {"atc": "atc.sh", "tensorrt": "tensorrt.sh", "openvino": "openvino.txt"}
+TEMPLATES = tuple(_FILES)
 
 
 def template_text(name: str) -> str:
@@ -14,6 +14,5 @@ def template_text(name: str) -> str:
     Raises:
         KeyError: there is none of that name.
     """
-    endings = {"atc": "sh", "tensorrt": "sh", "openvino": "py"}
-    place = files("divergraph.submodels.minimize") / "templates" / f"{name}.{endings[name]}"
+    place = files("divergraph.submodels.minimize") / "templates" / _FILES[name]
     return place.read_text(encoding="utf-8")
