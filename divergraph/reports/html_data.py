@@ -43,8 +43,8 @@ def page_data(report: RunReport) -> str:
         "states": [state.value for state in _STATES],
         "ops": _ops(report, words),
         "tensors": _tensors(report, words),
-        "numbers": _numbers(report.comparisons),
-        "notes": _notes(report.comparisons),
+        "numbers": _numbers(report.tensors),
+        "notes": _notes(report.tensors),
         "plots": _plots(report),
         "words": words.all,
     }
@@ -84,7 +84,7 @@ def _ops(report: RunReport, words: _Words) -> dict[str, object]:
 
 
 def _tensors(report: RunReport, words: _Words) -> dict[str, Sequence[object]]:
-    items = report.comparisons
+    items = report.tensors
     place = words.place
     columns: dict[str, Sequence[object]] = {
         "op": [report.number[item.op] for item in items],
@@ -95,7 +95,8 @@ def _tensors(report: RunReport, words: _Words) -> dict[str, Sequence[object]]:
         "dtype": [place(item.device_dtype) for item in items],
         "goldenType": [place(item.golden_dtype) for item in items],
         "shape": [0 if item.shape is None else place(shape_text(item.shape)) for item in items],
-        "golden": [0 if item.golden is None else place(_golden(item)) for item in items],
+        "golden": [0 if item.golden is None else place(item.golden.op) for item in items],
+        "goldenPort": [0 if item.golden is None else item.golden.port + 1 for item in items],
         "limit": [place(item.limit) for item in items],
         "reason": [place(REASON_WORDS[item.reason]) if item.reason else 0 for item in items],
         "detail": [place(item.detail) for item in items],
@@ -108,11 +109,6 @@ def _tensors(report: RunReport, words: _Words) -> dict[str, Sequence[object]]:
     }
     always = ("op", "out", "port", "level", "compared")
     return {name: column for name, column in columns.items() if name in always or any(column)}
-
-
-def _golden(item: Comparison) -> str:
-    assert item.golden is not None
-    return str(item.golden) if item.golden.port >= 0 else item.golden.op
 
 
 def _deviation(item: Comparison) -> str:

@@ -31,7 +31,7 @@ def parquet_table(report: RunReport) -> pa.Table:
     """The table :func:`write_parquet_to` writes; docs/reports.md names its columns."""
     import pyarrow as pa
 
-    items = report.comparisons
+    items = report.tensors
     rows = [report.rows[report.number[item.op]] for item in items]
     fields: list[pa.Field] = []
     arrays: list[pa.Array] = []
@@ -85,7 +85,7 @@ def _tensor_columns() -> list[_Column]:
     text, names, whole = pa.string(), pa.list_(pa.string()), pa.int64()
     return [
         ("io", text, lambda item: item.io.value),
-        ("port", whole, lambda item: item.port if item.port >= 0 else None),
+        ("port", whole, lambda item: item.port),
         ("golden_op", text, lambda item: None if item.golden is None else item.golden.op),
         ("golden_port", whole, _golden_port),
         ("evidence", text, lambda item: None if item.rule is None else item.rule.value),

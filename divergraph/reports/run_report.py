@@ -12,6 +12,7 @@ from divergraph.questions.facts import load_facts
 from divergraph.questions.origin_answers import OriginsAnswer
 from divergraph.questions.overview import overview
 from divergraph.questions.reasons import reason_groups
+from graphstore.collector import paused_collector
 from graphstore.model import Comparison, OpState, Run, Side, TensorIO
 from graphstore.op_row import OpRow
 from graphstore.topo import topo_order
@@ -41,6 +42,11 @@ class RunReport:
         return {row.id: place for place, row in enumerate(self.rows)}
 
     @cached_property
+    def tensors(self) -> tuple[Comparison, ...]:
+        """The comparisons but for those that stand for ops without any output."""
+        return tuple(item for item in self.comparisons if item.port >= 0)
+
+    @cached_property
     def reasons(self) -> tuple[ReasonGroup, ...]:
         """Why tensors were not compared, the most frequent reason first."""
         return tuple(reason_groups(self.comparisons))
@@ -55,7 +61,8 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
     seen = overview(store, name)
     assert seen.answer is not None
     rows = load_facts(store, name).rows
-    comparisons = store.comparisons(name) if data is None else data.comparisons
+    with paused_collector():
+        comparisons = store.comparisons(name) if data is None else data.comparisons
     return RunReport(
         seen.run,
         seen.answer,

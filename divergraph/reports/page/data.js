@@ -20,6 +20,10 @@ const number = (column, row) => {
   const value = data.numbers[column]?.[row];
   return value === undefined ? null : value;
 };
+const goldenOf = row => {
+  const port = tensors.goldenPort?.[row] ?? 0;
+  return word("golden", row) + (port ? `:${port - 1}` : "");
+};
 const portOf = row => {
   const port = tensors.port[row];
   return port < 0 ? "" : tensors.out[row] ? `:${port}` : `:input:${port}`;
@@ -65,7 +69,7 @@ const writeAddress = () => {
 // Which tensors pass the filters.
 const haystacks = new Array(rowCount);
 const haystack = row =>
-  (haystacks[row] ??= [nameOf(row) + portOf(row), typeOf(row), word("golden", row), word("reason", row), word("dtype", row)]
+  (haystacks[row] ??= [nameOf(row) + portOf(row), typeOf(row), goldenOf(row), word("reason", row), word("dtype", row)]
     .join("\n").toLowerCase());
 
 const passing = () => {

@@ -4,7 +4,7 @@ const canvas = plotBox.querySelector("canvas");
 const svg = plotBox.querySelector("svg");
 const tip = plotBox.querySelector(".tip");
 const EDGE = {left: 64, right: 18, top: 30, bottom: 36};
-const LANE = 16; // a lane for exact zeros, and one for NaN and Inf
+const LANE = 22; // a lane for exact zeros, and one for NaN and Inf
 const RANKS_SHOWN = 12;
 const lastOp = Math.max(1, ops.name.length - 1);
 let zoom = [0, lastOp];
@@ -52,14 +52,18 @@ const logScale = (low, high, top, bottom) => {
   return {place: value => (value > 0 ? place(value) : bottom + LANE * 0.7), ticks, zero: bottom + LANE * 0.7, top, bottom};
 };
 
+const niceStep = least => {
+  const size = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map(times => times * size).find(each => each >= least * (1 - 1e-9));
+};
+
 const linearScale = (low, high, top, bottom, plot) => {
   if (plot.key === "cosine_similarity") high = 1;
   const margin = (high - low || Math.abs(high) || 1) * 0.04;
   low -= margin;
   if (plot.key !== "cosine_similarity") high += margin;
   else high += margin / 2;
-  const size = 10 ** Math.floor(Math.log10((high - low) / 5));
-  const step = [1, 2, 5, 10].map(times => times * size).find(each => (high - low) / each <= 7);
+  const step = niceStep((high - low) / 7);
   const digits = Math.max(0, -Math.floor(Math.log10(step)));
   const ticks = [];
   for (let value = Math.ceil(low / step) * step; value <= high; value += step)
@@ -72,7 +76,7 @@ const drawPlot = () => {
   const width = plotBox.clientWidth, height = plotBox.clientHeight;
   if (!width) return;
   const values = data.numbers[plot.key];
-  const scale = verticalScale(plot, values.filter((value, row) => value !== null && (passes[row] || tensors.compared[row])), height);
+  const scale = verticalScale(plot, values.filter(value => value !== null), height);
   const across = op => EDGE.left + (op - zoom[0]) / (zoom[1] - zoom[0]) * (width - EDGE.left - EDGE.right);
   points = [];
   let odd = 0;
@@ -80,6 +84,7 @@ const drawPlot = () => {
     const value = values[row], op = tensors.op[row];
     if (value === null || op < zoom[0] || op > zoom[1]) continue;
     const finite = Number.isFinite(value);
+    if (Number.isNaN(value) && LEVELS[tensors.level[row]] === "pass") continue; // not defined there
     odd += !finite;
     points.push({row, x: across(op), y: finite ? scale.place(value) : EDGE.top + LANE * 0.4});
   }
@@ -106,8 +111,8 @@ const drawAxes = (plot, scale, width, height, odd) => {
   if (odd) draw("text", {class: "label end", x: EDGE.left - 8, y: EDGE.top + LANE * 0.4 + 4}, "NaN Inf");
   draw("line", {class: "axis", x1: EDGE.left, x2: right, y1: floor, y2: floor});
   const count = Math.max(2, Math.min(10, Math.floor(width / 110)));
-  const step = Math.max(1, Math.ceil((zoom[1] - zoom[0]) / count));
-  for (let op = zoom[0]; op <= zoom[1]; op += step) {
+  const step = Math.max(1, niceStep((zoom[1] - zoom[0]) / count));
+  for (let op = Math.ceil(zoom[0] / step) * step; op <= zoom[1]; op += step) {
     const x = EDGE.left + (op - zoom[0]) / (zoom[1] - zoom[0]) * (right - EDGE.left);
     draw("text", {class: "label middle", x, y: floor + 16}, op.toLocaleString("en"));
   }

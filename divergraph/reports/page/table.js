@@ -86,12 +86,19 @@ const drawHead = () => {
   grid.querySelector("thead").replaceChildren(element("tr", {role: "row"}, ...cells));
 };
 
+// The end of a name tells more than its beginning.
+const narrow = matchMedia("(max-width: 900px)");
+const shortened = text => {
+  const room = narrow.matches ? 30 : 54;
+  return text.length > room ? `…${text.slice(1 - room)}` : text;
+};
+
 const cell = (column, row) => {
-  const text = column.text(row);
+  const text = column.key === "op" ? shortened(column.text(row)) : column.text(row);
   const made = element("td", {class: `${column.key}${column.numeric ? " num" : ""}`, role: "gridcell"}, text);
   if (column.key === "op") {
     made.append(element("span", {class: "port"}, portOf(row)));
-    made.title = text + portOf(row);
+    made.title = nameOf(row) + portOf(row);
   }
   if (column.key === "state") made.title = stateOf(row);
   return made;
@@ -149,7 +156,7 @@ const showDetail = row => {
   };
   add("level", [LEVELS[tensors.level[row]], word("limit", row)].filter(Boolean).join(": "));
   add(tensors.compared[row] ? "note" : "not compared", [word("reason", row), word("detail", row)].filter(Boolean).join(": "));
-  add("held against", word("golden", row));
+  add("held against", goldenOf(row));
   add("dtype", [word("dtype", row), word("goldenType", row)].filter(Boolean).join(" against "));
   add("shape", word("shape", row));
   add("role", [word("role", row), word("guilt", row) === "none" ? "" : word("guilt", row)].filter(Boolean).join(", "));
