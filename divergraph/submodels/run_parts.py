@@ -57,7 +57,7 @@ class RunParts(RunGraphs):
     @cached_property
     def device_selector(self) -> Selector:
         """Cuts the device graph."""
-        return Selector(self.device, _facts_of(self.sources.device_dump))
+        return Selector(self.device, _facts_of(self.sources.device_dump, as_stored=True))
 
     def matched_outputs(self) -> Mapping[TensorRef, TensorRef]:
         """The device output that was held against each golden one."""
@@ -125,12 +125,15 @@ def opened(
     return RunParts(data, sources_of(data, progress), memory)
 
 
-def _facts_of(dump: DumpIndex) -> Facts:
+def _facts_of(dump: DumpIndex, *, as_stored: bool = False) -> Facts:
+    """What a dump knows of tensors; *as_stored*: their shape in the layout they have."""
+
     def facts(key: TensorRef | str) -> TensorFacts:
         found = _ref_of(dump, key)
         if found is None:
             return TensorFacts()
-        return TensorFacts(found.dtype, found.original_shape or found.shape, dumped=True)
+        original = None if as_stored else found.original_shape
+        return TensorFacts(found.dtype, original or found.shape, dumped=True)
 
     return facts
 

@@ -151,9 +151,8 @@ class _Part:
                 where="" if path is None else str(path),
                 hint="--weights FILE.caffemodel says where they are",
             )
-        for op in ops:
-            if op.name in found:
-                yield op, found[op.name]
+        for op in ops:  # those without weights too, as Caffe itself saves nets
+            yield op, found.get(op.name, [])
 
     def _needs_weights(self, op: Op) -> bool:
         scales_by_another = op.type == "Scale" and len(self._layers[op.id].layer.bottoms) > 1
