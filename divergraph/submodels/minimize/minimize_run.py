@@ -88,7 +88,7 @@ def minimize_run(
     clean = is_clean(parts)
     if clean and request.oracle == AUTO:
         note = "nothing in this run is over a limit, so there is nothing to minimise"
-        return Minimized(AUTO, (), (), 0, len(space.ops(space.everything)), note, clean=True)
+        return Minimized(AUTO, (), (), 0, space.size(space.everything), note, clean=True)
     with closing(_oracle(parts, request)) as oracle:
         memory = KeptAnswers(answers_path(parts, oracle.identity), space, fresh=request.fresh)
 
@@ -104,7 +104,7 @@ def minimize_run(
         found = _written(parts, space, prober, outcome, request, oracle.identity)
         return Minimized(
             oracle.identity, found, tuple(prober.probes), prober.calls,
-            len(space.ops(space.everything)), outcome.note, outcome.stopped, rate=prober.rate,
+            space.size(space.everything), outcome.note, outcome.stopped, rate=prober.rate,
         )  # fmt: skip
 
 

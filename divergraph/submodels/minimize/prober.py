@@ -95,7 +95,7 @@ class Prober:
                 continue
             judgement, calls, known, seconds = answers[part]
             probe = Probe(
-                len(self.probes), parent, text, part, len(self.space.ops(part)),
+                len(self.probes), parent, text, part, self.space.size(part),
                 variant, judgement, calls, known, seconds,
             )  # fmt: skip
             self.probes.append(probe)

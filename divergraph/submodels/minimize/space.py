@@ -81,6 +81,10 @@ class Space:
         numbers = sorted(op for unit in units for op in self._members[unit])
         return tuple(self._ids[op] for op in numbers)
 
+    def size(self, units: Iterable[int]) -> int:
+        """How many ops units are."""
+        return sum(len(self._members[unit]) for unit in units)
+
     def hull(self, units: Iterable[int]) -> Units:
         """The smallest convex set that holds *units*."""
         wanted = set(units)
