@@ -23,10 +23,17 @@ def kept_path(run: Run, what: str) -> Path:
     it is tried as it stands, so that a project may move with its store.
 
     Raises:
-        InputError: the run does not say.
+        InputError: the run does not say, or nothing lies there any more.
     """
     given = run.inputs.get(what, "")
     if not given:
         raise InputError(f"run {run.name!r} does not say where its {what} was")
     then = Path(run.inputs.get(_FOLDER, ""), given)
-    return then if then.exists() else Path(given)
+    found = next((path for path in (then, Path(given)) if path.exists()), None)
+    if found is None:
+        raise InputError(
+            f"this was the {what.replace('_', ' ')} of run {run.name!r}, and is not there any more",
+            where=str(then),
+            hint="put it back, or compare again",
+        )
+    return found

@@ -47,3 +47,10 @@ def test_runs_of_older_versions_know_no_folder(tmp_path: Path, monkeypatch):
 def test_a_run_that_does_not_say_is_an_input_error():
     with pytest.raises(InputError, match="does not say where its golden was"):
         kept_path(run_made_of(), "golden")
+
+
+def test_what_is_gone_is_said_with_its_full_path(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="this was the device dump of run 'r'") as raised:
+        kept_path(run_made_of(device_dump="dump"), "device_dump")
+    assert raised.value.where == str(tmp_path / "dump")
