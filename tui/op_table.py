@@ -15,7 +15,7 @@ from tui import wording
 from tui.glyphs import Glyphs
 from tui.widgets.cells import width_of
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell
+from tui.widgets.rows import Cell
 
 ERROR_FLOOR, ERROR_DECADES = 1e-6, 6.0
 """The small bars run from a relative error of 1e-6 (lowest) to 1 (full), by decade."""

@@ -15,7 +15,8 @@ from tui.glyphs import Glyphs
 from tui.keys import Key, Scope, bindings, by_scope
 from tui.widgets.cells import fit, width_of
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell, FixedRows, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import Cell, FixedRows
 from tui.widgets.text_pane import Build, TextPane
 from tui.widgets.titled import Titled
 

@@ -13,7 +13,7 @@ from tui.glyphs import Glyphs
 from tui.op_table import state_style
 from tui.widgets.cells import width_of
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell, FixedRows
+from tui.widgets.rows import Cell, FixedRows
 
 _SHORT_METRICS = {
     Metric.COSINE_SIMILARITY: "cos",

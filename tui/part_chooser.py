@@ -89,6 +89,8 @@ class PartChooser:
         """Find models and dumps of the run; what is missing is said in ``structure_only``."""
         from divergraph.submodels.run_parts import opened
 
+        with self._lock:
+            self._graphs.selector, self._graphs.device_selector  # noqa: B018 - made before a mark
         try:
             parts = opened(self.data, progress)
             parts.selector, parts.device_selector, parts.fused  # noqa: B018 - made here, not later

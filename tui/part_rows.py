@@ -13,7 +13,7 @@ from tui.part_chooser import Answer, PartOp
 from tui.part_marks import Marks
 from tui.widgets.cells import width_of
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell
+from tui.widgets.rows import Cell
 
 ROLE = 12
 

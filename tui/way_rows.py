@@ -17,7 +17,7 @@ from tui.glyphs import Glyphs
 from tui.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style
 from tui.widgets.cells import cut_to, fit, printable, width_of
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell
+from tui.widgets.rows import Cell
 
 BAR = 16
 _LABEL = 9

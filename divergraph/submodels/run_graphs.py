@@ -85,6 +85,8 @@ class RunGraphs:
                 f"the device op {name!r} stands for no original op",
                 hint="choose the op before or behind it, or --format ge",
             )
+        if len(group) == 1:
+            return tuple(group)
         part = self.selector.hull(group, Wish(data=False))
         return part.ends if last else part.starts
 

@@ -302,12 +302,12 @@ def fused_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     data = made_run()
     ops: list[Op] = []
     for op in data.golden.ops:
-        before = ops[-1].id if ops else ""
-        inputs = (InputRef(before, TensorRef(before, 0)),) if before else ()
-        ops.append(replace(op, inputs=inputs))
+        taken = InputRef(ops[-1].id, TensorRef(ops[-1].id, 0)) if ops else InputRef("x", None)
+        ops.append(replace(op, inputs=(taken,)))
     url = str(tmp_path_factory.mktemp("store") / "fused")
     with open_store(url) as store:
-        store.save_run(replace(data, golden=replace(data.golden, ops=tuple(ops))))
+        golden = replace(data.golden, ops=tuple(ops), inputs=(_tensor("x", DType.FLOAT32),))
+        store.save_run(replace(data, golden=golden))
     return url
 
 

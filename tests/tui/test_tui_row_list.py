@@ -3,7 +3,8 @@
 from textual.app import App
 
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import Cell
 
 
 class Counted:

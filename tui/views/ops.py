@@ -16,29 +16,28 @@ from textual.worker import get_current_worker
 from graphstore.errors import FilterError, InputError
 from graphstore.op_filter import OpFilter, parse_filter
 from graphstore.op_row import OpRow
-from tui import detail_text, op_table, wording
+from tui import op_table, wording
 from tui.address import Address
 from tui.export import write_rows
 from tui.keys import Scope, bindings
 from tui.op_table import IN_GRAPH, IN_RUN, OpList, OpTable, Order
-from tui.views.base import ViewScreen
-from tui.widgets.cells import printable
+from tui.views.op_detail import DetailScreen
 from tui.widgets.filter_bar import FilterBar, FilterInput
 from tui.widgets.lines import KeyLine
-from tui.widgets.row_list import FixedRows, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from divergraph.questions import OpDetail
 
 DETAIL_DELAY = 0.06
 """Seconds the cursor rests before the detail of its op is asked for."""
 
 
-class OpsScreen(ViewScreen):
+class OpsScreen(DetailScreen):
     """The list of ops, the detail of the one under the cursor, the filter."""
 
     VIEW = "ops"
@@ -78,14 +77,6 @@ class OpsScreen(ViewScreen):
             self.table = table
             self.cursor = cursor
 
-    class Detailed(Message):
-        """The detail of an op; ``whole`` opens it as a window."""
-
-        def __init__(self, detail: OpDetail, *, whole: bool) -> None:
-            super().__init__()
-            self.detail = detail
-            self.whole = whole
-
     class Written(Message):
         """The shown rows are in a file."""
 
@@ -97,7 +88,6 @@ class OpsScreen(ViewScreen):
     def __init__(self) -> None:
         super().__init__()
         self._ops: OpList | None = None
-        self._limits: Mapping[str, float] = {}
         self._table: OpTable | None = None
         self._order = IN_RUN
         self._where = ""
@@ -107,7 +97,6 @@ class OpsScreen(ViewScreen):
         self._goal = ""
         self._asked_for = ""
         self._last_op = ""
-        self._detail: OpDetail | None = None
         self._rest: Timer | None = None
 
     def body(self) -> ComposeResult:
@@ -306,65 +295,11 @@ class OpsScreen(ViewScreen):
         if self._detail is None or self._detail.row.id != row.id:
             self._ask_detail(row.id, whole=False)
 
-    def _show_no_detail(self) -> None:
-        self._detail = None
-        for pane, title in (("#facts", "Op"), ("#metrics", "Metrics")):
-            found = self.query_one(pane, TextPane)
-            found.name_pane(title)
-            found.show(lambda _: Content(""))
-
     @on(RowList.Opened, "#ops")
     def _open(self) -> None:
         row = self._row()
         if row is not None:
             self._ask_detail(row.id, whole=True)
-
-    @work(thread=True, exclusive=True, group="detail", exit_on_error=False)
-    def _ask_detail(self, op: str, *, whole: bool) -> None:
-        worker, session = get_current_worker(), self.owner.session
-
-        def ask() -> None:
-            detail = session.detail(op)
-            if not worker.is_cancelled:
-                self.post_message(self.Detailed(detail, whole=whole))
-
-        self.answer(ask)
-
-    @on(Detailed)
-    def _show_detail(self, event: Detailed) -> None:
-        detail, glyphs = event.detail, self.owner.settings.glyphs
-        self._detail = detail
-        if event.whole:
-            session = self.owner.session
-            if session.kind == "run":
-                session.note("lineage", session.target, detail.row.id)
-            self.owner.show_text(printable(detail.row.id), self._whole)
-        facts, metrics = self.query_one("#facts", TextPane), self.query_one("#metrics", TextPane)
-        fused = f" {glyphs.fused}{detail.row.fused}" if detail.row.fused > 1 else ""
-        facts.name_pane(detail.row.id + fused)
-        output = detail.row.output
-        metrics.name_pane("Metrics" if output is None else f"Output {output}: metrics")
-        facts.show(self._facts)
-        metrics.show(self._metrics)
-
-    def _facts(self, width: int) -> Content:
-        assert self._detail is not None
-        glyphs = self.owner.settings.glyphs
-        text = detail_text.facts(self._detail, glyphs, width)
-        if self.query_one("#metrics").display:
-            return text
-        return Content("\n").join([text, Content(""), self._metrics(width)])
-
-    def _metrics(self, width: int) -> Content:
-        assert self._detail is not None
-        if self.owner.session.kind == "graph":
-            return Content("an imported graph has no results")
-        shown = detail_text.shown_comparison(self._detail)
-        return detail_text.metrics(shown, self._limits, self.owner.settings.glyphs, width)
-
-    def _whole(self, width: int) -> Content:
-        assert self._detail is not None
-        return detail_text.whole(self._detail, self._limits, self.owner.settings.glyphs, width)
 
     @on(RowList.SortAsked, "#ops")
     def _sort(self, event: RowList.SortAsked) -> None:

@@ -18,7 +18,8 @@ from tui.messages import OpenFilter, OpenOp
 from tui.views.base import ViewScreen
 from tui.widgets.curve import Curve, CurveOp, parts_of
 from tui.widgets.lines import KeyLine, StatusLine
-from tui.widgets.row_list import FixedRows, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 from tui.widgets.titled import Titled
 

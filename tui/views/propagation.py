@@ -18,7 +18,8 @@ from tui.messages import OpenOp
 from tui.views.base import ViewScreen
 from tui.way_rows import WayRows
 from tui.widgets.lines import KeyLine
-from tui.widgets.row_list import FixedRows, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:

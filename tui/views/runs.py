@@ -18,7 +18,8 @@ from tui.messages import OpenTarget
 from tui.views.base import ViewScreen
 from tui.widgets.cells import width_of
 from tui.widgets.columns import Column
-from tui.widgets.row_list import Cell, FixedRows, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import Cell, FixedRows
 
 if TYPE_CHECKING:
     from graphstore.contract import GraphInfo

@@ -21,7 +21,8 @@ from tui.part_marks import Marks
 from tui.part_rows import OpsOfSide, PartRows
 from tui.views.part_jobs import PartJobs, marked
 from tui.widgets.lines import KeyLine, StatusLine
-from tui.widgets.row_list import FixedRows, RowList
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 TITLES = {Side.DEVICE: "Ops on the device", Side.GOLDEN: "Original ops"}
@@ -37,13 +38,13 @@ class SubmodelScreen(PartJobs):
     SHOWN_KEYS = (
         "part.start",
         "part.end",
+        "part.accept",
+        "part.minimize",
+        "part.export",
+        "part.side",
         "part.unmark",
         "part.undo",
-        "part.accept",
-        "part.side",
-        "part.minimize",
         "part.tried",
-        "part.export",
         "list.open",
         "origin.first",
         "yank",

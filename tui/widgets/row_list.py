@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,61 +17,11 @@ from textual.strip import Strip
 from tui.glyphs import UNICODE, Glyphs
 from tui.keys import Scope, bindings
 from tui.widgets.cells import fit, printable, width_of
-from tui.widgets.columns import Column, Placed, place
+from tui.widgets.columns import Placed, place
+from tui.widgets.rows import STYLES, Cell, RowSource
 from tui.widgets.titled import Titled
 
 HEADER_LINES = 1
-STYLES = (
-    "origin",
-    "inherited",
-    "drifting",
-    "clean",
-    "broken",
-    "alarm",
-    "unknown",
-    "fused",
-    "linked",
-    "quiet",
-)
-"""Names a cell may give as its style; the style sheet says what they look like."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell: its text, one of ``STYLES`` or nothing, and a tail that is never cut."""
-
-    text: str
-    style: str = ""
-    tail: str = ""
-    tail_style: str = ""
-
-
-class RowSource(Protocol):
-    """Where a list gets its rows; asked only for those on screen."""
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        """The columns, in order."""
-
-    def __len__(self) -> int: ...
-
-    def row(self, index: int) -> Sequence[Cell]:
-        """The cells of one row, one for each column."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedRows:
-    """Rows that are already there."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]] = ()
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def row(self, index: int) -> Sequence[Cell]:
-        """The cells of one row."""
-        return self.rows[index]
 
 
 class RowList(Titled, ScrollView, can_focus=True):
