@@ -19,6 +19,7 @@ from divergraph.spread_words import (
 from divergraph.wording import REASON_WORDS, counted, verdict_text
 from graphstore.model import Finding, FindingKind, Method, MetricSet
 
+_ORIGINS = 6
 _WORST = 10
 _SHARES = 10
 _KINDS = {
@@ -62,19 +63,25 @@ def origins(report: RunReport) -> str:
         for one in answer.analysis.entry_mismatches
     ]
     if answer.origins:
-        parts.append(f'<ol class="origins">{"".join(map(_origin, answer.origins))}</ol>')
+        parts.append(_listed(answer.origins[:_ORIGINS]))
+        if more := answer.origins[_ORIGINS:]:
+            title = f"<summary>and {len(more)} more</summary>"
+            parts.append(f'<details class="more">{title}{_listed(more)}</details>')
     else:
         parts.append('<p class="none">No op is to blame.</p>')
     if answer.suspects:
         parts.append(
             f"<details><summary>{counted(len(answer.suspects), 'suspect')}: more error than "
-            'precision explains, may be chance</summary><ol class="origins">'
-            f"{''.join(map(_origin, answer.suspects))}</ol></details>"
+            f"precision explains, may be chance</summary>{_listed(answer.suspects)}</details>"
         )
     split = answer.analysis.method is Method.ROOT_CAUSE
     said = limits_text(answer.analysis) if split else thresholds_text(answer.analysis)
     parts.append(f'<p class="how">{escape(said)}</p>')
     return _section("origins", "Where the error starts", "".join(parts))
+
+
+def _listed(found: Sequence[OriginAnswer]) -> str:
+    return f'<ol class="origins">{"".join(map(_origin, found))}</ol>'
 
 
 def _origin(one: OriginAnswer) -> str:
@@ -83,7 +90,11 @@ def _origin(one: OriginAnswer) -> str:
     said = [f"<p>{escape(one.sentence)}</p>"]
     if one.group_sentence:
         said.append(f"<p>{escape(one.group_sentence)}</p>")
-    said += [f'<p class="cause">{escape(each.sentence)}</p>' for each in one.findings]
+    said += [
+        f'<p class="cause">{escape(each.sentence)}</p>'
+        for each in one.findings
+        if each.sentence not in one.sentence
+    ]
     if one.split is not None and numbers_text(one.split):
         said.append(f'<p class="how">{escape(numbers_text(one.split))}</p>')
     if one.share is not None:
@@ -177,7 +188,10 @@ def about(report: RunReport) -> str:
     run = report.run
     parts = [_list(run.warnings)] if run.warnings else []
     limits = [(name, f"{bound:.6g}") for name, bound in run.thresholds.items()]
-    for title, pairs in (("Limits", limits), ("Inputs", list(run.inputs.items()))):
+    for title, pairs in (
+        ("Limits", limits),
+        ("Inputs", [pair for pair in run.inputs.items() if pair[1]]),
+    ):
         if pairs:
             parts.append(f"<h3>{title}</h3>{_pairs(pairs)}")
     version = f"<p class=how>Written by Divergraph {escape(run.version)}</p>"
