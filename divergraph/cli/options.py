@@ -41,7 +41,7 @@ side_option = click.option(
 
 _number = click.FloatRange(min=0, min_open=True)
 _METHODS = ("auto", "root-cause", "thresholds")
-_PRECISIONS = ("auto", "fp32", "hf32", "fp16", "bf16", "int8")
+_PRECISIONS = ("auto", "fp32", "hf32", "tf32", "fp16", "bf16", "int8")
 
 
 def root_cause_options(command: _Command) -> _Command:
@@ -68,8 +68,8 @@ def root_cause_options(command: _Command) -> _Command:
             type=click.Choice(_PRECISIONS),
             default="auto",
             show_default=True,
-            help="The device's arithmetic; auto: found from its dump. hf32: fp32, but matrix ops "
-            "take operands with 11 bits (HF32, TF32).",
+            help="The device's arithmetic; auto: found from its dump. hf32, tf32: fp32, but "
+            "matrix ops take operands with 11 or 10 bits of mantissa.",
         ),
         click.option(
             "--memory",
@@ -104,8 +104,9 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
     from divergraph.root_cause.operands import Operands
     from divergraph.root_cause.precision import Precision
 
-    if precision == "hf32":
-        return RootCauseOptions(suspect, guilty, Precision.FP32, memory << 20, Operands.HF32)
+    if precision in ("hf32", "tf32"):
+        operands = Operands(precision)
+        return RootCauseOptions(suspect, guilty, Precision.FP32, memory << 20, operands)
     chosen = None if precision == "auto" else Precision(precision)
     return RootCauseOptions(suspect, guilty, chosen, memory << 20)
 

@@ -98,6 +98,9 @@ def _ratio(sample: Sample, floors: Floors) -> float | None:
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
         return None
-    (emulated,) = floors.emulated([sample.group], [sample.given])
+    try:
+        (emulated,) = floors.emulated([sample.group], [sample.given])
+    except MemoryError:
+        return None  # others of its kind tell as much
     floor = floor_of(sample.reference, emulated, floors.precision, len(sample.group.ops))
     return relative(device, sample.reference) / floor

@@ -1,7 +1,7 @@
 """What matrix ops make of their operands before they multiply.
 
 Fast single precision is not single precision: matrix engines take float32 operands with
-11 bits of mantissa (HF32, TF32) or 8 (bfloat16) and add up in float32. Which of these a
+11 or 10 bits of mantissa (HF32, TF32) or 7 (bfloat16) and add up in float32. Which of these a
 device does is not in its graph, but it is the same in all its matrix ops and shows in
 their errors.
 """
@@ -50,19 +50,31 @@ class Operands(StrEnum):
     HF32 = "hf32"
     HF32_CUT = "hf32, cut"
     """As HF32, but further bits are dropped, not rounded."""
+    TF32 = "tf32"
+    TF32_CUT = "tf32, cut"
     BF16 = "bf16"
 
     def __call__(self, value: Array) -> Array:
         """*value* (any dtype; only float32 is changed) as the multiplier gets it."""
         if self is Operands.FULL or value.dtype != np.float32:
             return value
-        if self is Operands.HF32_CUT:
-            raw = np.ascontiguousarray(value).view(np.uint32) & np.uint32(0xFFFFF000)
+        bits = _DROPPED[self]
+        if self in (Operands.HF32_CUT, Operands.TF32_CUT):
+            raw = np.ascontiguousarray(value).view(np.uint32) >> np.uint32(bits) << np.uint32(bits)
             return raw.view(np.float32).reshape(value.shape)
-        return short(value, 16 if self is Operands.BF16 else 12)
+        return short(value, bits)
 
 
-CANDIDATES = (Operands.HF32, Operands.HF32_CUT, Operands.BF16)
+_DROPPED = {
+    Operands.HF32: 12,
+    Operands.HF32_CUT: 12,
+    Operands.TF32: 13,
+    Operands.TF32_CUT: 13,
+    Operands.BF16: 16,
+}
+"""Bits of a float32 mantissa (23) that are not looked at."""
+
+CANDIDATES = tuple(_DROPPED)
 
 Taken = Mapping[Family, Operands]
 """By family what is done to operands; families not in it take them in full."""
@@ -105,9 +117,7 @@ def decided(evidence: Sequence[Evidence], suspect: float) -> dict[Family, Operan
     ops does not move the median. A family of few ops is judged by itself, else with the others.
     """
     found: dict[Family, Operands] = {}
-    by_family = {
-        family: [each for each in evidence if each.family is family] for family in Family
-    }
+    by_family = {family: [each for each in evidence if each.family is family] for family in Family}
     # Families of many ops first: what they do is believed of those of few more easily.
     for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
         chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
@@ -126,13 +136,17 @@ def _is_over(evidence: Sequence[Evidence], suspect: float) -> bool:
 def _likeliest(
     evidence: Sequence[Evidence], suspect: float, known: Sequence[Operands] = ()
 ) -> Operands | None:
-    """The hypothesis whose median is nearest to 1; *known* ones are believed more easily."""
+    """The hypothesis whose median is nearest to 1.
+
+    Few ops are believed to do what is *known* of the others, if any is.
+    """
     if not _is_over(evidence, suspect):
         return None
     fitting: list[tuple[float, Operands]] = []
-    for hypothesis in CANDIDATES:
+    scarce = len(evidence) < _ENOUGH
+    few = scarce and not known
+    for hypothesis in known if scarce and known else CANDIDATES:
         ratios = [each.ratios[hypothesis] for each in evidence]
-        few = len(ratios) < _ENOUGH and hypothesis not in known
         low, high = _LIKELY_OF_FEW if few else _LIKELY
         middle = statistics.median(ratios)
         if low <= middle <= high and (not few or all(low <= each <= high for each in ratios)):
@@ -142,17 +156,18 @@ def _likeliest(
 
 def named(precision: Precision, taken: Taken) -> str:
     """``fp32/hf32`` for single precision whose matrix ops take HF32 operands."""
-    kinds = sorted({operands.value.partition(",")[0] for operands in taken.values()})
+    kinds = sorted({kind.value.partition(",")[0] for kind in taken.values() if kind in _DROPPED})
     return "/".join([str(precision), *kinds])
 
 
 def remark(taken: Taken) -> str:
     """What is said of it in a note; "" if there is nothing to say."""
-    if not taken:
-        return ""
-    bits = {Operands.BF16: "8 bits (bf16)"}
     said = [
-        f"{family} take their operands with {bits.get(kind, '11 bits (HF32, TF32)')}"
+        f"{family} take their operands with {23 - _DROPPED[kind]} bits of mantissa "
+        f"({kind.value.partition(',')[0]})"
         for family, kind in taken.items()
+        if kind in _DROPPED
     ]
+    if not said:
+        return ""
     return f"float32, but {' and '.join(said)}: more error than float32 explains is usual there"

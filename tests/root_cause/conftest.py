@@ -90,10 +90,16 @@ Sided = Callable[..., Sides]
 
 @pytest.fixture
 def sides(tmp_path: Path) -> Sided:
-    """Makes both runs: *change* alters the device's weights, *device* its arithmetic."""
+    """Makes both runs: *change* alters the device's weights, *device* its arithmetic.
 
-    def make(change: Change | None = None, device: StandIn = StandIn.FP32) -> Sides:
-        golden = network(tmp_path / "golden.onnx")
+    *both* alters the weights of both.
+    """
+
+    def make(
+        change: Change | None = None, device: StandIn = StandIn.FP32, both: Change | None = None
+    ) -> Sides:
+        change = change or both
+        golden = network(tmp_path / "golden.onnx", both)
         faulty = network(tmp_path / "device.onnx", change)
         feed = tmp_path / "x.npy"
         np.save(feed, np.random.default_rng(1).uniform(-1, 1, (1, 3, 12, 12)).astype(np.float32))
