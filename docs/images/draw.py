@@ -23,7 +23,11 @@ from tui.settings import Settings
 FOLDER = Path(__file__).resolve().parent
 STORE = ".divergraph"
 SIZE = (120, 36)
-PICTURES = {"overview.svg": (), "ops.svg": ("2", "f")}
+PICTURES = {
+    "overview.svg": (),
+    "ops.svg": ("2", "f"),
+    "submodel.svg": ("2", "f", "b", "5", "j", "j", "j", "B"),
+}
 """Each picture and the keys that lead to it."""
 
 
