@@ -167,6 +167,12 @@ def test_looking_after_stores(divergraph, lenet_store, tmp_path):
     check(shapes("store")[1], printed, "store repair")
 
 
+def test_report(divergraph, lenet_store, tmp_path):
+    at = ("--store", lenet_store, "--json")
+    printed = divergraph("report", "fault", "--markdown", tmp_path / "fault.md", *at).json
+    check(shapes("report")[0], printed, "report")
+
+
 def test_the_list_of_queries(divergraph):
     check(shapes("query")[1], divergraph("query", "--list", "--json").json, "query --list")
 

@@ -66,9 +66,7 @@ def hostile_run() -> RunData:
             id=name,
             name=name,
             type="Relu",
-            inputs=(InputRef(f"{names[place - 1]}:0", TensorRef(names[place - 1], 0)),)
-            if place
-            else (),
+            inputs=inputs[place],
             outputs=(Tensor(f"{name}:0"),),
             sequence=place,
         )
