@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from divergraph.submodels.arguments import argument_values
 from divergraph.submodels.selection import BoundaryTensor, Facts, Refusal, Rule, with_facts
 from divergraph.submodels.steady import READS, feeds_the_model, steady_ops
 from graphstore.arrays import GraphArrays
@@ -23,6 +24,7 @@ class Boundaries:
         self._initializers = {constant.tensor.name for constant in graph.constants}
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
         self._outputs = set(graph.outputs)
+        self._arguments = argument_values(graph)
         self._bodies: dict[str, list[Op]] = {}
         for op in graph.ops:
             if op.subgraph:
@@ -85,7 +87,7 @@ class Boundaries:
         """What an op takes, what its bodies take from around it too."""
         for taken in op.inputs if op.type != READS else ():  # its value is a constant's
             if taken is not None:
-                yield taken.producer, taken.tensor
+                yield taken.producer or self._arguments.get(taken.tensor), taken.tensor
         for body in op.owns:
             for inner in self._bodies.get(body, ()):
                 for ref, name in self._taken(inner):

@@ -300,3 +300,31 @@ def test_random_parts_of_shared_graphs(shared_data, tmp_path, name, feeds):
     }
     cutter = Cutter.run(path, given)
     assert random_parts(cutter, 2, 10, tmp_path / "out") >= 4
+
+
+def test_parts_of_functions_in_functions_of_a_saved_model(tmp_path):
+    tf = tensorflow()
+
+    class Model(tf.Module):
+        def __init__(self):
+            self.weight = tf.Variable(np.full((4, 5), 0.3, np.float32))
+            self.bias = tf.Variable(np.ones(5, np.float32))
+
+        @tf.function
+        def __call__(self, x):
+            hidden = tf.nn.relu(tf.matmul(x, self.weight) + self.bias)
+            left, right = tf.split(hidden, [2, 3], axis=1)
+            return tf.reduce_sum(right) + tf.tanh(left)
+
+    model, path = Model(), tmp_path / "saved"
+    signature = model.__call__.get_concrete_function(tf.TensorSpec((3, 4), tf.float32))
+    tf.saved_model.save(model, str(path), signatures=signature)
+    executor = open_executor(path, read_graph(path))
+    feeds = {tensor.name: X for tensor in executor.inputs}
+    cutter = Cutter(path, dict(executor.run(feeds)) | feeds)
+    executor.close()
+    op = {op.name: op.id for op in cutter.graph.ops if op.subgraph}
+    for start, end in (("MatMul", "add_1"), ("Relu", "Tanh"), ("add", "Sum")):
+        part, written = cutter.cut([op[start]], [op[end]], tmp_path / f"{start}_{end}")
+        assert cutter.check(part, written) == 1
+    assert [tensor.name for tensor in part.inputs] == [f"{op['MatMul']}:0"]

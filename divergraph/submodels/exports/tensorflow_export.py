@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from divergraph.execution.contract import Array
+from divergraph.submodels.arguments import argument_values
 from divergraph.submodels.exports.contract import PartSource, WrittenPart
 from divergraph.submodels.exports.tensorflow_schema import new_graph, read_whole
 from divergraph.submodels.selection import BoundaryTensor, Selection
@@ -68,6 +69,7 @@ class _Part:
         self._part = part
         self._nodes = nodes
         self._ops = source.graph.op_index()
+        self._arguments = argument_values(source.graph)
         self._own = set(part.ops)
         self._taken: set[str] = set(self._ops)
         self._called: dict[str, str] = {}
@@ -112,8 +114,9 @@ class _Part:
                 continue
             needed.add(op)
             if not self._is_constant(self._ops[op]):
-                makers = (ref.producer.op for ref in self._ops[op].inputs if ref and ref.producer)
-                waiting += [maker for maker in makers if maker in self._own]
+                for ref in self._ops[op].inputs:
+                    made = ref and (ref.producer or self._arguments.get(ref.tensor))
+                    waiting += [made.op] if made and made.op in self._own else []
         return [op for op in self._part.ops if op in needed]
 
     def _is_constant(self, op: Op) -> bool:
@@ -235,7 +238,9 @@ class _Part:
             if name != "_class":  # it may name a node that is not here
                 node.attr[name].CopyFrom(filled_in(value, attrs))
         for ref in op.inputs:
-            key: TensorRef | str = "" if ref is None else ref.producer or ref.tensor
+            key: TensorRef | str = ""
+            if ref is not None:
+                key = ref.producer or self._arguments.get(ref.tensor) or ref.tensor
             written = self._refs.get(key)
             if written is None:
                 raise InputError(
@@ -252,7 +257,10 @@ class _Part:
 
 def _read(source: PartSource) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]]:
     """The MetaGraphDef of the source graph, and its nodes by op id."""
-    message = read_whole(source.model, source.graph.format)
+    path = source.model
+    if path.is_dir():
+        path /= Path(source.graph.source).name
+    message = read_whole(path, source.graph.format)
     found = [message]
     if source.graph.format == "saved_model":
         found = list(message.meta_graphs)

@@ -1,0 +1,76 @@
+"""What the arguments of TensorFlow's functions are where a function is called.
+
+A body names its arguments; which input of its owner each is follows from who reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
+
+
+def argument_values(graph: ModelGraph) -> dict[str, TensorRef]:
+    """By the name a body has for an argument, the tensor outside of all bodies, or made in
+    one, that it stands for; what cannot be told is not there."""
+    if graph.framework is not Framework.TENSORFLOW or not graph.subgraphs:
+        return {}
+    ops = graph.op_index()
+    told = _entries(graph, ops)
+    found: dict[str, TensorRef] = {}
+    for body in graph.subgraphs:  # outer ones come first
+        for name, entry in told[body.name].items():
+            ref = _given(ops, body.owner, entry)
+            value = None if ref is None else ref.producer or found.get(ref.tensor)
+            if value is not None:
+                found[name] = value
+    return found
+
+
+def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, int]]:
+    """By body which input of its owner each of its arguments is."""
+    readers: dict[str, list[tuple[str, set[str]]]] = {body.name: [] for body in graph.subgraphs}
+    for op in graph.ops:
+        names = {ref.tensor for ref in op.inputs if ref is not None and ref.producer is None}
+        if names and op.subgraph in readers:
+            readers[op.subgraph].append((op.id, names))
+    told: dict[str, dict[str, int]] = {}
+    for body in reversed(graph.subgraphs):
+        entries: dict[str, set[int]] = {}
+        for entry, reader in body.inputs:
+            entries.setdefault(reader, set()).add(entry)
+        own = told[body.name] = _told_apart(readers[body.name], entries)
+        around = ops[body.owner].subgraph if body.owner in ops else ""
+        if around not in readers:
+            continue
+        for reader, names in readers[body.name]:  # they read what the owner was handed, too
+            handed = [_given(ops, body.owner, own[name]) for name in names if name in own]
+            outer = {ref.tensor for ref in handed if ref is not None and ref.producer is None}
+            if len(outer) == len(names):
+                readers[around].append((reader, outer))
+    return told
+
+
+def _given(ops: Mapping[str, Op], owner: str, entry: int) -> InputRef | None:
+    inputs = ops[owner].inputs if owner in ops else ()
+    return inputs[entry] if entry < len(inputs) else None
+
+
+def _told_apart(
+    readers: list[tuple[str, set[str]]], entries: dict[str, set[int]]
+) -> dict[str, int]:
+    """Which input of the owner each argument is, as far as its readers say."""
+    possible: dict[str, set[int]] = {}
+    for op, names in readers:
+        for name in names:
+            possible[name] = possible.get(name, entries.get(op, set())) & entries.get(op, set())
+    told: dict[str, int] = {}
+    while True:
+        single = [name for name, left in possible.items() if len(left) == 1]
+        if not single:
+            return told
+        name = single[0]
+        (entry,) = possible.pop(name)
+        told[name] = entry
+        for left in possible.values():
+            left.discard(entry)
