@@ -10,6 +10,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json, root_cause_of
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.wording import counted
 
 if TYPE_CHECKING:
     from divergraph.root_cause.blame import Blame, Kept
@@ -96,7 +97,7 @@ def _write(path: Path, lines: list[str]) -> None:
 
     with whole_file(path) as place:
         place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    click.echo(f"{len(lines)} names written to {path}", err=True)
+    click.echo(f"{counted(len(lines), 'name')} written to {path}", err=True)
 
 
 def _show(found: Blame, top: int) -> None:

@@ -36,6 +36,8 @@ def open_executor(
     try:
         return _opened(factory, path, graph, options or {})
     except ImportError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None  # Ctrl-C while a compiled package was starting
         raise ExecutionError(
             f"running {graph.framework} models needs a package that is not installed: {error}",
             where=str(path),

@@ -58,10 +58,15 @@ def trace(
         steps,
         tuple(rows[at].id for at in outputs),
         len(measured),
-        sum(step.row.level is Level.FAIL or step.row.state in _OVER for step in measured),
+        sum(_is_over_a_limit(step.row) for step in measured),
         healed,
         ways_from(facts, number, inside, outputs, frozenset(healed)),
     )
+
+
+def _is_over_a_limit(row: OpRow) -> bool:
+    """As ``compare`` counts it: an op may be to blame though its output is within limits."""
+    return row.level is Level.FAIL or (row.level is None and row.state in _OVER)
 
 
 def _first_origin(facts: Facts, run: str) -> str:

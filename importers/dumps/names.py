@@ -186,5 +186,6 @@ def read_mapping(folder: Path) -> dict[str, str]:
     except DamagedError:
         return {}
     text = data.decode("utf-8", "replace")
-    pairs = (line.partition(",") for line in text.splitlines())
+    # Not splitlines: names may hold the rarer marks that it takes for ends of lines.
+    pairs = (line.partition(",") for line in text.split("\n"))
     return {short.strip(): full.strip() for short, comma, full in pairs if comma}

@@ -278,3 +278,12 @@ def test_a_golden_file_with_the_header_of_a_dump(tmp_path, graph_of, write_dump,
     index = scan_dumps(tmp_path, graph_of(("conv/1", "Convolution")))
     assert np.array_equal(read_array(index.tensors["conv/1", OUT, 0]), values)
     assert not index.problems
+
+
+def test_names_in_the_mapping_may_hold_what_other_programs_call_line_ends(tmp_path, graph_of, op):
+    strange = "net\x1b[2J\u2028x\rop"
+    np.save(tmp_path / "16641805510000007.npy", np.zeros(3, "float32"))
+    mapping = f"16641805510000007.npy,{strange}.0.{STAMP}\n"
+    (tmp_path / "mapping.csv").write_bytes(mapping.encode())
+    index = scan_dumps(tmp_path, graph_of(op(strange)))
+    assert [key[0] for key in index.tensors] == [strange]
