@@ -249,19 +249,32 @@ def _readme(manifest: Mapping[str, Any]) -> str:
     inputs = "".join(_line(tensor) for tensor in manifest["inputs"])
     outputs = "".join(_line(tensor) for tensor in manifest["outputs"])
     needs = manifest["needs"]
-    run = f"    pip install numpy {needs!r}\n    python replay.py\n" if needs else ""
+    run = ""
+    if needs:
+        run = (
+            f"    pip install numpy {needs!r}\n    python replay.py\n    python replay.py --device"
+            "    # the device's inputs, against what the device made of them\n"
+        )
     how = (
         "Run it again on the golden inputs; exit code 0 means the outputs are as expected:\n\n"
         + run
         if run
         else "It is for the device's own tools; nothing runs it on this machine.\n"
     )
+    again = ""
+    if "device/dump.txt" in manifest["sha256"]:
+        again = (
+            "`device/dump.txt` is the device's graph of these ops. To compare them again:\n\n"
+            f"    divergraph compare --golden {manifest['files'][0]} "
+            "--golden-dump dump_data/golden \\\n"
+            "        --device device/dump.txt --device-dump dump_data/device\n\n"
+        )
     return (
         f"# A part of {manifest['golden_graph']['name']}\n\n"
         f"{len(manifest['ops'])} ops, exported by divergraph {manifest['divergraph']} from the "
         f"run {manifest['run']!r}: from {', '.join(manifest['starts'][:5])} to "
         f"{', '.join(manifest['ends'][:5])}.\n\n{how}\n"
-        f"## Inputs\n\n{inputs}\n## Outputs\n\n{outputs}\n"
+        f"## Inputs\n\n{inputs}\n## Outputs\n\n{outputs}\n{again}"
         "`dump_data/golden` and `dump_data/device` hold what both sides dumped for these ops;\n"
         "`inputs/*.bin` are the inputs as offline inference tools take them. All hashes are in\n"
         f"`{MANIFEST}`, what was exported in which order in `export.log`.\n"

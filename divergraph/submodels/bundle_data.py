@@ -152,7 +152,7 @@ class PartData:
             for ref in self._dumped(op):
                 self._copy(ref, folder, copied)
         for op in chosen:
-            originals = self.parts.originals.get(op, ())
+            originals = self.parts.originals.get(op) or (op,)
             self._log.append(f"Dump Layer:[{', '.join(originals)}]")
             outputs = {copied[r.path] for r in self._dumped(op) if r.path in copied}
             taken = {copied[r.path] for b in self._makers(op) for r in self._dumped(b)
