@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from divergraph.matching.constants import constant_ops
 from divergraph.root_cause.op_graph import Source, source_of
+from divergraph.submodels.minimize.blamed_ops import BlamedOps
 from divergraph.submodels.minimize.search import Candidate
 from divergraph.submodels.minimize.space import Space
 from divergraph.submodels.run_parts import RunParts
@@ -51,16 +52,16 @@ def _distinct(
     parts: RunParts, space: Space, rows: Iterable[tuple[Comparison, float, bool]]
 ) -> Iterator[Candidate]:
     seen: set[frozenset[int]] = set()
+    blamed = BlamedOps(parts)
     for item, score, over in rows:
-        group = item.split.group if item.split is not None else ()
-        group = group or parts.originals.get(item.op, ())
-        last = [item.golden.op] if item.golden is not None else []
-        first = sorted(space.units(last))
-        units = tuple(dict.fromkeys((*first, *sorted(space.units(group), reverse=True))))
-        key = frozenset(units)
-        if units and key not in seen:
-            seen.add(key)
-            yield Candidate(units, item.op, score, over)
+        for group in blamed.of(item):
+            units = tuple(dict.fromkeys(unit for op in group for unit in space.units([op])))
+            key = frozenset(units)
+            if units and key not in seen:
+                seen.add(key)
+                measured = item.golden is not None and item.golden.op in group
+                name = item.op if measured else f"{group[0]} (for {item.op})"
+                yield Candidate(units, name, score, over)
 
 
 def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from divergraph.submodels.minimize.blamed_ops import BlamedOps
 from divergraph.submodels.minimize.oracle import OracleOptions, Part
 from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
 from divergraph.submodels.run_parts import RunParts
@@ -47,22 +48,19 @@ class Evidence:
 
 
 def _guilty_groups(parts: RunParts) -> Iterator[tuple[frozenset[str], Comparison]]:
-    known = parts.selector.ops.keys()
+    blamed = BlamedOps(parts)
     by_split = parts.data.run.method is Method.ROOT_CAUSE
     origins = {origin.op for origin in parts.data.origins}
     for item in parts.data.comparisons:
         if item.io is not TensorIO.OUTPUT:
             continue
-        if by_split:
-            guilty = item.split is not None and item.split.guilt is Guilt.GUILTY
-            group = item.split.group if item.split is not None else ()
-        else:
-            guilty = item.op in origins and item.over
-            group = ()
-        group = group or parts.originals.get(item.op, ())
-        found = frozenset(group) & known
-        if guilty and found:
-            yield found, item
+        guilty = (
+            item.split is not None and item.split.guilt is Guilt.GUILTY
+            if by_split
+            else item.op in origins and item.over
+        )
+        if guilty:
+            yield from ((frozenset(group), item) for group in blamed.of(item))
 
 
 def _failed(item: Comparison) -> Judgement:
