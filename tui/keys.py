@@ -127,6 +127,7 @@ TABLE: tuple[Key, ...] = (
         "the ops of the other graph, original or device",
         "side",
     ),
+    Key("part.smallest", "i", "smallest", PART, "start where the fewest bytes go in", "fewest"),
     Key(
         "part.minimize", "A", "minimize", PART, "search the smallest part that still fails", "auto"
     ),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from divergraph.submodels.run_graphs import RunGraphs
     from divergraph.submodels.run_parts import RunParts
     from divergraph.submodels.selection import Refusal, Selection
+    from divergraph.submodels.smallest_boundary import Suggestion
     from graphstore.contract import RunData
     from tui.stages import Stages
 
@@ -42,7 +43,7 @@ class Answer:
     """What lies between *marks*: None with a sentence in ``trouble`` if nothing could be asked.
 
     ``inside`` and ``along`` are ops of the side of the marks: those of the part, and those that
-    only make constants for it.
+    only make constants for it. Without ``dumps_known`` nobody looked whether data are there.
     """
 
     marks: Marks
@@ -51,6 +52,7 @@ class Answer:
     inside: frozenset[str] = frozenset()
     along: frozenset[str] = frozenset()
     device_ops: int = 0
+    dumps_known: bool = False
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
@@ -150,10 +152,10 @@ class PartChooser:
                 hint = f"; {error.hint}" if error.hint else ""
                 return Answer(marks, trouble=f"{error.what}{hint}")
             device = graphs.device_ops(part.chosen)
-        if marks.side is Side.DEVICE:
-            return Answer(marks, part, inside=frozenset(device), device_ops=len(device))
         inside, along = frozenset(part.chosen), frozenset(part.constants)
-        return Answer(marks, part, inside=inside, along=along, device_ops=len(device))
+        if marks.side is Side.DEVICE:
+            inside, along = frozenset(device), frozenset()
+        return Answer(marks, part, "", inside, along, len(device), wish.data)
 
     def accepted(self, answer: Answer) -> Marks:
         """The marks of the nearest part that may be cut; on the golden side where the
@@ -214,6 +216,15 @@ class PartChooser:
         if not golden or not device or golden == device:
             return ""
         return f"the device graph is called {device!r}, the model {golden!r}"
+
+    def smallest(self, part: Selection) -> Suggestion | None:
+        """*part* grown upstream to where the fewest bytes go in; None if it is so already."""
+        from divergraph.submodels.selection import Wish
+        from divergraph.submodels.smallest_boundary import smallest_boundary
+
+        with self._lock:
+            wish = Wish(groups=self._graphs.fused, data=self._parts is not None)
+            return smallest_boundary(self._graphs.selector, part, wish)
 
     @property
     def why_no_search(self) -> str:

@@ -56,10 +56,11 @@ def boundary(answer: Answer, glyphs: Glyphs, width: int) -> Content:
     known = [tensor.nbytes for tensor in part.inputs]
     total = sum(size for size in known if size is not None)
     more = "at least " if None in known else ""
-    lines = [_head(f"inputs ({len(part.inputs)})", f"{more}{size_text(total)}" if known else "")]
-    lines += _tensors(part.inputs, glyphs, width, going_in=True)
+    lines = [_head(f"inputs ({len(part.inputs)})", f"{more}{size_text(total)}" if total else "")]
+    looked = answer.dumps_known
+    lines += _tensors(part.inputs, glyphs, width, going_in=True, looked=looked)
     lines.append(_head(f"outputs ({len(part.outputs)})", ""))
-    lines += _tensors(part.outputs, glyphs, width, going_in=False)
+    lines += _tensors(part.outputs, glyphs, width, going_in=False, looked=looked)
     names = ", ".join(map(printable, part.weights))
     head = f"weights ({len(part.weights)})"
     lines.append(_head(head, cut_to(names, max(8, width - width_of(head) - 2), glyphs.ellipsis)))
@@ -73,7 +74,7 @@ def _head(label: str, rest: str) -> Content:
 
 
 def _tensors(
-    tensors: tuple[BoundaryTensor, ...], glyphs: Glyphs, width: int, *, going_in: bool
+    tensors: tuple[BoundaryTensor, ...], glyphs: Glyphs, width: int, *, going_in: bool, looked: bool
 ) -> list[Content]:
     lines = []
     for number, tensor in enumerate(tensors[:SHOWN]):
@@ -84,26 +85,23 @@ def _tensors(
         name = fit(printable(tensor.name), max(8, width - 5 - width_of(form)), glyphs.ellipsis,
                    "left", "left")  # fmt: skip
         lines.append(Content.assemble((f" {number:>2} ", theme.QUIET), name, f" {form}"))
-        about = _about(tensor, glyphs, going_in=going_in)
+        missing = going_in and looked and not tensor.dumped
+        about = _about(tensor, glyphs, going_in=going_in, missing=missing)
         if about:
             room = max(8, width - 6)
             shown = cut_to(printable(about), room, glyphs.ellipsis)
-            style = (
-                theme.STATE_STYLES[OpState.INHERITED]
-                if not tensor.dumped and going_in
-                else theme.QUIET
-            )
+            style = theme.STATE_STYLES[OpState.INHERITED] if missing else theme.QUIET
             lines.append(Content.styled(f"    {shown}", style))
     if len(tensors) > SHOWN:
         lines.append(Content.styled(f"    {len(tensors) - SHOWN} more", theme.QUIET))
     return lines
 
 
-def _about(tensor: BoundaryTensor, glyphs: Glyphs, *, going_in: bool) -> str:
+def _about(tensor: BoundaryTensor, glyphs: Glyphs, *, going_in: bool, missing: bool) -> str:
     """Where the tensor comes from or goes to, and what is special about it."""
     words = []
     if going_in:
-        if not tensor.dumped:
+        if missing:
             words.append("not dumped")
         if tensor.side:
             words.append("from the side")

@@ -306,7 +306,7 @@ def fused_store(tmp_path_factory: pytest.TempPathFactory) -> str:
         ops.append(replace(op, inputs=(taken,)))
     url = str(tmp_path_factory.mktemp("store") / "fused")
     with open_store(url) as store:
-        golden = replace(data.golden, ops=tuple(ops), inputs=(_tensor("x", DType.FLOAT32),))
+        golden = replace(data.golden, ops=tuple(ops), inputs=(Tensor("x", DType.FLOAT32, (1, 64)),))
         store.save_run(replace(data, golden=golden))
     return url
 

@@ -1,6 +1,7 @@
 """The view of parts: marks, what lies between, refusals, export, the minimal failing part."""
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from tui.address import parse_address
 from tui.export_form import ExportForm, FolderInput, PlainCheckbox
 from tui.glyphs import UNICODE
 from tui.overlays import TextOverlay
+from tui.part_chooser import PartChooser
 from tui.part_marks import MarkHistory, Marks
+from tui.stages import Stages
 from tui.views.ops import OpsScreen
 from tui.views.submodel import SubmodelScreen
 from tui.widgets.row_list import RowList
@@ -317,3 +320,65 @@ def test_marks_toggle_and_go_back():
     for _ in range(5):
         history.undo()
     assert not history.now
+
+
+async def test_the_part_grows_to_where_fewer_bytes_go_in(browse, whole_store):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["join"], ["join"])
+        await b.press("i")
+        assert "32 bytes go in, not 64 bytes" in said(b.app)
+        assert "inputs (1)" in text_of(b.app)
+        before = b.app.session.marks.now
+        await b.press("i")
+        assert "nowhere near do fewer bytes go in" in said(b.app)
+        assert b.app.session.marks.now == before
+        await b.press("u")
+        assert b.app.session.marks.now == Marks(Side.DEVICE, ("join",), ("join",))
+
+
+@pytest.mark.parametrize("side", ["device", "golden"])
+async def test_the_cursor_goes_to_the_origin_without_leaving_the_view(browse, whole_store, side):
+    async with browse(whole_store, "whole") as b:
+        await b.press("5", *(["o"] if side == "golden" else []), "g", "f")
+        assert isinstance(b.app.screen, SubmodelScreen)
+        assert b.app.screen.address().op == "mul1"
+        await b.press("E")
+        assert "no origin there" in said(b.app)
+
+
+def test_a_search_stops_at_the_next_answer(whole_store):
+    with open_store(whole_store) as store:
+        chooser = PartChooser(store.run_data("whole"), ())
+    told = []
+    stages = Stages(told.append)
+    assert not stages.stoppable
+    chooser.open_sources(stages)
+    assert "finding dumps" in told
+    stages.stop()
+    result = chooser.minimized(stages)
+    assert stages.stoppable
+    assert result.stopped == "stopped by the user"
+
+
+async def test_leaving_while_a_job_runs_takes_two_presses(browse, whole_store, monkeypatch):
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def slow(chooser, part):
+        waiting.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(PartChooser, "smallest", slow)
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["mul1"], ["join"])
+        await b.pilot.press("i")
+        await b.pilot.pause()
+        assert waiting.wait(30)
+        await b.pilot.press("x", "q")
+        await b.pilot.pause()
+        assert said(b.app).count("a cut is being searched") == 2
+        assert b.app._exit is False
+        go_on.set()
+        await b.press("q")
+        assert b.app._exit is True

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.message import Message
 
 from graphstore.errors import DivergraphError
-from tui import probe_text, theme
+from tui import part_text, probe_text, theme
 from tui.export_form import ExportForm, ExportWish
 from tui.part_chooser import Answer, PartChooser
 from tui.part_marks import Marks
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from divergraph.submodels.check import Check
     from divergraph.submodels.minimize.minimize_run import Minimized
     from divergraph.submodels.selection import Selection
+    from divergraph.submodels.smallest_boundary import Suggestion
 
 
 class PartJobs(ViewScreen):
@@ -49,9 +50,16 @@ class PartJobs(ViewScreen):
     class Minimal(Message):
         """What the search for the minimal failing part gave."""
 
-        def __init__(self, result: Minimized) -> None:
+        def __init__(self, result: Minimized, chooser: PartChooser) -> None:
             super().__init__()
-            self.result = result
+            self.result, self.chooser = result, chooser
+
+    class Grown(Message):
+        """A part with fewer bytes going in, or None."""
+
+        def __init__(self, found: Suggestion | None, chooser: PartChooser) -> None:
+            super().__init__()
+            self.found, self.chooser = found, chooser
 
     class NotDone(Message):
         """A job could not be done."""
@@ -65,6 +73,7 @@ class PartJobs(ViewScreen):
         self._chooser: PartChooser | None = None
         self._answer = Answer(Marks())
         self._busy = ""
+        self._asked_to_leave = False
         self._stages = Stages(self._tell)
         self._tried: Minimized | None = None
 
@@ -79,6 +88,8 @@ class PartJobs(ViewScreen):
             return None if self._tried is not None else "A searches first"
         if key_id == "part.minimize":
             return self._busy or self._chooser.why_no_search or None
+        if key_id == "part.smallest":
+            return self._busy or (None if self._answer.ready else "no part is chosen yet")
         if key_id == "part.export":
             if self._busy:
                 return self._busy
@@ -127,6 +138,30 @@ class PartJobs(ViewScreen):
         good = check is None or check.passed is not False
         self._end(f"{glyphs.good if good else glyphs.bad} {text}", good=good)
 
+    def action_smallest(self) -> None:
+        """Start the part where the fewest bytes go in."""
+        part = self._answer.selection
+        if self.allowed("part.smallest") and self._chooser is not None and part is not None:
+            self._begin("a cut is being searched", "searching where the fewest bytes go in")
+            self._cut(self._chooser, part)
+
+    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False)
+    def _cut(self, chooser: PartChooser, part: Selection) -> None:
+        self.post_message(self.Grown(chooser.smallest(part), chooser))
+
+    @on(Grown)
+    def _grown(self, event: Grown) -> None:
+        found, glyphs = event.found, self.owner.settings.glyphs
+        if found is None:
+            self._end(f"{glyphs.good} nowhere near do fewer bytes go in", good=True)
+            return
+        before, after = part_text.size_text(found.before), part_text.size_text(found.after)
+        self._end(f"{glyphs.good} {after} go in, not {before}; u goes back", good=True)
+        if event.chooser is self._chooser and self.is_current:
+            part, history = found.selection, self.owner.session.marks
+            history.set(event.chooser.marked_on(history.now.side, part.starts, part.ends))
+            self.show_marks()
+
     def action_minimize(self) -> None:
         """Search the smallest part that still fails."""
         if self.allowed("part.minimize") and self._chooser is not None:
@@ -141,17 +176,19 @@ class PartJobs(ViewScreen):
         except DivergraphError as error:
             self.post_message(self.NotDone("not searched", error))
         else:
-            self.post_message(self.Minimal(result))
+            self.post_message(self.Minimal(result, chooser))
 
     @on(Minimal)
     def _found(self, event: Minimal) -> None:
         result, glyphs = event.result, self.owner.settings.glyphs
-        self._tried = result
         text, good = probe_text.verdict(result), bool(result.parts)
         self._end(f"{glyphs.good if good else glyphs.bad} {text}", good=good)
-        if result.parts and self._chooser is not None:
+        if event.chooser is not self._chooser or not self.is_current:
+            return  # the user went on to something else
+        self._tried = result
+        if result.parts:
             first, history = result.parts[0].selection, self.owner.session.marks
-            history.set(self._chooser.marked_on(history.now.side, first.starts, first.ends))
+            history.set(event.chooser.marked_on(history.now.side, first.starts, first.ends))
             self.show_marks()
         self.action_tried()
 
@@ -175,6 +212,14 @@ class PartJobs(ViewScreen):
         else:
             super().action_close()
 
+    def action_quit(self) -> None:
+        """Leave; while a job runs, only when asked twice."""
+        if self._busy and not self._asked_to_leave:
+            self._asked_to_leave = True
+            self.notify(f"{self._busy}; q again leaves", severity="warning", markup=False)
+        else:
+            super().action_quit()
+
     @on(NotDone)
     def _not_done(self, event: NotDone) -> None:
         self._end(f"{self.owner.settings.glyphs.bad} {event.what}: {event.error}", good=False)
@@ -186,6 +231,7 @@ class PartJobs(ViewScreen):
 
     def _begin(self, busy: str, text: str) -> None:
         self._busy, self._stages = busy, Stages(self._tell)
+        self._asked_to_leave = False
         self._say(text)
         self.query_one(KeyLine).draw()
 

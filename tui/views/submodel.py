@@ -42,6 +42,7 @@ class SubmodelScreen(PartJobs):
         "part.minimize",
         "part.export",
         "part.side",
+        "part.smallest",
         "part.unmark",
         "part.undo",
         "part.tried",
@@ -105,7 +106,7 @@ class SubmodelScreen(PartJobs):
 
     def load(self, address: Address) -> None:
         """Ask for the ops of another run, then for its dumps."""
-        self._chooser, self._listed = None, None
+        self._chooser, self._listed, self._tried = None, None, None
         self._answer = Answer(Marks())
         self._take(address)
         self.query_one("#part-ops", RowList).show(FixedRows(()), empty="loading")
@@ -313,6 +314,19 @@ class SubmodelScreen(PartJobs):
         if key_id == "part.accept":
             return None if self._answer.offer is not None else "nothing else is offered"
         return self.why_no_job(key_id)
+
+    def _go_to_origin(self, key_id: str, direction: int) -> None:
+        """Put the cursor on an origin, here and not in the list of ops."""
+        if not self.allowed(key_id) or self._listed is None or self._chooser is None:
+            return
+        op = self.owner.session.origin_from(self.current_topo(), direction)
+        if op is not None and self._listed.side is Side.GOLDEN:
+            other = self._chooser.on_other_side(Marks(Side.DEVICE, (op,)))
+            op = next(iter(other.starts), None)
+        if op is None or op not in self._listed.place:
+            self.notify("no origin there", severity="warning", markup=False)
+        else:
+            self.query_one("#part-ops", RowList).cursor = self._listed.place[op]
 
     def _cursor_op(self) -> str:
         """The op under the cursor, of the side shown."""
