@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.analysis.verdicts import badness
@@ -37,6 +38,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 WORST_SHOWN = 10
 
+_METRIC_NAMES = tuple(metric.value for metric in Metric)
+_metric_values = attrgetter(*_METRIC_NAMES)
+
 
 def number(value: float | None) -> float | None:
     """A JSON number; null for None, NaN and infinity."""
@@ -54,19 +58,18 @@ def metrics_json(metrics: MetricSet | None) -> Json:
     if metrics is None:
         return None
     shape: dict[str, Json] = {}
-    for metric in Metric:
-        value = metrics.value(metric)
+    for name, value in zip(_METRIC_NAMES, _metric_values(metrics), strict=True):
         if isinstance(value, tuple):
             finite = all(math.isfinite(part) for part in value)
-            shape[metric.value] = deviation_text(value) if finite else None
+            shape[name] = deviation_text(value) if finite else None
         else:
-            shape[metric.value] = number(value)
+            shape[name] = value if math.isfinite(value) else None
     return shape
 
 
 def notes_json(metrics: MetricSet | None) -> dict[str, Json]:
     """Why a metric is null or what it is by definition, by metric name."""
-    if metrics is None:
+    if metrics is None or not (metrics.notes or _has_odd(metrics)):
         return {}
     notes: dict[str, Json] = {}
     for metric in Metric:
@@ -80,6 +83,12 @@ def notes_json(metrics: MetricSet | None) -> dict[str, Json]:
         elif said:
             notes[metric.value] = said
     return notes
+
+
+def _has_odd(metrics: MetricSet) -> bool:
+    """True if some metric is NaN or infinite, and perhaps if all together are too large."""
+    values = _metric_values(metrics)
+    return not math.isfinite(sum(sum(part) if isinstance(part, tuple) else part for part in values))
 
 
 def tensor_json(ref: TensorRef) -> Json:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import print_json
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.rare_collections import rare_collections
 from divergraph.cli.worker_options import worker_options, workers_of
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 from graphstore.errors import InputError
@@ -88,7 +88,8 @@ def diff_command(
         workers_of(jobs, cluster, no_resume),
     )
     with progress_bar() as progress:
-        result = diff_dumps(request, progress)
+        with rare_collections():
+            result = diff_dumps(request, progress)
         look = None
         if len(result.pairs) == 1:
             progress.stage("looking at every element")
@@ -98,9 +99,10 @@ def diff_command(
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     if as_json:
-        from divergraph.diff.diff_json import diff_json
+        from divergraph.diff.diff_json import diff_json_text
 
-        print_json(diff_json(result, look))
+        with rare_collections():
+            click.echo("\n".join(diff_json_text(result, look)))
     else:
         from divergraph.cli.diff_text import show_diff
 

@@ -26,7 +26,7 @@ def dot(left: Float64, right: Float64) -> float:
     if count <= ROW:
         return float(left.dot(right))
     whole = count - count % ROW
-    rows = _row_products(left[:whole].reshape(-1, ROW), right[:whole].reshape(-1, ROW))
+    rows = row_products(left[:whole].reshape(-1, ROW), right[:whole].reshape(-1, ROW))
     result = float(np.add.reduce(rows))
     return result + float(left[whole:].dot(right[whole:])) if whole < count else result
 
@@ -44,4 +44,4 @@ def _loop(left: Float64, right: Float64) -> Float64:
     return np.array([row.dot(other) for row, other in zip(left, right, strict=True)])
 
 
-_row_products: Callable[[Float64, Float64], Float64] = getattr(np, "vecdot", _loop)
+row_products: Callable[[Float64, Float64], Float64] = getattr(np, "vecdot", _loop)

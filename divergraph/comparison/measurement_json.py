@@ -18,18 +18,18 @@ _SIDE = tuple(each.name for each in fields(SideFigures))
 _metric_values = attrgetter(*_METRICS)
 _figure_values = attrgetter(*_FIGURES)
 _side_values = attrgetter(*_SIDE)
-_SIDES = ("device", "golden")
+_SIDE_PLACES = (_FIGURES.index("device"), _FIGURES.index("golden"))
+_DEVIATION, _NOTES = _METRICS.index("standard_deviation"), _METRICS.index("notes")
 
 
 def measurement_json(found: Measurement) -> list[Any]:
     """A value that :func:`json.dumps` writes."""
     metrics = None if found.metrics is None else list(_metric_values(found.metrics))
     if metrics is not None:
-        metrics[_METRICS.index("notes")] = dict(metrics[_METRICS.index("notes")])
+        metrics[_NOTES] = dict(metrics[_NOTES])
     figures = None if found.figures is None else list(_figure_values(found.figures))
     if figures is not None:
-        for side in _SIDES:
-            place = _FIGURES.index(side)
+        for place in _SIDE_PLACES:
             figures[place] = _side_values(figures[place])
     return [
         metrics,
@@ -65,17 +65,18 @@ def measurement_value(value: Any) -> Measurement:
 def _metrics(value: list[Any] | None) -> MetricSet | None:
     if value is None:
         return None
-    named = dict(zip(_METRICS, value, strict=True))
-    first, second, third, fourth = named["standard_deviation"]
-    named["standard_deviation"] = (first, second, third, fourth)
-    named["notes"] = {Metric(name): str(said) for name, said in named["notes"].items()}
-    return MetricSet(**named)
+    metrics = list(value)
+    first, second, third, fourth = metrics[_DEVIATION]
+    metrics[_DEVIATION] = first, second, third, fourth
+    said = metrics[_NOTES]
+    metrics[_NOTES] = {Metric(name): str(text) for name, text in said.items()} if said else {}
+    return MetricSet(*metrics)
 
 
 def _figures(value: list[Any] | None) -> Figures | None:
     if value is None:
         return None
-    named = dict(zip(_FIGURES, value, strict=True))
-    for side in _SIDES:
-        named[side] = SideFigures(**dict(zip(_SIDE, named[side], strict=True)))
-    return Figures(**named)
+    figures = list(value)
+    for place in _SIDE_PLACES:
+        figures[place] = SideFigures(*figures[place])
+    return Figures(*figures)

@@ -40,7 +40,7 @@ _KEPT = 1024
 _PIECE = 16_384
 """Elements treated at once where a block needs many passes."""
 
-_WIDE_SPREAD = 0.01
+WIDE_SPREAD = 0.01
 """Where the squared spread is at least this part of the squared mean, the difference of
 the two sums keeps 13 digits and a second look at the values is not needed."""
 
@@ -229,7 +229,7 @@ class Sweeper:
         mean = total / len(values)
         level = mean * total
         spread = square - level
-        if spread < _WIDE_SPREAD * level:
+        if spread < WIDE_SPREAD * level:
             centred = np.subtract(values, mean, out=self._error[: len(values)])
             spread = dot(centred, centred)
         return SideSums(total, square, spread, low, high)
@@ -278,7 +278,7 @@ class Sweeper:
     ) -> SecondSums:
         bad, first_bad = 0, -1
         if seen[0] > asked.atol:
-            bad, first_bad = _bad(device, golden, asked, start)
+            bad, first_bad = count_bad(device, golden, asked, start)
         if asked.scales is None:
             return SecondSums(math.nan, math.nan, math.nan, bad, first_bad)
         count = len(device)
@@ -369,7 +369,10 @@ def _distribute(values: Float64, scale: Scale, low: float, mean: float) -> float
     return summed(values)
 
 
-def _bad(device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int) -> tuple[int, int]:
+def count_bad(
+    device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int
+) -> tuple[int, int]:
+    """How many elements of a flat block are bad, and the place of the first (-1)."""
     count, first = 0, -1
     for begin in range(0, len(device), _PIECE):
         end = begin + _PIECE

@@ -11,7 +11,12 @@ from pathlib import Path
 from divergraph.comparison.measure import DEFAULT, Wanted
 from divergraph.comparison.measurement_json import measurement_json, measurement_value
 from divergraph.comparison.sweep import Sweeper
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair
+from divergraph.comparison.tensor_pairs import (
+    Measurement,
+    TensorPair,
+    measured_pair,
+    measured_pairs,
+)
 from divergraph.jobs.journal import Journal, file_key
 from graphstore.model import DumpTensorRef, Reason
 
@@ -26,10 +31,11 @@ class MeasureWork:
 
     def __call__(self, item: TensorPair) -> Measurement:
         """The measurement of one pair."""
-        sweeper: Sweeper | None = getattr(_mine, "sweeper", None)
-        if sweeper is None:
-            sweeper = _mine.sweeper = Sweeper()
-        return measured_pair(item, self.want, sweeper)
+        return measured_pair(item, self.want, _sweeper())
+
+    def many(self, items: Sequence[TensorPair]) -> list[Measurement]:
+        """The measurement of each pair."""
+        return measured_pairs(items, self.want, _sweeper())
 
     def lost(self, item: TensorPair, why: str) -> Measurement:
         """A pair that cannot be measured on this machine."""
@@ -39,6 +45,13 @@ class MeasureWork:
             device_dtype=item.device.dtype,
             golden_dtype=item.golden.dtype,
         )
+
+
+def _sweeper() -> Sweeper:
+    found: Sweeper | None = getattr(_mine, "sweeper", None)
+    if found is None:
+        found = _mine.sweeper = Sweeper()
+    return found
 
 
 def measuring_journal(pairs: Sequence[TensorPair], work: MeasureWork) -> Journal[Measurement]:

@@ -201,20 +201,17 @@ class _Judging:
     thresholds: Thresholds
 
     def judged(self, named: NamedPair, pair: TensorPair, found: Measurement) -> PairDiff:
-        plain = PairDiff(named.name, named.device.path, named.golden.path, found, pair)
+        told = (named.name, named.device.path, named.golden.path, found, pair)
         if found.metrics is None:
-            return plain
+            return PairDiff(*told)
         if self.request.by_elements and found.figures is not None:
             wanted = self.request.wanted
             bad = found.figures.bad
-            return replace(
-                plain,
-                level=Level.FAIL if bad else Level.PASS,
-                limit=f"{bad} elements beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
-                if bad
-                else "",
-            )
-        op_type = named.device.identity.type or named.golden.identity.type
+            if not bad:
+                return PairDiff(*told, Level.PASS)
+            limit = f"{bad} elements beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
+            return PairDiff(*told, Level.FAIL, limit=limit)
+        op_type = named.device.op_type or named.golden.op_type
         judgement = self.thresholds.judge(
             found.metrics,
             found.figures,
@@ -223,7 +220,7 @@ class _Judging:
             op_type=op_type,
             name=named.name,
         )
-        return replace(plain, level=judgement.level, failed=judgement.failed, limit=judgement.limit)
+        return PairDiff(*told, judgement.level, judgement.failed, judgement.limit)
 
 
 def _damaged(pair: NamedPair) -> PairDiff:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from divergraph.diff.diff_dumps import DiffResult, PairDiff
 from divergraph.diff.elements import Element, ElementTable
@@ -14,8 +15,23 @@ from graphstore.model import Figures, SideFigures
 
 def diff_json(result: DiffResult, look: CloseLook | None) -> dict[str, Json]:
     """What ``diff --json`` prints; ``elements`` is null but for a single pair."""
+    return {"pairs": [_pair_json(pair) for pair in result.pairs], **_rest_json(result, look)}
+
+
+def diff_json_text(result: DiffResult, look: CloseLook | None) -> Iterator[str]:
+    """The same as text, line by line. There may be many thousands of pairs, so each is
+    one line, which takes half of the time and space."""
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    yield '{\n  "pairs": ['
+    last = len(result.pairs) - 1
+    for place, pair in enumerate(result.pairs):
+        yield f"    {encode(_pair_json(pair))}{',' if place < last else ''}"
+    rest = _rest_json(result, look)
+    yield "  ]," + json.dumps(rest, indent=2, ensure_ascii=False, allow_nan=False)[1:]
+
+
+def _rest_json(result: DiffResult, look: CloseLook | None) -> dict[str, Json]:
     return {
-        "pairs": [_pair_json(pair) for pair in result.pairs],
         "unpaired": [
             {"side": side, "name": name}
             for side, names in (("device", result.device_only), ("golden", result.golden_only))

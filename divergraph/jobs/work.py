@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -27,7 +28,15 @@ class Work(Protocol[T_contra, R_co]):
 
 
 def run_batch(work: Work[T, R], items: Sequence[T]) -> list[R]:
-    """The results of *items*; one too large for the memory is lost, the others go on."""
+    """The results of *items*; one too large for the memory is lost, the others go on.
+
+    Work that takes less time for many items at once has a method ``many``, which gives the
+    results of a sequence of them.
+    """
+    many: Callable[[Sequence[T]], list[R]] | None = getattr(work, "many", None)
+    if many is not None and len(items) > 1:
+        with suppress(MemoryError):  # then one by one, to know which it is
+            return many(items)
     results: list[R] = []
     for item in items:
         try:

@@ -66,6 +66,13 @@ class BareTensor:
         return self._looked_at()[0]
 
     @property
+    def op_type(self) -> str:
+        """The type of its op, empty where the name does not tell."""
+        if self._told is None and not _is_converted(self._file[1]):
+            return ""
+        return self.identity.type
+
+    @property
     def timestamp(self) -> int:
         """When it was dumped as its name tells, 0 if it does not."""
         return self._looked_at()[1]
@@ -191,6 +198,11 @@ class _Walk:
         self._files += 1
         if self._files > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(self._dump.path))
+        if file.endswith(NPY):  # dumps of many thousands of files are of these
+            self._dump.tensors.append(
+                _of_npy(Path(entry.path), file, below, _size(entry), self._form)
+            )
+            return
         path = Path(entry.path)
         finder = _kind(file, path, self._form)
         if finder is None:
@@ -198,11 +210,7 @@ class _Walk:
             if len(self._dump.examples) < 3:
                 self._dump.examples.append(entry.name)
             return
-        try:
-            size = entry.stat().st_size
-        except OSError:  # a link that leads nowhere, or a file just removed
-            size = 0
-        _add(self._dump, finder, _Place(path, file, below, size))
+        _add(self._dump, finder, _Place(path, file, below, _size(entry)))
 
     def _msprobe(self, folder: Path, below: str) -> bool:
         from importers.dumps.bare_msprobe import msprobe_tensors
@@ -213,6 +221,13 @@ class _Walk:
             self._dump.notes.append(f"{folder}/dump.json: {damage.detail}")
             return False
         return True
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat().st_size
+    except OSError:  # a link that leads nowhere, or a file just removed
+        return 0
 
 
 def _add(dump: BareDump, finder: _Finder, place: _Place) -> None:
@@ -231,7 +246,7 @@ def _damaged(place: _Place, damage: DamagedError) -> BareTensor:
 def _kind(file: str, path: Path, form: RawForm) -> _Finder | None:
     """What reads a file of this name; None if it holds no tensors."""
     if file.endswith(NPY):
-        return lambda place: _of_npy(place, form)
+        return lambda place: iter([_of_npy(place.path, file, place.folder, place.size, form)])
     if file.endswith(NPZ):
         return lambda place: _of_archive(place, form)
     if file.endswith(_TORCH):
@@ -260,15 +275,13 @@ def _is_dump(file: str) -> bool:
     )
 
 
-def _of_npy(place: _Place, form: RawForm) -> Iterator[BareTensor]:
-    stem = place.file.removesuffix(NPY)
+def _of_npy(path: Path, file: str, folder: str, size: int, form: RawForm) -> BareTensor:
+    stem = file[: -len(NPY)]
     raw_type = form.dtype if form.dtype is not None and form.dtype.numpy is None else None
     # Whatever is in it is read with the values: opening a file twice doubles its cost.
-    ref = DumpTensorRef(
-        place.path, DumpFormat.NPY, "", TensorIO.OUTPUT, 0, raw_type, None, 0, place.size
-    )
-    name = place.below(stem)
-    yield BareTensor(name, place.path, ref, None, "", None, (place.folder, stem))
+    ref = DumpTensorRef(path, DumpFormat.NPY, "", TensorIO.OUTPUT, 0, raw_type, None, 0, size)
+    name = f"{folder}/{stem}" if folder else stem
+    return BareTensor(name, path, ref, None, "", None, (folder, stem))
 
 
 def _of_archive(place: _Place, form: RawForm) -> Iterator[BareTensor]:
@@ -437,7 +450,8 @@ def _scope(folder: str) -> str:
 def _identity(folder: str, stem: str) -> tuple[Identity, int]:
     """What a file's name tells of its one tensor, and the time in it."""
     scope = _scope(folder)
-    if (match := _CONVERTED.fullmatch(stem)) and (name := parse_dump_name(match["dump"])):
+    match = _CONVERTED.fullmatch(stem) if _is_converted(stem) else None
+    if match and (name := parse_dump_name(match["dump"])):
         return _of_dump_name(scope, name, TensorIO(match["io"]), int(match["port"]))
     if match := _GOLDEN.fullmatch(stem):
         op, time = _plain(match["op"]), int(match["time"])
@@ -446,6 +460,11 @@ def _identity(folder: str, stem: str) -> tuple[Identity, int]:
     if dot and port.isdecimal() and len(port) <= 6:
         return Identity(scope, "", _plain(op), TensorIO.OUTPUT, int(port)), 0
     return Identity(scope, "", _plain(stem), TensorIO.OUTPUT, 0), 0
+
+
+def _is_converted(stem: str) -> bool:
+    """True if it may be the name of an array out of a dump file; others tell no op type."""
+    return ".output." in stem or ".input." in stem
 
 
 def _of_dump_name(scope: str, name: DumpName, io: TensorIO, port: int) -> tuple[Identity, int]:

@@ -92,14 +92,17 @@ def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
     return _shaped(raw, ref, fortran=header.fortran_order, swapped=swapped)
 
 
-def read_npy(path: Path, raw_type: DType | None = None) -> tuple[NDArray[np.generic], DType]:
+def read_npy(
+    path: Path, raw_type: DType | None = None, size: int = 0
+) -> tuple[NDArray[np.generic], DType]:
     """The values of a ``.npy`` file nobody looked at before, as :func:`read_array` gives
-    them, and their type. *raw_type* is the type of elements numpy has no name for.
+    them, and their type. *raw_type* is the type of elements numpy has no name for, *size*
+    the bytes of the file as far as known.
 
     Raises:
         ImportFormatError: it is no such file, or larger than the memory.
     """
-    small = small_npy_file(path)
+    small = small_npy_file(path, size)
     if small is not None:
         return small
     try:
