@@ -5,45 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from divergraph.cli.main import run
-from divergraph.comparison.metrics import compare_arrays
-from graphstore.contract import RunData
-from graphstore.model import (
-    Comparison,
-    Counts,
-    DType,
-    ErrorSplit,
-    Finding,
-    FindingKind,
-    Framework,
-    GraphKind,
-    Guilt,
-    InputRef,
-    Level,
-    Method,
-    ModelGraph,
-    Op,
-    OpState,
-    Origin,
-    Reason,
-    Role,
-    Run,
-    Tensor,
-    TensorIO,
-    TensorRef,
-    Verdict,
-)
 from graphstore.open_store import open_store
 
 sys.path.insert(0, str(Path(__file__).parent))
-
-HOSTILE = "=evil|<b>`x`</b></script><script>document.title='gone'</script>\u2028\"'&"
 
 
 @pytest.fixture(scope="session")
@@ -57,73 +26,11 @@ def demo_store(tmp_path_factory, lenet) -> Path:
     return store
 
 
-def hostile_run() -> RunData:
-    """Three ops: one clean, one guilty with a name meant to break out, one not compared."""
-    names = ("first", HOSTILE, "last")
-    inputs = [(), *[(InputRef(f"{name}:0", TensorRef(name, 0)),) for name in names]]
-    ops = tuple(
-        Op(
-            id=name,
-            name=name,
-            type="Relu",
-            inputs=inputs[place],
-            outputs=(Tensor(f"{name}:0"),),
-            sequence=place,
-        )
-        for place, name in enumerate(names)
-    )
-    graph = ModelGraph("net", GraphKind.DEVICE, Framework.ASCEND, "ge_proto", ops)
-    golden = np.linspace(-1, 1, 8, dtype=np.float32)
-    wrong = golden.copy()
-    wrong[3] = np.nan
-    facts = {"shape": (8,), "device_dtype": DType.FLOAT32, "golden_dtype": DType.FLOAT32}
-    made = ErrorSplit(Role.INTRODUCES, Guilt.GUILTY, np.inf, 0.0, 1e-7, np.inf, None, (HOSTILE,))
-    comparisons = (
-        Comparison(
-            "first",
-            TensorIO.OUTPUT,
-            0,
-            TensorRef("first", 0),
-            metrics=compare_arrays(golden, golden),
-            level=Level.PASS,
-            **facts,
-        ),
-        Comparison(
-            HOSTILE,
-            TensorIO.OUTPUT,
-            0,
-            TensorRef(HOSTILE, 0),
-            metrics=compare_arrays(wrong, golden),
-            level=Level.FAIL,
-            limit="default: NaN",
-            split=made,
-            **facts,
-        ),
-        Comparison("last", TensorIO.OUTPUT, 0, reason=Reason.NO_DEVICE_DUMP, detail=HOSTILE),
-    )
-    metrics = comparisons[1].metrics
-    assert metrics is not None
-    origin = Origin(1, HOSTILE, "Relu", 0, (), metrics, Level.FAIL, np.inf, HOSTILE)
-    found = Finding(FindingKind.CAUSE, "births", f"NaN is born in {HOSTILE}", HOSTILE)
-    value = Run(
-        "hostile",
-        "",
-        "",
-        "2026-01-02T03:04:05.678+00:00",
-        Verdict.DIVERGED,
-        Method.ROOT_CAUSE,
-        Counts(3, 3, 2, 1, 1),
-        {"relative_euclidean_distance": 0.05, "warn.relative_euclidean_distance": 0.01},
-        warnings=(f"odd\x00 {HOSTILE}",),
-    )
-    states = dict(zip(names, (OpState.CLEAN, OpState.ORIGIN, OpState.NOT_COMPARED), strict=True))
-    original = replace(graph, kind=GraphKind.ORIGINAL)
-    return RunData(value, original, graph, (), comparisons, states, (origin,), (), (found,))
-
-
 @pytest.fixture(scope="session")
 def hostile_store(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("hostile") / "store"
+    from hostile_run import hostile_run
+
     with open_store(str(folder)) as store:
         store.save_run(hostile_run())
     return folder

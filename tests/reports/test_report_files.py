@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Xml
 
 import pyarrow.parquet as pq
 import pytest
-from conftest import HOSTILE, hostile_run
+from hostile_run import HOSTILE, hostile_run
 
 from divergraph.cli.main import run
 from divergraph.reports.junit_report import junit_report
