@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from graphstore.model import OpState
 from tui.glyphs import ASCII, SETS, UNICODE
 
+PART = ("2", "f", "b", "B", "5", "o")
 SEVERAL_CELLS = {"name", "bars", "at_least", "at_most", "enter"}
 
 
@@ -36,7 +37,9 @@ def test_bars_rise_with_the_fraction_and_never_vanish(glyphs):
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (200, 60), (40, 12)], ids=str)
-@pytest.mark.parametrize("keys", [(), ("2",), ("2", "j", "enter"), ("2", "y"), ("0",)], ids=str)
+@pytest.mark.parametrize(
+    "keys", [(), ("2",), ("2", "j", "enter"), ("2", "y"), ("0",), PART], ids=str
+)
 async def test_with_the_ascii_set_every_cell_is_ascii(make_app, made_store, settle, size, keys):
     app = make_app(made_store, "14", "ascii")
     async with app.run_test(size=size) as pilot:
