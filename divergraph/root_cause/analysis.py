@@ -25,6 +25,7 @@ from divergraph.root_cause.floors import (
 from divergraph.root_cause.gains import with_gain_floor
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.mixed import Arithmetics, borne_out, declared_single
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Family, Taken, named, remark
 from divergraph.root_cause.precision import Precision, fits_half, precision_of
@@ -89,6 +90,8 @@ class Splits:
     """By output: the input of the model that was taken from the golden side."""
     remark: str = ""
     """What is said of the device's arithmetic."""
+    kept: int = 0
+    """Tensors of ops that stay in float32 on a device of 16 bits."""
 
 
 def split_run(
@@ -113,6 +116,7 @@ class _Analysis:
     progress: Progress
     see: Callable[[Judged], None] | None = None
     golden: OpGraph = field(init=False)
+    device: OpGraph = field(init=False)
     values: RunValues = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
@@ -135,6 +139,7 @@ class _Analysis:
         }
         self.compared = {ref: item for ref, item in outputs.items() if ref in pairs}
         self.golden = OpGraph(self.inputs.golden)
+        self.device = OpGraph(self.inputs.device)
         self.values = RunValues(
             pairs,
             {ref: item.shape for ref, item in self.compared.items() if item.shape is not None},
@@ -161,11 +166,11 @@ class _Analysis:
         precision = self.options.precision or _coarsest(found)
         groups = self._groups()
         taken = self._taken(precision, groups)
-        floors = self._floors(precision, taken)
+        arithmetics = self._arithmetics(precision, taken, groups)
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self._chunks(groups):
-            splits.update(self._split_all(chunk, floors))
+            splits.update(self._split_all(chunk, arithmetics))
             self.progress.step(len(chunk))
         return Splits(
             splits,
@@ -177,7 +182,8 @@ class _Analysis:
             tuple(self.explaining.findings),
             frozenset(self.births),
             self.assumed,
-            remark(taken),
+            remark({**arithmetics.single.taken, **taken}),
+            len(arithmetics.still),
         )
 
     def _floors(self, precision: Precision, taken: Taken) -> Floors:
@@ -199,6 +205,21 @@ class _Analysis:
             lambda taken: self._floors(precision, taken),
             self.options.suspect,
         )
+
+    def _arithmetics(
+        self, precision: Precision, taken: Taken, groups: Sequence[Group]
+    ) -> Arithmetics:
+        """The floors of all groups: where ops stay in float32, theirs."""
+        usual = self._floors(precision, taken)
+        if precision not in (Precision.FP16, Precision.BF16) or self.quantisers.by_tensor:
+            return Arithmetics(usual, usual)
+        if self.options.precision is not None:
+            return Arithmetics(usual, usual)
+        found = declared_single(self.device, groups, self.compared)
+        single = self._floors(Precision.FP32, self._taken(Precision.FP32, found))
+        if not found or not borne_out(found, self._samples, single, self.options.suspect):
+            return Arithmetics(usual, usual)
+        return Arithmetics(usual, single, frozenset(group.output for group in found))
 
     def _samples(self, groups: Sequence[Group]) -> Iterator[Sample]:
         for chunk in self._chunks(groups):
@@ -231,8 +252,7 @@ class _Analysis:
             for op, io, port in self.inputs.golden_dump.tensors
             if io is TensorIO.OUTPUT
         )
-        device = OpGraph(self.inputs.device)
-        grouping = Grouping(self.golden, device, measured, dumped, frozenset(self._changed()))
+        grouping = Grouping(self.golden, self.device, measured, dumped, frozenset(self._changed()))
         return [grouping.group(ref) for ref in measured]
 
     def _changed(self) -> Iterator[TensorRef]:
@@ -264,21 +284,23 @@ class _Analysis:
         if chunk:
             yield chunk
 
-    def _split_all(self, chunk: Sequence[Group], floors: Floors) -> dict[TensorRef, ErrorSplit]:
+    def _split_all(
+        self, chunk: Sequence[Group], arithmetics: Arithmetics
+    ) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk; in halves if there is not enough memory for it at once."""
         known = len(self.explaining.findings)
         try:
-            return dict(self._split_chunk(chunk, floors))
+            return dict(self._split_chunk(chunk, arithmetics))
         except MemoryError:
             del self.explaining.findings[known:]
         if len(chunk) == 1:
             return {chunk[0].output: unknown("not enough memory for its values", chunk[0].ops)}
         middle = len(chunk) // 2
-        first = self._split_all(chunk[:middle], floors)
-        return {**first, **self._split_all(chunk[middle:], floors)}
+        first = self._split_all(chunk[:middle], arithmetics)
+        return {**first, **self._split_all(chunk[middle:], arithmetics)}
 
     def _split_chunk(
-        self, chunk: Sequence[Group], floors: Floors
+        self, chunk: Sequence[Group], arithmetics: Arithmetics
     ) -> Iterator[tuple[TensorRef, ErrorSplit]]:
         runnable: list[Group] = []
         feeds: list[dict[str, Array]] = []
@@ -286,7 +308,7 @@ class _Analysis:
             if group.failure:
                 yield group.output, unknown(group.failure, group.ops)
             elif group.passes_on is not None:
-                yield group.output, self._passed_on(group, group.passes_on, floors)
+                yield group.output, self._passed_on(group, group.passes_on, arithmetics.usual)
             else:
                 given, missing = self._feeds(group)
                 if missing:
@@ -295,13 +317,14 @@ class _Analysis:
                     runnable.append(group)
                     feeds.append(given)
         references = self._references(runnable, feeds)
-        emulated = floors.emulated(runnable, feeds)
+        emulated = arithmetics.emulated(runnable, feeds)
         for group, given, reference, imitated in zip(
             runnable, feeds, references, emulated, strict=True
         ):
             if isinstance(reference, str):
                 yield group.output, unknown(reference, group.ops, self.executor.name)
             else:
+                floors = arithmetics.of(group)
                 floor = floor_of(reference, imitated, floors.precision, len(group.ops))
                 if not group.feeds:
                     floor = max(floor, constant_floor(reference, floors.precision))

@@ -54,7 +54,7 @@ def find_operands(
     kept: list[tuple[Family, Sample, float]] = []
     families = {group.output: family for family, group in chosen}
     for sample in samples([group for _, group in chosen]):
-        ratio = _ratio(sample, plain)
+        ratio = ratio_of(sample, plain)
         if ratio is not None:
             kept.append((families[sample.group.output], sample, ratio))
     if not kept or all(
@@ -88,12 +88,12 @@ def _evidence(
 ) -> Evidence:
     ratios = {Operands.FULL: plain}
     for operands, each in floors.items():
-        ratio = _ratio(sample, each)
+        ratio = ratio_of(sample, each)
         ratios[operands] = plain if ratio is None else ratio
     return Evidence(family, ratios)
 
 
-def _ratio(sample: Sample, floors: Floors) -> float | None:
+def ratio_of(sample: Sample, floors: Floors) -> float | None:
     """The introduced error over the floor; None where it cannot be measured."""
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):

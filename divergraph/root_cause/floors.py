@@ -89,8 +89,12 @@ class Floors:
         if self.precision not in (Precision.FP16, Precision.BF16):
             return None
         fed = self._fed(group, given)
-        inputs = {name: self._unrounded(value) for name, value in fed.items()}
-        states = [_State(group, self.golden, inputs)]
+        for name, value in given.items():
+            if value.dtype.kind != "f":
+                continue
+            if np.array_equal(rounded(value, self.precision), value, equal_nan=True):
+                fed[name] = self._unrounded(fed[name])
+        states = [_State(group, self.golden, fed)]
         return self._run(states, self._weights(states))[0]
 
     def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
@@ -199,8 +203,9 @@ class Floors:
 
     def _unrounded(self, value: Array) -> Array:
         """A value that may have become *value* by rounding."""
+        value = np.asarray(value, np.float32)
         found = self._noisy(value, self.precision.unit)
-        if self.precision is not Precision.FP16 or value.dtype.kind != "f":
+        if self.precision is not Precision.FP16:
             return found
         small = (value != 0) & (np.abs(value) < _FP16_NORMAL)
         factors = np.divide(_FP16_NORMAL, np.abs(value), where=small, out=np.ones_like(value))

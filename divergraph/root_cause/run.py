@@ -177,6 +177,7 @@ def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]
         "executor": splits.executor,
         "precision": splits.precision,
         "precision_of_tensors": dict(splits.precisions),
+        **({"kept_in_fp32": splits.kept} if splits.kept else {}),
         "limits": {"suspect": options.suspect, "guilty": options.guilty},
         "tensors": len(splits.by_output),
         "not_run": len(failed),
