@@ -311,6 +311,9 @@ class SubmodelScreen(PartJobs):
             return None if marked else "this op has no mark"
         if key_id == "part.undo":
             return None if history.before else "no mark was changed yet"
+        of_the_part = {"part.accept", "part.smallest", "part.export"}
+        if key_id in of_the_part and self._answer.marks != marks:
+            return "the part is still being found"
         if key_id == "part.accept":
             return None if self._answer.offer is not None else "nothing else is offered"
         return self.why_no_job(key_id)
