@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
 from divergraph.outcomes import DIVERGED, FINE
 
@@ -13,7 +14,7 @@ from divergraph.outcomes import DIVERGED, FINE
 @click.argument("new")
 @click.option(
     "--times",
-    type=click.FloatRange(min=1, min_open=True),
+    type=FiniteRange(min=1, min_open=True),
     default=2.0,
     show_default=True,
     help="Errors that changed by less than this factor are the same.",

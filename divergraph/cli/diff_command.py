@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.rare_collections import rare_collections
 from divergraph.cli.worker_options import worker_options, workers_of
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from importers.dumps.bare import RawForm
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
-_limit = click.FloatRange(min=0)
+_limit = FiniteRange(min=0)
 
 
 @click.command("diff")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from divergraph.cli.numbers import FiniteRange
 from divergraph.json_shapes import Json
 from graphstore.contract import GraphStore
 from graphstore.model import Side
@@ -39,7 +40,7 @@ side_option = click.option(
 )
 
 
-_number = click.FloatRange(min=0, min_open=True)
+_number = FiniteRange(min=0, min_open=True)
 _METHODS = ("auto", "root-cause", "thresholds")
 _PRECISIONS = ("auto", "fp32", "hf32", "tf32", "fp16", "bf16", "int8")
 
