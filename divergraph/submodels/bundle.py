@@ -114,7 +114,8 @@ def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selec
     if found is not None:
         target = folder / "device"
         target.mkdir()
-        write_ge_part(PartSource(parts.device, parts.sources.device_path, None, {}), found, target)
+        source = PartSource(parts.device, parts.sources.device_path, None, {})
+        write_ge_part(source, found, target, whole=False)
     return found
 
 

@@ -10,6 +10,7 @@ from divergraph.cli.main import run
 from divergraph.submodels.device_parts import select_device, standing_for
 from divergraph.submodels.exports.contract import PartFormat, PartSource, writer_of
 from divergraph.submodels.run_graphs import RunGraphs
+from divergraph.submodels.select import Selector
 from divergraph.submodels.selection import Wish
 from graphstore.errors import InputError
 from graphstore.model import DType
@@ -172,6 +173,26 @@ def test_a_part_is_written_as_ge_writes_graphs(graphs, tmp_path):
     ]
     assert [str(ref) for ref in again.outputs] == ["c:0"]
     assert again.op_index()["Node_Output"].inputs[0].producer.op == "c"
+
+
+def test_values_of_constants_come_along_from_the_file(tmp_path):
+    path = tmp_path / "ge_proto_00000001_Build.txt"
+    desc = "output_desc { dtype: DT_FLOAT shape { dim: 1 } }"
+    path.write_text(
+        'graph { name: "g"\n'
+        f'op {{ name: "x" type: "Data" {desc} }}\n'
+        'op { name: "w" type: "Const" attr { key: "value" value { t { desc { dtype: DT_FLOAT } '
+        f'data: "\\000\\000\\200?" }} }} }} {desc} }}\n'
+        f'op {{ name: "a" type: "Add" input: "x:0" input: "w:0" dst_name: "b" {desc} }}\n'
+        f'op {{ name: "b" type: "Relu" input: "a:0" {desc} }} }}\n'
+    )
+    graph = read_graph(path)
+    part = Selector(graph).between(["a"], ["a"], Wish(data=False))
+    writer = writer_of(PartFormat.GE, graph)
+    written = writer(PartSource(graph, path, None, {}), part, tmp_path)
+    text = written.files[0].read_text()
+    assert 'data: "\\000\\000\\200?"' in text
+    assert "dst_name" not in text
 
 
 def test_a_part_of_another_framework_cannot_be_written_so(graphs):

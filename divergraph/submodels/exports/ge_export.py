@@ -7,10 +7,13 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from divergraph.convert.ge_from_graph import to_ge
+from divergraph.convert.ge_sources import READERS
 from divergraph.convert.ge_writers import write_text
 from divergraph.submodels.exports.contract import PartSource, WrittenPart
 from divergraph.submodels.selection import BoundaryTensor, Selection
@@ -18,16 +21,57 @@ from graphstore.model import InputRef, ModelGraph, Op, Tensor, TensorRef
 
 _INSERTED = frozenset({"TransData", "Cast", "TransDataRNN", "TransposeD", "FormatTransfer"})
 """Ops a compiler puts between others to change layout or type."""
+_PLACES = (
+    *("input", "subgraph_name", "src_name", "src_index", "dst_name", "dst_index", "input_name"),
+    *("input_i", "output_i", "workspace", "workspace_bytes", "is_input_const"),
+)
+"""What an op has by its place in the whole graph and in memory."""
 
 
-def write_ge_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
-    """Write ``dump.txt``."""
+def write_ge_part(
+    source: PartSource, part: Selection, folder: Path, *, whole: bool = True
+) -> WrittenPart:
+    """Write ``dump.txt``; *whole* reads the graph's file again for what a graph leaves out."""
     graph, names = ge_part(source.graph, part)
     model, notes = to_ge(graph)
+    if whole:
+        _take_over(model, source, part)
     target = folder / "dump.txt"
     with target.open("w", encoding="ascii", newline="\n") as out:
         write_text(model, out)
     return WrittenPart((target,), names, tuple(notes))
+
+
+def _take_over(model: Any, source: PartSource, part: Selection) -> None:
+    """Give the ops of *model* all that GE's own file says of them; a graph keeps less."""
+    ops = source.graph.op_index()
+    body = _body_of(part, ops)
+    names = {ops[op].name: ops[op].type for op in part.ops}
+    for said in _said(source, body, names):
+        for written in model.graph[0].op:
+            if written.name == said.name and written.type == said.type:
+                linked = list(written.input), list(written.subgraph_name), written.id
+                written.CopyFrom(said)
+                for field in _PLACES:
+                    written.ClearField(field)
+                written.input[:], written.subgraph_name[:], written.id = linked
+
+
+def _said(source: PartSource, body: str, names: Mapping[str, str]) -> Iterable[Any]:
+    """The ops of these names in the file, if it is one of GE's and each is there once."""
+    kind = source.graph.format
+    read = READERS.get("ge_proto_text" if kind == "ge_proto" else kind)
+    if read is None or not source.model.exists():
+        return ()
+    graphs = read(source.model).graph
+    found = [graph for graph in graphs if _text(graph.name) == body] if body else graphs[:1]
+    said = [op for graph in found for op in graph.op if _text(op.name) in names]
+    alike = all(names[_text(op.name)] == _text(op.type) for op in said)
+    return said if alike and len(said) == len(names) else ()
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")
 
 
 def is_inserted(op: Op) -> bool:
