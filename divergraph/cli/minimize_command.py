@@ -180,7 +180,7 @@ def _show_part(part: MinimalPart, result: Minimized) -> None:
         click.echo(f"  and {len(part.ops) - _SHOWN} more")
     click.echo(f"  {part.judgement.detail}")
     click.echo(f"  {part.found.why}")
-    if part.found.minimal and len(part.ops) > 1:
+    if part.found.minimal and len(part.found.units) > 1:
         click.echo("  minimal: without any one op at its edge it passes")
     if part.bundle is not None:
         click.echo(f"  written to {part.bundle}")

@@ -68,7 +68,9 @@ def test_a_clean_run_is_not_searched(minimize):
     assert verified.json["note"] == "the whole passes"
 
 
-@pytest.mark.parametrize("kind", ["fp16", "int8", "optimized"])
+@pytest.mark.parametrize(
+    "kind", ["fp16", "optimized", pytest.param("int8", marks=pytest.mark.slow)]
+)
 def test_healthy_stand_ins_show_no_fault(minimize, kind):
     ended = minimize("one", "--oracle", f"stand-in:{kind}", "--variant", "golden", "--json")
     assert ended.code == 0
@@ -124,15 +126,11 @@ def test_a_program_that_writes_what_came_out(minimize, program):
 )
 def test_a_program_that_fails_itself_proves_nothing(minimize, program, lines, said):
     patience = ("--timeout", "0.5") if "sleep" in lines else ()
-    ended = minimize("one", "--oracle", program(lines), "--budget", "2", *patience)
+    ended = minimize("one", "--oracle", program(lines), "--budget", "1", *patience, "--json")
     assert ended.code == 2
-    assert (
-        said in ended.out
-        or said
-        in minimize("one", "--oracle", program(lines), "--budget", "2", *patience, "--json").json[
-            "probes"
-        ][0]["said"]
-    )
+    (probe,) = ended.json["probes"]
+    assert probe["verdict"] == "unknown"
+    assert said in probe["said"]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +156,15 @@ def test_answers_are_kept_and_used_again(minimize, program):
     oracle = program(OPS + "sys.exit({'first', 'left'} <= ops)")
     first = minimize("one", "--oracle", oracle, "--json").json
     again = minimize("one", "--oracle", oracle, "--json").json
-    fresh = minimize("one", "--oracle", oracle, "--fresh", "--json").json
-    assert first["ops"] == again["ops"] == fresh["ops"] == ["first", "act", "left"]
-    assert (again["calls"], fresh["calls"]) == (0, first["calls"])
+    assert first["ops"] == again["ops"] == ["first", "act", "left"]
+    assert again["calls"] == 0
     assert {probe["known"] for probe in again["probes"]} == {"an earlier session"}
+
+
+def test_fresh_forgets_answers(minimize):
+    minimize("one")
+    assert minimize("one", "--json").json["calls"] == 0
+    assert minimize("one", "--fresh", "--json").json["calls"] == 1
 
 
 def test_a_killed_search_goes_on_where_it_was(minimize, program, compared, tmp_path):
@@ -235,3 +238,40 @@ def test_it_prints_the_documented_fields(minimize, tmp_path):
         *("searched", "note", "stopped", "rate"),
     }
     assert np.isfinite(told["parts"][0]["limit"])
+
+
+def test_a_run_without_root_causes_is_searched_by_its_origins(divergraph, tmp_path):
+    """The training graph of the demo: the device fused three ops, which go together."""
+    store = tmp_path / "store"
+    divergraph("demo", "--store", store)
+    told = divergraph("minimize", "demo", "--store", store, "--json").json
+    assert told["oracle"] == "evidence"
+    assert told["ops"] == [f"LeNet/conv2/{name}" for name in ("Conv2D", "BiasAdd", "Relu")]
+    assert told["calls"] == 1
+
+
+def test_a_wrong_weight_is_tried_with_the_op_that_takes_it(divergraph, tmp_path):
+    """Exporters write weights as Constant nodes; then the weight itself is the origin."""
+    for name, factor in (("golden", 1), ("device", 1.2)):
+        weight = np.linspace(-1, 1, 64, dtype=np.float32).reshape(8, 8) * np.float32(factor)
+        nodes = [
+            onnx.helper.make_node("Relu", ["x"], ["a"], "act"),
+            onnx.helper.make_node("Constant", [], ["w"], "weight",
+                                  value=onnx.numpy_helper.from_array(weight)),
+            onnx.helper.make_node("MatMul", ["a", "w"], ["b"], "fc"),
+            onnx.helper.make_node("Tanh", ["b"], ["y"], "squash"),
+        ]  # fmt: skip
+        ends = [onnx.helper.make_tensor_value_info(n, 1, [4, 8]) for n in "xy"]
+        graph = onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:])
+        opsets = [onnx.helper.make_opsetid("", 17)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        onnx.save(model, tmp_path / f"{name}.onnx")
+        divergraph("capture", tmp_path / f"{name}.onnx", "-o", tmp_path / name, "--random", 1)
+    sides = ["--golden", tmp_path / "golden.onnx", "--golden-dump", tmp_path / "golden"]
+    sides += ["--device", tmp_path / "device.onnx", "--device-dump", tmp_path / "device"]
+    at = ("--store", tmp_path / "store")
+    divergraph("compare", *sides, "--run", "r", *at)
+    for oracle in ("auto", "evidence"):
+        told = divergraph("minimize", "r", "--oracle", oracle, *at, "--json").json
+        assert told["ops"] == ["fc"]
+        assert told["calls"] == 1

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from divergraph.matching.constants import constant_ops
+from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.submodels.run_parts import RunParts
-from graphstore.model import Comparison
+from graphstore.model import Comparison, ModelGraph
+
+
+def living_ops(graph: ModelGraph) -> frozenset[str]:
+    """The ops that compute something from the model's inputs: no constants, no variables, no
+    inputs themselves."""
+    found = OpGraph(graph)
+    return frozenset(op for op in found.fed if source_of(found.ops[op]) is not Source.ENTRY)
 
 
 class BlamedOps:
@@ -15,7 +22,7 @@ class BlamedOps:
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
         self._known = parts.selector.ops.keys()
-        self._constants = constant_ops(parts.golden)
+        self._living = living_ops(parts.golden)
 
     def of(self, item: Comparison) -> Iterator[tuple[str, ...]]:
         """The groups of ops to blame for a device output, the measured op first.
@@ -27,7 +34,7 @@ class BlamedOps:
         group = group or self._parts.originals.get(item.op, ())
         first = () if item.golden is None else (item.golden.op,)
         ops = [op for op in dict.fromkeys((*first, *reversed(group))) if op in self._known]
-        living = tuple(op for op in ops if op not in self._constants)
+        living = tuple(op for op in ops if op in self._living)
         if living:
             yield living
         else:
@@ -44,8 +51,8 @@ class BlamedOps:
             for other in arrays.successors(waiting.pop()).tolist():
                 if other not in seen:
                     seen.add(other)
-                    if arrays.ids[other] in self._constants:
-                        waiting.append(other)
-                    else:
+                    if arrays.ids[other] in self._living:
                         found.append(other)
+                    else:
+                        waiting.append(other)
         return [arrays.ids[number] for number in sorted(found)]

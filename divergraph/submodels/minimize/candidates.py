@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from divergraph.matching.constants import constant_ops
-from divergraph.root_cause.op_graph import Source, source_of
-from divergraph.submodels.minimize.blamed_ops import BlamedOps
+from divergraph.submodels.minimize.blamed_ops import BlamedOps, living_ops
 from divergraph.submodels.minimize.search import Candidate
 from divergraph.submodels.minimize.space import Space
 from divergraph.submodels.run_parts import RunParts
@@ -22,9 +20,10 @@ def space_of(parts: RunParts) -> Space:
         if op.subgraph:
             bodies.setdefault(op.subgraph, []).append(op.id)
     owned = [[body.owner, *bodies.get(body.name, ())] for body in graph.subgraphs if body.owner]
-    fed = [op.id for op in graph.ops if source_of(op) is Source.ENTRY]
+    living = living_ops(graph)
+    left_out = [op.id for op in graph.ops if op.id not in living and not op.subgraph]
     together = [*parts.fused.values(), *owned]
-    return Space(parts.selector.arrays, together, [*constant_ops(graph), *fed])
+    return Space(parts.selector.arrays, together, left_out)
 
 
 def candidates(parts: RunParts, space: Space) -> list[Candidate]:
@@ -43,17 +42,18 @@ def candidates(parts: RunParts, space: Space) -> list[Candidate]:
         over = item.op in guilty | suspects
         if known and split is not None and over:
             over = split.guilt is not Guilt.NONE
-        rows.append((not over, not known, -(score or 0.0), order[item.op], item, over))
+        measure = "suspicion" if known else "gain"
+        rows.append((not over, not known, -(score or 0.0), order[item.op], item, over, measure))
     rows.sort(key=lambda row: row[:4])
-    return list(_distinct(parts, space, ((row[4], -row[2], row[5]) for row in rows)))
+    return list(_distinct(parts, space, ((row[4], -row[2], *row[5:]) for row in rows)))
 
 
 def _distinct(
-    parts: RunParts, space: Space, rows: Iterable[tuple[Comparison, float, bool]]
+    parts: RunParts, space: Space, rows: Iterable[tuple[Comparison, float, bool, str]]
 ) -> Iterator[Candidate]:
     seen: set[frozenset[int]] = set()
     blamed = BlamedOps(parts)
-    for item, score, over in rows:
+    for item, score, over, measure in rows:
         for group in blamed.of(item):
             units = tuple(dict.fromkeys(unit for op in group for unit in space.units([op])))
             key = frozenset(units)
@@ -61,7 +61,7 @@ def _distinct(
                 seen.add(key)
                 measured = item.golden is not None and item.golden.op in group
                 name = item.op if measured else f"{group[0]} (for {item.op})"
-                yield Candidate(units, name, score, over)
+                yield Candidate(units, name, score, over, measure)
 
 
 def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:

@@ -31,6 +31,8 @@ class Candidate:
     name: str
     score: float
     over: bool
+    measure: str = "suspicion"
+    """What the score is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class Search:
         self._parent = None
         parts = [self._space.hull(each.units) for each in batch]
         why = [
-            f"{each.name} alone" + (f", suspicion {each.score:.3g}" if each.over else "")
+            f"{each.name} alone" + (f", {each.measure} {each.score:.3g}" if each.over else "")
             for each in batch
         ]
         probes = self._ask_all(parts, why, self._variants[0])
