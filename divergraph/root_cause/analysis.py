@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from divergraph.execution.contract import Array, Executor, Piece
-from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.arithmetic import Sample, find_operands
 from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
-from divergraph.root_cause.entries import EntryMismatch, entry_error, entry_mismatches
+from divergraph.root_cause.entries import entry_error, entry_mismatches
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import (
     IN_INTEGERS,
@@ -29,69 +28,25 @@ from divergraph.root_cause.mixed import Arithmetics, borne_out, declared_single
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Family, Taken, named, remark
 from divergraph.root_cause.precision import Precision, fits_half, precision_of
-from divergraph.root_cause.quantisers import Constant, Quantisers, find_quantisers
+from divergraph.root_cause.quantisers import Quantisers, find_quantisers
+from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.second_look import Explained, look_again
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
 from divergraph.root_cause.values import RunValues, is_numeric, relative
 from graphstore.model import (
     Comparison,
     ErrorSplit,
-    Finding,
     Guilt,
-    LineageLink,
-    ModelGraph,
     Role,
     TensorIO,
     TensorRef,
 )
 from graphstore.topo import graph_arrays
-from importers.dumps import DumpIndex
 
 _SHARE_OF_MEMORY = 8
 _SHARE_THAT_COUNTS = 0.15
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
-
-
-def _unknown_constant(_name: str) -> Array | None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class RunInputs:
-    """What an analysis works on: both graphs, both dumps, and what was held against what.
-
-    ``device_constant`` gives the device model's own constants by name, where they are known.
-    """
-
-    golden: ModelGraph
-    device: ModelGraph
-    golden_dump: DumpIndex
-    device_dump: DumpIndex
-    pairs: Sequence[Pair]
-    comparisons: Sequence[Comparison]
-    links: Sequence[LineageLink] = ()
-    device_constant: Constant = _unknown_constant
-
-
-@dataclass(frozen=True, slots=True)
-class Splits:
-    """The splits by device output, and what they were made with."""
-
-    by_output: Mapping[TensorRef, ErrorSplit]
-    groups: Mapping[TensorRef, Group]
-    precision: str
-    precisions: Mapping[str, int]
-    executor: str
-    entries: tuple[EntryMismatch, ...]
-    findings: tuple[Finding, ...] = ()
-    births: frozenset[TensorRef] = frozenset()
-    assumed: Mapping[TensorRef, str] = field(default_factory=dict)
-    """By output: the input of the model that was taken from the golden side."""
-    remark: str = ""
-    """What is said of the device's arithmetic."""
-    kept: int = 0
-    """Tensors of ops that stay in float32 on a device of 16 bits."""
 
 
 def split_run(

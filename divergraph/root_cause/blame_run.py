@@ -12,12 +12,13 @@ import numpy as np
 from divergraph.execution.contract import Additive, Array, Executor
 from divergraph.execution.installed import open_executor
 from divergraph.progress import Progress
-from divergraph.root_cause.analysis import RunInputs, split_run
+from divergraph.root_cause.analysis import split_run
 from divergraph.root_cause.blame import MOST, Blame, Introduced, blame
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.explaining import Judged
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.run import RunSources
+from divergraph.root_cause.run_inputs import RunInputs
 from divergraph.root_cause.stored import sources_of
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, ImportFormatError, InputError

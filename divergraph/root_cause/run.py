@@ -10,11 +10,12 @@ from pathlib import Path
 from divergraph.execution.installed import open_executor
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import Progress
-from divergraph.root_cause.analysis import RunInputs, Splits, split_run
+from divergraph.root_cause.analysis import split_run
 from divergraph.root_cause.births import with_births
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.fallback import with_fallback
 from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
+from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.verdicts import (
     as_origins,
     ops_over,
