@@ -76,6 +76,8 @@ class Places:
         first = self._ends[0] if self._bad else int(places[0])
         self._ends = first, int(places[-1])
         self._bad += len(places)
+        if not self._shape:
+            return  # the one element of a scalar sits on no axis
         indices = np.unravel_index(places, self._shape)
         for axis, counts in self._axes():
             # Places lie close together, so their indices are a small part of a long axis.
