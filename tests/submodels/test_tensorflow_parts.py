@@ -328,3 +328,19 @@ def test_parts_of_functions_in_functions_of_a_saved_model(tmp_path):
         part, written = cutter.cut([op[start]], [op[end]], tmp_path / f"{start}_{end}")
         assert cutter.check(part, written) == 1
     assert [tensor.name for tensor in part.inputs] == [f"{op['MatMul']}:0"]
+
+
+def test_hostile_names_stay_names(tmp_path):
+    names = {"product": "../x", "hidden": "h" * 300, "sum": "../../sum", "joined": "a.b/../c"}
+    tf = tensorflow()
+    definition = tf.compat.v1.GraphDef.FromString(graph_file(tmp_path, small).read_bytes())
+    for node in definition.node:
+        node.name = names.get(node.name, node.name)
+        node.input[:] = [names.get(entry, entry) for entry in node.input]
+    path = tmp_path / "hostile.pb"
+    path.write_bytes(definition.SerializeToString())
+    cutter = Cutter.run(path, {"x:0": X})
+    part, written = cutter.cut([names["hidden"]], [names["joined"]], tmp_path / "out")
+    assert sorted(tensor.name for tensor in part.inputs) == ["../../sum:0", "../x:0"]
+    assert cutter.check(part, written) == 1
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["dump.pb"]
