@@ -1,6 +1,6 @@
 """Folders of tensor pairs compared by Divergraph and by its peers, side by side.
 
-    python benchmarks/diff/peers.py [--large 200] [--tiny 10000] [--rounds 2] [--write]
+    python benchmarks/diff/peers.py [--large 200] [--tiny 10000] [--huge 2] [--rounds 2] [--write]
 
 Makes the pairs in a temporary folder, installs the peers in an environment of their own
 below it (msaccucmp out of ``mindstudio-probe``, Polygraphy), and runs each tool in turn on
@@ -14,6 +14,7 @@ elsewhere and marked.
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import shutil
 import statistics
@@ -26,12 +27,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensor_files import ELEMENTS, Case, make_case
+from tensor_files import ELEMENTS, Case, make_case, make_huge
 
 HERE = Path(__file__).resolve().parent
 README = HERE.parent / "README.md"
 BEGIN, END = "<!-- diff/peers.py begin -->", "<!-- diff/peers.py end -->"
 PEERS = ("mindstudio-probe==26.2.0", "polygraphy==0.53.6")
+OURS = "divergraph diff"
 NEEDED = ("numpy", "pandas", "protobuf", "onnx", "psutil", "tqdm")
 
 
@@ -44,9 +46,13 @@ class Result:
     memory: float
 
 
+NOTHING = Result(0, 0, 0)
+
+
 def main() -> None:
     """Measure and print, write if asked."""
     options = _options()
+    loads = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="diff_peers_", dir=options.folder) as name:
         folder = Path(name)
         python, missing = _environment(folder, options.environment)
@@ -55,7 +61,11 @@ def main() -> None:
             make_case(folder / "tiny", options.tiny, ELEMENTS["tiny"]),
         ]
         rows = [row for case in cases for row in _rows(case, python, options.rounds)]
-    table = "\n".join([*_head(), *rows])
+        if options.huge:
+            rows.append(_huge_row(folder / "huge", options.huge))
+    load = f"{loads[0]:.1f} before and {os.getloadavg()[0]:.1f} after"
+    said = f"Best of {options.rounds} runs, of tools that take over a minute one; load {load}, on "
+    table = "\n".join([*_head(), *rows, "", f"{said}{os.cpu_count()} cores."])
     print(table)
     for line in missing:
         print(line)
@@ -67,6 +77,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--large", type=int, default=200, help="pairs of 1,000,000 float32")
     parser.add_argument("--tiny", type=int, default=10_000, help="pairs of 1,024 float32")
+    parser.add_argument("--huge", type=float, default=2.0, help="GB of one more tensor; 0: none")
     parser.add_argument("--rounds", type=int, default=2, help="runs of each tool, best counts")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
     parser.add_argument("--environment", type=Path, help="an environment made before")
@@ -96,7 +107,8 @@ def _environment(folder: Path, given: Path | None) -> tuple[Path, list[str]]:
 
 def _rows(case: Case, python: Path, rounds: int) -> list[str]:
     tools: dict[str, Callable[[], list[str]]] = {
-        "divergraph diff": lambda: _ours(case),
+        OURS: lambda: _ours(case),
+        f"{OURS} --json": lambda: [*_ours(case), "--json"],
         "msaccucmp compare": lambda: _msaccucmp(case, python),
         "polygraphy run (simple)": lambda: _polygraphy(case, python),
     }
@@ -105,14 +117,16 @@ def _rows(case: Case, python: Path, rounds: int) -> list[str]:
     for number in range(rounds):
         for tool, command in tools.items():
             # The slow ones once: their time does not depend on what else is in the cache.
-            if number and tool != "divergraph diff" and best.get(tool, Result(0, 0, 0)).wall > 60:
+            if number and not tool.startswith(OURS) and best.get(tool, NOTHING).wall > 60:
                 continue
             arguments = command()
+            if not arguments and not number:
+                print(f"{case.title}, {tool}: not installed, left out", flush=True)
             result = _run(arguments, case.folder, bare) if arguments else None
             print(f"{case.title}, {tool}: {result}", file=sys.stderr, flush=True)
             if result is not None and (tool not in best or result.wall < best[tool].wall):
                 best[tool] = result
-    ours = best["divergraph diff"].wall
+    ours = best[OURS].wall
     rows = [
         f"| {case.title} | {tool} | {result.wall:.2f} | {result.cpu:.2f} | "
         f"{result.wall / case.pairs * 1e6:,.0f} | {result.wall / ours:.1f} | {result.memory:.0f} |"
@@ -126,6 +140,18 @@ def _rows(case: Case, python: Path, rounds: int) -> list[str]:
     return rows
 
 
+def _huge_row(folder: Path, size: float) -> str:
+    """One pair of files, with the look at every element; the peers would need it in memory."""
+    device, golden = make_huge(folder, size)
+    tool = Path(sys.executable).with_name("divergraph")
+    result = _run([str(tool), "diff", str(device), str(golden)], folder, _bare_memory())
+    found = result or NOTHING
+    return (
+        f"| 1 x {size:g} GB float32 | {OURS} A.npy B.npy | {found.wall:.2f} | {found.cpu:.2f} | "
+        f"{found.wall * 1e6:,.0f} | | {found.memory:.0f} |"
+    )
+
+
 def _head() -> list[str]:
     return [
         "| pairs | tool | wall s | CPU s | µs a pair | wall, to ours | peak MiB |",
@@ -135,7 +161,7 @@ def _head() -> list[str]:
 
 def _ours(case: Case) -> list[str]:
     tool = Path(sys.executable).with_name("divergraph")
-    return [str(tool), "diff", str(case.device), str(case.golden), "--no-resume"]
+    return [str(tool), "diff", str(case.device), str(case.golden)]
 
 
 def _msaccucmp(case: Case, python: Path) -> list[str]:

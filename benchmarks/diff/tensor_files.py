@@ -92,6 +92,23 @@ def make_case(folder: Path, pairs: int, elements: int) -> Case:
     return case
 
 
+def make_huge(folder: Path, size: float) -> tuple[Path, Path]:
+    """Two ``.npy`` files of *size* GB that differ by a thousandth: device, golden."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(7)
+    golden = random.standard_normal(5_000_000, dtype=np.float32)
+    device = golden + np.float32(1e-3) * random.standard_normal(len(golden), dtype=np.float32)
+    times = max(1, round(size * 1e9 / golden.nbytes))
+    paths = folder / "device.npy", folder / "golden.npy"
+    header = {"descr": "<f4", "fortran_order": False, "shape": (times, len(golden))}
+    for path, part in zip(paths, (device, golden), strict=True):
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for _ in range(times):
+                file.write(part)
+    return paths
+
+
 def _nano(array: np.ndarray) -> bytes:
     """A dump file of a Nano chip with one output."""
     dims = b""
