@@ -85,7 +85,8 @@ class Sums(NamedTuple):
     @property
     def finite(self) -> bool:
         """True if neither side holds a NaN or infinity as float32."""
-        return not (self.device.nonfinite or self.golden.nonfinite)
+        x, y = self.device, self.golden
+        return not (x.nans or x.infinities or y.nans or y.infinities)
 
     def in_own_types(self) -> OwnSums:
         """The sums of the values in their own types."""
