@@ -7,7 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from divergraph.questions import OpDetail, ReasonGroup, TensorRow
-from graphstore.model import DType, OpState, Reason, Side
+from graphstore.model import (
+    Comparison,
+    DType,
+    Level,
+    Metric,
+    MetricSet,
+    OpState,
+    Reason,
+    Side,
+    TensorIO,
+)
 from graphstore.op_row import OpRow
 from tui import detail_text, overview_rows
 from tui.glyphs import UNICODE
@@ -47,3 +57,29 @@ def test_a_number_is_never_cut_short(room):
     rows = overview_rows.reasons(SimpleNamespace(reasons=groups))
     count = next(placed for placed in place(rows.columns, room) if placed.column.id == "count")
     assert count.width >= len(rows.row(0)[0].text) == len("1 234 567")
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown", "general"),
+    [
+        ("default: relative_euclidean_distance > 0.05", "0.05", True),
+        ("attention: relative_euclidean_distance > 0.3", "> 0.3", False),
+        ("attention: within every limit", "attention: within every limit", False),
+        ("", "0.05", True),
+    ],
+)
+def test_the_metrics_name_the_rule_that_decided_and_not_limits_of_others(limit, shown, general):
+    values = MetricSet(
+        0.9, 0.4, 0.4, 0.4, 0.4, (0.1, 0.2, 0.1, 0.2), 0.1, 0.1, 0.1, 0.1, elements=2
+    )
+    compared = Comparison(
+        "op", TensorIO.OUTPUT, 0, metrics=values, level=Level.FAIL, shape=(2,), limit=limit,
+        failed=(Metric.RELATIVE_EUCLIDEAN_DISTANCE,),
+    )  # fmt: skip
+    limits = {"relative_euclidean_distance": 0.05, "cosine_similarity": 0.99}
+    text = detail_text.metrics(compared, limits, UNICODE, 70).plain
+    line = next(line for line in text.split("\n") if line.startswith("relative Euclidean"))
+    rule = [line for line in text.split("\n") if line.startswith("rule")]
+    assert shown in (line if "within" not in limit else rule[0])
+    assert (f"{UNICODE.at_least} 0.99" in text) is general
+    assert bool(rule) is bool(limit)
