@@ -59,11 +59,12 @@ def compare_into(
     if name is not None:
         check_name_free(store, name, replace_it=replace_it)
     data = compare(request, progress)
+    if name is not None:
+        data = _named(data, name)
     if data.run.verdict is Verdict.NOT_COMPARED:
         return data, False
     progress.stage("writing the run")
     if name is not None:
-        data = _named(data, name)
         store.save_run(data, replace=replace_it)
         return data, True
     return _saved_under_fresh_name(store, data), True
