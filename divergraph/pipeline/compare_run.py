@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from divergraph.analysis.bodies import owners_around
 from divergraph.analysis.consistency_run import run_findings
 from divergraph.analysis.verdicts import (
     count,
@@ -214,23 +215,8 @@ def _origins(
 ) -> list[str]:
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
-    explained = _owners(graph, {item.op for item in comparisons if item.over})
+    explained = owners_around(graph, {item.op for item in comparisons if item.over})
     return [op for op in first if op not in explained]
-
-
-def _owners(graph: ModelGraph, inner: Collection[str]) -> set[str]:
-    """The ops in whose bodies an op of *inner* is: their results come from there."""
-    owners = {body.name: body.owner for body in graph.subgraphs}
-    if not owners:
-        return set()
-    place = {op.id: op.subgraph for op in graph.ops}
-    found: set[str] = set()
-    for op in inner:
-        owner = owners.get(place.get(op, ""), "")
-        while owner and owner not in found:
-            found.add(owner)
-            owner = owners.get(place.get(owner, ""), "")
-    return found
 
 
 def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str]) -> Iterator[str]:

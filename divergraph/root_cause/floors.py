@@ -209,7 +209,8 @@ class Floors:
             return found
         small = (value != 0) & (np.abs(value) < _FP16_NORMAL)
         factors = np.divide(_FP16_NORMAL, np.abs(value), where=small, out=np.ones_like(value))
-        return np.where(small, value + (found - value) * factors, found)
+        with np.errstate(invalid="ignore"):  # infinities are no small numbers
+            return np.where(small, value + (found - value) * factors, found)
 
     def _weights(self, states: Sequence[_State]) -> dict[str, Array]:
         """The constants these groups use that are rounded too."""

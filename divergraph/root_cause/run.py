@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from divergraph.analysis.bodies import owners_around
 from divergraph.execution.installed import open_executor
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import Progress
@@ -102,7 +103,9 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
     by_output, born = with_births(arrays, by_output, splits.births, _broken(data))
     comparisons = with_splits(data.comparisons, by_output)
     ops = data.device.op_index()
-    guilty = ranked(arrays, ops_over(comparisons, Guilt.GUILTY))
+    over = ops_over(comparisons, Guilt.GUILTY)
+    around = owners_around(data.device, over)
+    guilty = ranked(arrays, {op: item for op, item in over.items() if op not in around})
     judged = {item.op for item in guilty}
     suspects = {
         op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in judged
@@ -125,7 +128,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         data,
         run=run,
         comparisons=comparisons,
-        states=states(arrays, comparisons, judged),
+        states=states(arrays, comparisons, judged, around),
         origins=origins,
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),

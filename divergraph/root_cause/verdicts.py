@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -104,12 +104,16 @@ def as_origins(
 
 
 def states(
-    arrays: GraphArrays, comparisons: Sequence[Comparison], origins: Iterable[str]
+    arrays: GraphArrays,
+    comparisons: Sequence[Comparison],
+    origins: Iterable[str],
+    around: Collection[str] = (),
 ) -> dict[str, OpState]:
-    """The state of each op: over a limit behind an origin is inherited, elsewhere drifting."""
+    """The state of each op: over a limit behind an origin, or *around* one that is in its body,
+    is inherited, elsewhere drifting."""
     starts = set(origins)
     numbers = [arrays.number[op] for op in starts]
-    behind = {arrays.ids[number] for number in descendants(arrays, numbers)}
+    behind = {arrays.ids[number] for number in descendants(arrays, numbers)} | set(around)
     outputs = outputs_by_op(comparisons)
     return {op: _state(outputs.get(op, ()), op in starts, op in behind) for op in arrays.ids}
 
