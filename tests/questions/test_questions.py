@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 import divergraph
 from divergraph.pipeline import CompareRequest
 from divergraph.questions import lineage, op_detail, op_rows, ops_between, overview, trace
+from divergraph.root_cause.limits import MethodChoice
 from divergraph.runs import compare_into
 from graphstore.errors import UnknownNameError
 from graphstore.model import OpState, Side, Verdict
@@ -132,7 +133,11 @@ def run_chain(tmp_path, device, golden=None):
     write_dumps(tmp_path / "g", golden or {f"relu_{number}": right for number in range(count)})
     write_dumps(tmp_path / "d", device)
     request = CompareRequest(
-        tmp_path / "model.onnx", tmp_path / "g", tmp_path / "model.onnx", tmp_path / "d"
+        tmp_path / "model.onnx",
+        tmp_path / "g",
+        tmp_path / "model.onnx",
+        tmp_path / "d",
+        method=MethodChoice.THRESHOLDS,
     )
     opened = divergraph.open_store(tmp_path / "store")
     data, _ = compare_into(opened, request, name="chain")
