@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from divergraph.submodels.arguments import argument_values
 from divergraph.submodels.selection import BoundaryTensor, Facts, Refusal, Rule, with_facts
-from divergraph.submodels.steady import READS, feeds_the_model, steady_ops
+from divergraph.submodels.steady import READS, feeds_the_model, is_another_each_run, steady_ops
 from graphstore.arrays import GraphArrays
 from graphstore.model import ModelGraph, Op, Tensor, TensorRef
 
@@ -107,6 +107,8 @@ class Boundaries:
             op = self._ops[waiting.pop()]
             if op.type in _SHAPE_TELLERS:
                 continue
+            if is_another_each_run(op):
+                return False
             parents = [one.producer for one in op.inputs if one is not None and one.producer]
             fed = any(one is not None and one.tensor in self._inputs for one in op.inputs)
             if fed or not (parents or op.id in self.constants):

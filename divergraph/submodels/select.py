@@ -232,7 +232,8 @@ class Selector:
         for loop in self._all_loops():
             yield Rule.LOOP_CUT, loop, min(loop, key=self.arrays.number.__getitem__)
         for name, group in dict(wish.groups).items():
-            known = frozenset(op for op in group if op in self.ops)
+            # Constants of a fused op go along with whatever takes them.
+            known = frozenset(group) & self.ops.keys() - self._boundaries.constants
             if len(known) > 1:
                 yield Rule.FUSED_CUT, known, name
 

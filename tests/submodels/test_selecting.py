@@ -228,3 +228,16 @@ def test_the_part_is_convex_and_its_boundary_closed(graph_of, text, data):
             for ref in op.inputs:
                 source = ref.producer.op if ref.producer else ref.tensor
                 assert source in chosen or source in fed
+
+
+def test_a_constant_of_a_fused_op_is_not_cut_off(graph_of):
+    graph = graph_of("k = Const\na = Relu x\nb = Add a k\nc = Tanh b")
+    selector = Selector(graph, no_facts)
+    fused = Wish({"fused": ("k", "b")}, data=False)
+    assert not selector.between(["b"], ["c"], fused).refused
+
+
+def test_drawn_numbers_are_no_constants(graph_of):
+    graph = graph_of("k = Const\nr = RandomNormal k\nm = Mul r k\na = Relu x\nb = Add a m")
+    part = Selector(graph, no_facts).between(["a"], ["b"])
+    assert [(tensor.name, tensor.frozen) for tensor in part.inputs] == [("x", False), ("m", False)]
