@@ -38,4 +38,11 @@ def constant_ops(graph: ModelGraph) -> frozenset[str]:
     return frozenset(found)
 
 
-_INPUTS = frozenset({"Placeholder", "PlaceholderWithDefault", "Input", "Data", "Feed"})
+_INPUTS = frozenset(
+    (
+        *("Placeholder", "PlaceholderWithDefault", "Input", "Data", "Feed"),
+        # what reads the data of a training step
+        *("GetNext", "IteratorGetNext", "IteratorGetNextSync", "IteratorV2", "OneShotIterator"),
+        *("QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2"),
+    )
+)
