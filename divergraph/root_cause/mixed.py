@@ -65,6 +65,7 @@ def declared_single(
         and compared[group.output].device_dtype is DType.FLOAT32
         and all(kind is DType.FLOAT32 for kind in _kinds(device, device.ops[group.output.op]))
         and all(_declared(device, ref) is DType.FLOAT32 for ref in group.measured)
+        and not _reads_made_constant(device, device.ops[group.output.op])
     ]
 
 
@@ -79,6 +80,12 @@ def borne_out(
     ratios = [ratio_of(sample, single) for sample in samples(groups[::step])]
     known = [ratio for ratio in ratios if ratio is not None]
     return bool(known) and statistics.median(known) <= suspect
+
+
+def _reads_made_constant(device: OpGraph, op: Op) -> bool:
+    """Whether a constant of *op* is computed, most likely cast from a rounded one."""
+    makers = [ref.producer.op for ref in device.inputs(op) if ref.producer is not None]
+    return any(device.is_constant(each) and device.ops[each].inputs for each in makers)
 
 
 def _declared(device: OpGraph, ref: TensorRef) -> DType | None:
