@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.reports.csv_report import report_rows
 from divergraph.pipeline import CompareRequest, compare
+from divergraph.reports.csv_report import report_rows
 from graphstore.model import TensorIO
 from importers import read_graph
 from importers.dumps.numbers import DTYPES, layout_number

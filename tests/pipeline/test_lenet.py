@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from divergraph.reports.csv_report import write_csv
 from divergraph.pipeline import CompareRequest, compare
+from divergraph.reports.csv_report import write_csv
 from graphstore.model import OpState, Reason, TensorIO, TensorRef, Verdict
 
 _OWN_WORDS = {
