@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from divergraph.reports.csv_report import write_csv
 from divergraph.export.networkx_graph import write_graphml
 from divergraph.json_shapes import Json, row_json, run_json
 from divergraph.questions import op_rows
 from divergraph.questions.facts import find_run
+from divergraph.reports.csv_report import write_csv
 from divergraph.whole_files import check_place, whole_file
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
