@@ -207,7 +207,9 @@ class _Analysis:
             for op, io, port in self.inputs.golden_dump.tensors
             if io is TensorIO.OUTPUT
         )
-        grouping = Grouping(self.golden, self.device, measured, dumped, frozenset(self._changed()))
+        changed = frozenset(self._changed())
+        unseen = self.quantisers.unseen
+        grouping = Grouping(self.golden, self.device, measured, dumped, changed, unseen)
         return [grouping.group(ref) for ref in measured]
 
     def _changed(self) -> Iterator[TensorRef]:

@@ -59,6 +59,7 @@ class Grouping:
     *measured* gives the golden tensor each usable device output stands for, in device
     order; *golden_dumped* are the golden tensors whose values are known. Constants are
     golden's own, but for the golden tensors *changed*: those are as the device has them.
+    *unseen* are device ops that quantise what, or by which scale, is not known.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class Grouping:
         measured: Mapping[TensorRef, TensorRef],
         golden_dumped: frozenset[TensorRef],
         changed: frozenset[TensorRef] = frozenset(),
+        unseen: frozenset[str] = frozenset(),
     ) -> None:
         self._golden = golden
+        self._unseen = unseen
         self._device = device
         self._measured = measured
         self._golden_dumped = golden_dumped
@@ -120,6 +123,7 @@ class Grouping:
                 op = self._device.ops[each]
                 quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
                 self._integers |= op.type.startswith(_INTEGER) or op.type.endswith("Integer")
+                self._integers |= each in self._unseen
                 refs = list(self._device.inputs(op))
                 outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
                 open_end |= bool(outer) or self._device.is_source(each)

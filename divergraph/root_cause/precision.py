@@ -78,8 +78,8 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
     flat = value.reshape(-1)
     sample = flat[:: max(1, flat.size // _LOOKED_AT)]
     sample = sample[np.isfinite(sample) & (sample != 0)]
-    if np.unique(sample).size < _TRIVIAL:
-        return None
+    if np.unique(sample).size < _TRIVIAL or np.array_equal(np.rint(sample), sample):
+        return None  # whole numbers fit 16 bits whatever computed them
     for precision in (Precision.BF16, Precision.FP16):
         if np.array_equal(rounded(sample, precision), sample):
             return precision

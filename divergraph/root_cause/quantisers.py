@@ -27,6 +27,10 @@ from graphstore.model import (
 
 DEQUANTISING = frozenset({"DequantizeLinear"})
 _QUANTISING = frozenset({"QuantizeLinear"})
+_HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
+"""Ops that give the same values in another shape: one scale fits before and behind them."""
+_MADE_OF: Mapping[str, tuple[str, ...]] = {"Gemm": ("MatMul",), "FusedMatMul": ("MatMul",)}
+"""What a fused op has in the same places as an original of it."""
 _ASCEND_QUANT = "AscendQuant"
 _RANGES = {
     DType.INT4: (-8, 7),
@@ -35,6 +39,7 @@ _RANGES = {
     DType.UINT8: (0, 255),
     DType.INT16: (-32768, 32767),
     DType.UINT16: (0, 65535),
+    DType.INT32: (-(1 << 31), (1 << 31) - 1),
 }
 
 Constant = Callable[[str], "Array | None"]
@@ -72,10 +77,12 @@ class Quantiser:
 @dataclass(frozen=True, slots=True)
 class Quantisers:
     """What a device quantises: golden tensors and weights by name, and the outputs (ids of
-    device tensors) that were dequantised just before."""
+    device tensors) that were dequantised just before. ``unseen`` are ops that dequantise
+    what no golden tensor is known for, or with a scale that is not known."""
 
     by_tensor: Mapping[str, Quantiser]
     outputs: frozenset[TensorRef]
+    unseen: frozenset[str] = frozenset()
 
 
 NO_QUANTISERS = Quantisers({}, frozenset())
@@ -117,15 +124,33 @@ class _Finder:
             if item.io is TensorIO.OUTPUT and item.golden is not None
         }
         self._constant = constant
+        self._golden_tensors = self._entries | {
+            tensor.name for op in golden.ops for tensor in op.outputs
+        }
+        self._users: dict[str, list[Op]] = {}
+        for op in device.ops:
+            for ref in op.inputs[:1]:
+                if ref is not None and ref.producer is not None:
+                    self._users.setdefault(ref.producer.op, []).append(op)
 
     def found(self) -> Quantisers:
         by_tensor: dict[str, Quantiser] = {}
         outputs: set[TensorRef] = set()
+        unseen: set[str] = set()
         for op in self._device.ops:
             if op.type in DEQUANTISING:
                 outputs.add(TensorRef(op.id, 0))
                 quantiser = self._of_dequantiser(op)
-                names = self._names(op)
+                names: Iterator[str] = iter(())
+                if quantiser is not None:
+                    handed_on = self._handed_on(op) if quantiser.scale.size == 1 else []
+                    outputs.update(handed_on)
+                    known = [*self._names(op, quantiser), *self._golden_names(handed_on)]
+                    names = iter(known)
+                    if not known and quantiser.high < _RANGES[DType.INT32][1]:
+                        unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
+                else:
+                    unseen.add(op.id)
             elif op.type == _ASCEND_QUANT:
                 quantiser = _of_ascend(op)
                 names = self._behind(op)
@@ -133,7 +158,7 @@ class _Finder:
                 continue
             if quantiser is not None:
                 by_tensor.update((name, quantiser) for name in names)
-        return Quantisers(by_tensor, frozenset(outputs))
+        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen))
 
     def _of_dequantiser(self, op: Op) -> Quantiser | None:
         scale = self._value(op, 1)
@@ -159,17 +184,43 @@ class _Finder:
         ref = op.inputs[position] if position < len(op.inputs) else None
         return None if ref is None else self._constant(ref.tensor)
 
-    def _names(self, op: Op) -> Iterator[str]:
+    def _names(self, op: Op, quantiser: Quantiser) -> Iterator[str]:
         """The golden tensors whose values *op* gives back."""
-        match = self._matches.get(TensorRef(op.id, 0))
-        if match is not None and match.op in self._golden:
-            yield self._golden[match.op].outputs[match.port].name
+        yield from self._golden_names([TensorRef(op.id, 0)])
         source = op.inputs[0] if op.inputs else None
         maker = None if source is None or source.producer is None else source.producer.op
         if maker is not None and self._ops[maker].type in _QUANTISING:
-            yield from (ref.tensor for ref in self._ops[maker].inputs[:1] if ref is not None)
+            ref = self._ops[maker].inputs[0]
+            while ref is not None:
+                if ref.tensor in self._golden_tensors:
+                    yield ref.tensor
+                if ref.producer is None:
+                    return
+                yield from self._golden_names([ref.producer])
+                before = self._ops[ref.producer.op]
+                if before.type not in _HANDING_ON or quantiser.scale.size != 1:
+                    return
+                ref = before.inputs[0] if before.inputs else None
         elif source is not None:
             yield from self._weights_for(TensorRef(op.id, 0))
+
+    def _golden_names(self, outputs: Iterable[TensorRef]) -> Iterator[str]:
+        """The golden tensors these device outputs stand for."""
+        for output in outputs:
+            match = self._matches.get(output)
+            if match is not None and match.op in self._golden:
+                yield self._golden[match.op].outputs[match.port].name
+
+    def _handed_on(self, op: Op) -> list[TensorRef]:
+        """The outputs that hold what *op* gives back in another shape."""
+        found: list[TensorRef] = []
+        waiting = [op.id]
+        while waiting:
+            for user in self._users.get(waiting.pop(), ()):
+                if user.type in _HANDING_ON and user.outputs:
+                    found.append(TensorRef(user.id, 0))
+                    waiting.append(user.id)
+        return found
 
     def _weights_for(self, output: TensorRef) -> Iterator[str]:
         """The golden constants in the places where a dequantised constant is read."""
@@ -179,7 +230,10 @@ class _Finder:
                     continue
                 for name in self._originals.get(user.id, ()):
                     original = self._golden.get(name)
-                    if original is None or original.type != user.type:
+                    if original is None or original.type not in (
+                        user.type,
+                        *_MADE_OF.get(user.type, ()),
+                    ):
                         continue
                     if position < len(original.inputs):
                         taken = original.inputs[position]

@@ -1,0 +1,90 @@
+"""A device quantises what no golden tensor stands for: healthy ops must not look guilty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.capture import CaptureRequest, capture
+from divergraph.pipeline import CompareRequest, compare
+from graphstore.model import Verdict
+
+RNG = np.random.default_rng(11)
+W = (RNG.standard_normal((16, 16)) / 4).astype(np.float32)
+B = RNG.standard_normal(16).astype(np.float32)
+
+
+def saved(path: Path, nodes, weights) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 8, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 8, 16])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+def golden(path: Path) -> Path:
+    """A product of three axes and its bias."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "act"),
+        helper.make_node("MatMul", ["a", "w"], ["m"], "product"),
+        helper.make_node("Add", ["m", "b"], ["s"], "bias"),
+        helper.make_node("Tanh", ["s"], ["y"], "end"),
+    ]
+    return saved(path, nodes, {"w": W, "b": B})
+
+
+def quantised(path: Path, weights=W) -> Path:
+    """As ONNX Runtime writes it: a Gemm of two axes between Reshapes, all in 8 bits."""
+    step = np.float32(np.abs(W).max() / 127)
+    stored = np.clip(np.rint(weights / step), -128, 127).astype(np.int8)
+    zero = np.int8(0)
+
+    def through(source, target, scale):
+        return [
+            helper.make_node("QuantizeLinear", [source, scale, "zero"], [f"{target}_q"]),
+            helper.make_node("DequantizeLinear", [f"{target}_q", scale, "zero"], [target]),
+        ]
+
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "act"),
+        helper.make_node("Reshape", ["a", "flat"], ["a2"], "flatten"),
+        *through("a2", "a3", "in_scale"),
+        helper.make_node("DequantizeLinear", ["wq", "w_scale", "zero"], ["wd"]),
+        helper.make_node("Gemm", ["a3", "wd", "b"], ["g"], "product/fused"),
+        *through("g", "g2", "out_scale"),
+        helper.make_node("Reshape", ["g2", "deep"], ["s"], "unflatten"),
+        helper.make_node("Tanh", ["s"], ["y"], "end"),
+    ]
+    constants = {
+        "flat": np.array([16, 16]),
+        "deep": np.array([2, 8, 16]),
+        "wq": stored,
+        "w_scale": step,
+        "in_scale": np.float32(3.5 / 127),
+        "out_scale": np.float32(6 / 127),
+        "zero": zero,
+        "b": B,
+    }
+    return saved(path, nodes, constants)
+
+
+@pytest.mark.parametrize("weights", [W, W * 0.3], ids=["healthy", "wrong weights"])
+def test_eight_bits_between_reshapes(tmp_path: Path, weights) -> None:
+    sides = golden(tmp_path / "golden.onnx"), quantised(tmp_path / "device.onnx", weights)
+    np.save(tmp_path / "x.npy", RNG.standard_normal((2, 8, 16)).astype(np.float32))
+    for side in sides:
+        capture(CaptureRequest(side, tmp_path / side.stem, inputs={"x": tmp_path / "x.npy"}))
+    data = compare(CompareRequest(sides[0], tmp_path / "golden", sides[1], tmp_path / "device"))
+    if weights is W:
+        assert data.run.verdict is not Verdict.DIVERGED, data.origins
+    else:
+        assert data.origins[0].op == "unflatten"
