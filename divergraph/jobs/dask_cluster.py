@@ -59,6 +59,8 @@ class DaskExecutor:
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=None,
+                # Dask's own pages are not shown, but served all the same: where nobody is
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             )
         try:
             client: Any = distributed.Client(  # type: ignore[no-untyped-call]

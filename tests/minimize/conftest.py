@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +117,6 @@ def program(tmp_path: Path) -> Callable[[str], str]:
     def make(lines: str) -> str:
         path = tmp_path / "check.py"
         path.write_text("import json, os, sys, time, pathlib\n" + lines)
-        return f"command:python {path} {{bundle}}"
+        return f"command:{shlex.quote(sys.executable)} {path} {{bundle}}"
 
     return make

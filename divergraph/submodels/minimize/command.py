@@ -31,6 +31,7 @@ from graphstore.errors import ImportFormatError, InputError
 
 MADE = "made"
 _PASS, _FAIL = 0, 1
+_BROKE_OFF = b"Traceback (most recent call last)"
 _SAID = 300
 
 
@@ -106,7 +107,11 @@ class Command:
                 program.wait()
                 self._running.discard(program)
             output.seek(0)
-            return code, _last_line(output.read())
+            printed = output.read()
+            if code == _FAIL and _BROKE_OFF in printed:
+                # Python's exit code for a program that is itself in error, too
+                return None, f"the program broke off: {_last_line(printed)}"
+            return code, _last_line(printed)
 
     def _compared(self, part: Part, variant: Variant, bundle: Bundle) -> Judgement:
         try:
