@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from divergraph.cli.main import run
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def divergraph(capsys) -> Callable[..., Ended]:
-    def call(*arguments: object) -> Ended:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,36 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divergraph.cli.main import run
 from importers.dumps.numbers import layout_number
 from importers.protos import dump_data_pb2 as pb
 
 NUMBERS = {"float32": 1, "float16": 2, "int8": 3, "int32": 7, "int64": 8, "bool": 11, "float64": 12}
 STAMP = 1664180560000000
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def divergraph(capsys) -> Callable[..., Ended]:
-    """Runs the command line in this process."""
-
-    def call(*arguments: object) -> Ended:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
-
-    return call
 
 
 @dataclass(frozen=True)

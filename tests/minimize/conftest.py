@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +15,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def divergraph(capsys) -> Callable[..., Ended]:
-    def call(*arguments: object) -> Ended:
-        capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
-
-    return call
 
 
 def network(path: Path, factors: dict[str, float]) -> Path:
@@ -101,10 +77,10 @@ def cache(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def minimize(divergraph, compared) -> Callable[..., Ended]:
+def minimize(divergraph, compared) -> Callable[..., Any]:
     """``divergraph minimize`` on that store."""
 
-    def call(*arguments: object) -> Ended:
+    def call(*arguments: object) -> Any:
         return divergraph("minimize", *arguments, "--store", compared / "store")
 
     return call
