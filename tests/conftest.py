@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of what TensorFlow runs wait for an environment that has it."""
+    if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
+        pytest.skip("needs TensorFlow, the extra divergraph[tensorflow]")
 
 
 @pytest.fixture(scope="session")

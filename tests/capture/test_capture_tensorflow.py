@@ -17,10 +17,6 @@ from graphstore.model import Verdict
 from importers.dumps import scan_golden_dumps
 from importers.registry import read_graph
 
-tensorflow = pytest.mark.skipif(
-    find_spec("tensorflow") is None, reason="needs TensorFlow, the extra divergraph[tensorflow]"
-)
-
 
 def batch(lenet: Path) -> dict[str, Path]:
     """The images and labels of the step that was dumped."""
@@ -33,7 +29,7 @@ def stems(folder: Path) -> dict[str, Path]:
     return {path.name.rsplit(".", 2)[0]: path for path in folder.glob("*.npy")}
 
 
-@tensorflow
+@pytest.mark.tensorflow
 def test_a_training_step_is_captured_as_it_was_dumped(lenet: Path, tmp_path: Path) -> None:
     model = lenet / "model.ckpt.meta"
     result = capture(CaptureRequest(model, tmp_path / "golden", batch(lenet)))
@@ -50,7 +46,7 @@ def test_a_training_step_is_captured_as_it_was_dumped(lenet: Path, tmp_path: Pat
     assert "its branch is not taken on these inputs" in reasons
 
 
-@tensorflow
+@pytest.mark.tensorflow
 def test_the_capture_finds_the_origin_of_a_fault(lenet: Path, tmp_path: Path) -> None:
     model = lenet / "model.ckpt.meta"
     capture(CaptureRequest(model, tmp_path / "golden", batch(lenet), memory=1 << 18))
@@ -61,7 +57,7 @@ def test_the_capture_finds_the_origin_of_a_fault(lenet: Path, tmp_path: Path) ->
     assert [origin.op for origin in compared.origins] == ["LeNet/conv2/Conv2DRelu"]
 
 
-@tensorflow
+@pytest.mark.tensorflow
 def test_the_data_set_is_run_on_what_its_placeholders_are_fed(lenet: Path, tmp_path: Path) -> None:
     golden = stems(lenet / "golden")
     images = np.zeros((8, 28, 28, 1), np.float32)
@@ -77,7 +73,7 @@ def test_the_data_set_is_run_on_what_its_placeholders_are_fed(lenet: Path, tmp_p
         np.testing.assert_array_equal(np.load(captured[stem]), np.load(path), err_msg=stem)
 
 
-@tensorflow
+@pytest.mark.tensorflow
 def test_variables_of_a_dump_and_inputs_made_up(
     lenet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +90,7 @@ def test_variables_of_a_dump_and_inputs_made_up(
     assert json.loads((out / "capture.json").read_text())["options"]["train_op"] == "train_op"
 
 
-@tensorflow
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("request_of", "said"),
     [
@@ -114,7 +110,7 @@ def test_what_cannot_be_done_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@tensorflow
+@pytest.mark.tensorflow
 def test_a_capture_of_a_saved_model_is_found_again(tmp_path: Path) -> None:
     from divergraph.execution.tensorflow_files import tensorflow as load
 

@@ -129,7 +129,7 @@ session.run(train, {x: np.ones((3, 4), np.float32)})
 """
 
 
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs a TensorFlow with tfdbg")
+@pytest.mark.tensorflow
 def test_a_step_under_tfdbg_itself(driver: Path) -> None:
     script = driver.parent / "train.py"
     script.write_text(SCRIPT)

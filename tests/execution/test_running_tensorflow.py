@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from divergraph.execution.tensorflow_files import tensorflow
 from graphstore.errors import ExecutionError, InputError
 from importers.registry import read_graph
 
-pytestmark = pytest.mark.skipif(
-    find_spec("tensorflow") is None, reason="needs TensorFlow, the extra divergraph[tensorflow]"
-)
+pytestmark = pytest.mark.tensorflow
 Build = Callable[[Any], object]
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,7 @@ from importers.dumps import scan_golden_dumps
 from importers.dumps.read import read_array
 from importers.registry import read_graph
 
-pytestmark = pytest.mark.skipif(
-    find_spec("tensorflow") is None, reason="needs TensorFlow, the extra divergraph[tensorflow]"
-)
+pytestmark = pytest.mark.tensorflow
 
 
 @pytest.fixture(scope="module")

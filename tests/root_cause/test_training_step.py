@@ -26,7 +26,7 @@ def request(lenet: Path, side: str, method: MethodChoice = MethodChoice.AUTO) ->
     )
 
 
-@pytest.mark.skipif(find_spec("tensorflow") is None, reason="needs divergraph[tensorflow]")
+@pytest.mark.tensorflow
 class TestWithTensorFlow:
     def test_rounding_is_no_origin_though_a_gradient_is_far_off(self, lenet: Path) -> None:
         data = compare(request(lenet, "npu_clean"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -21,9 +20,7 @@ from importers.dumps import scan_golden_dumps
 from importers.dumps.read import read_array
 from importers.registry import read_graph
 
-pytestmark = pytest.mark.skipif(
-    find_spec("tensorflow") is None, reason="needs TensorFlow, the extra divergraph[tensorflow]"
-)
+pytestmark = pytest.mark.tensorflow
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
