@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from textual.content import Content
 
+from divergraph.printable import printable
 from divergraph.questions import OpDetail, TensorRow
 from divergraph.spread_words import ROLE_WORDS, numbers_text
 from divergraph.wording import shape_text
@@ -13,7 +14,7 @@ from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
 from tui import theme, wording
 from tui.glyphs import Glyphs
-from tui.widgets.cells import cut_to, fit, printable, width_of
+from tui.widgets.cells import cut_to, fit, width_of
 
 LABEL = 10
 METRIC_CELLS = 40

@@ -14,11 +14,11 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Checkbox, Input, Static
 
+from divergraph.printable import printable
 from tui import theme
 from tui.glyphs import Glyphs
 from tui.keys import Scope, bindings
 from tui.overlays import Window
-from tui.widgets.cells import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
+from divergraph.printable import printable
 from divergraph.questions import Overview
 from divergraph.spread_words import limits_text, mismatch_sentence
 from graphstore.model import Method, Metric, OpState, Verdict
 from tui import theme, wording
 from tui.glyphs import Glyphs
-from tui.widgets.cells import cut_to, fit, printable
+from tui.widgets.cells import cut_to, fit
 
 _LABEL = 10
 _SAID = 3

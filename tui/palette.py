@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
+from divergraph.printable import printable
 from tui.keys import Scope
-from tui.widgets.cells import printable
 
 if TYPE_CHECKING:
     from tui.app import DivergraphApp

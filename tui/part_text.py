@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from divergraph.printable import printable
 from divergraph.wording import shape_text
 from graphstore.model import OpState
 from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.part_chooser import Answer
-from tui.widgets.cells import cut_to, fit, printable, width_of
+from tui.widgets.cells import cut_to, fit, width_of
 
 if TYPE_CHECKING:
     from divergraph.submodels.selection import BoundaryTensor, Refusal

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from divergraph.printable import printable
 from graphstore.model import OpState
 from tui import theme, wording
 from tui.glyphs import Glyphs
-from tui.widgets.cells import cut_to, printable
+from tui.widgets.cells import cut_to
 
 if TYPE_CHECKING:
     from divergraph.submodels.minimize.minimize_run import MinimalPart, Minimized

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from textual.content import Content
 
+from divergraph.printable import printable
 from divergraph.questions import Trace, Way, WayStep
 from divergraph.spread_words import names, step_note
 from divergraph.way_folding import fold_text, folded
@@ -15,7 +16,7 @@ from graphstore.model import OpState
 from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style
-from tui.widgets.cells import cut_to, fit, printable, width_of
+from tui.widgets.cells import cut_to, fit, width_of
 from tui.widgets.columns import Column
 from tui.widgets.rows import Cell
 

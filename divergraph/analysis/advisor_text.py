@@ -6,6 +6,7 @@ from pathlib import Path
 
 from divergraph.analysis.advisor import CONSISTENT, NOT_COMPARED, OVERFLOW, PROBLEM_NODE, Advice
 from divergraph.analysis.advisor_inputs import INPUT_INCONSISTENT
+from divergraph.printable import printable
 from divergraph.whole_files import whole_file
 from graphstore.errors import InputError
 from graphstore.model import Finding
@@ -41,7 +42,7 @@ def summary(finding: Finding) -> str:
     return (
         f"Detection Type: {detection_type(finding)}\n"
         f"Operator Index: {'NA' if index is None else index}\n"
-        f"Expert Advice: {word}{finding.sentence}.\n"
+        f"Expert Advice: {word}{printable(finding.sentence)}.\n"
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-import click
-
+from divergraph.cli.say import say
 from divergraph.questions.recurring import Recurring, RecurringAnswer
 from divergraph.questions.run_changes import RunChanges
 from divergraph.spread_words import names, times
@@ -17,51 +16,51 @@ _SHOWN = 10
 
 def show_changes(changes: RunChanges) -> None:
     """The changes by kind, regressions first."""
-    click.secho(
+    say(
         f"{changes.old.name} -> {changes.new.name}: "
         f"{counted(changes.matched, 'original tensor')} in both runs",
         bold=True,
     )
     if changes.only_old or changes.only_new:
-        click.echo(
+        say(
             f"  {changes.only_old} compared in {changes.old.name} only, "
             f"{changes.only_new} in {changes.new.name} only"
         )
     for kind, found in groupby(changes.changes, key=lambda change: change.kind):
         items = list(found)
-        click.echo(f"{kind.value}: {counted(len(items), 'op')}")
+        say(f"{kind.value}: {counted(len(items), 'op')}")
         for change in items[:_SHOWN]:
-            click.echo(f"  {change.sentence}")
+            say(f"  {change.sentence}")
             moved = change.old_op is not None and change.old_op != change.op
             if moved and change.op is not None:
-                click.echo(f"      called {change.old_op} in {changes.old.name}")
+                say(f"      called {change.old_op} in {changes.old.name}")
             if change.regrouped:
-                click.echo("      other ops are fused or measured together than before")
+                say("      other ops are fused or measured together than before")
         if len(items) > _SHOWN:
-            click.echo(f"  and {len(items) - _SHOWN} more; --json lists all")
+            say(f"  and {len(items) - _SHOWN} more; --json lists all")
     if not changes.changes:
-        click.echo("no op changed")
+        say("no op changed")
     for note in changes.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def show_recurring(answer: RecurringAnswer) -> None:
     """What is guilty in several runs."""
-    click.echo(f"{answer.diverged} of {counted(answer.runs, 'run')} have an origin")
+    say(f"{answer.diverged} of {counted(answer.runs, 'run')} have an origin")
     _show("the same original op", answer.same_original, by_original=True)
     _show("the same type and fusion pattern", answer.same_pattern, by_original=False)
 
 
 def _show(title: str, found: Sequence[Recurring], *, by_original: bool) -> None:
-    click.secho(f"{title}, in several runs", bold=True)
+    say(f"{title}, in several runs", bold=True)
     if not found:
-        click.echo("  none")
+        say("  none")
     for one in found:
         made_of = f" of {'+'.join(one.pattern)}" if one.pattern else ""
         what = (
             f"{names(one.originals)}  ({one.type}{made_of})" if by_original else one.type + made_of
         )
         most = "" if one.largest is None else f", up to {times(one.largest)} its floor"
-        click.echo(f"  {what}: {counted(len(one.runs), 'run')} ({names(one.runs, 4)}){most}")
+        say(f"  {what}: {counted(len(one.runs), 'run')} ({names(one.runs, 4)}){most}")
         if not by_original:
-            click.echo(f"      {names(one.ops, 4)}")
+            say(f"      {names(one.ops, 4)}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 
 
@@ -55,9 +56,9 @@ def advise_command(run: str, folder: Path | None, store: str | None, as_json: bo
             }
         )
     else:
-        click.echo("\n".join(summary(finding) for finding in advice.findings), nl=False)
+        say_lines("\n".join(summary(finding) for finding in advice.findings))
         if written is not None:
-            click.echo(f"written to {written}", err=True)
+            say(f"written to {written}", err=True)
     if advice.first.label == NOT_COMPARED:
         return NOTHING_COMPARED.exit_code
     return (FINE if advice.quiet else DIVERGED).exit_code

@@ -6,6 +6,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json, root_cause_of, root_cause_options
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.cli.text import show_run
 from divergraph.json_shapes import run_json
 from divergraph.outcomes import outcome_of_verdict
@@ -34,7 +35,7 @@ def analyse_command(
     with opened(store) as opened_store, progress_bar() as progress:
         data = analyse_stored(opened_store, run, options, progress)
     for warning in data.run.warnings:
-        click.echo(f"note: {warning}", err=True)
+        say(f"note: {warning}", err=True)
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))

@@ -10,6 +10,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json, root_cause_of
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.wording import counted
 
 if TYPE_CHECKING:
@@ -97,27 +98,27 @@ def _write(path: Path, lines: list[str]) -> None:
 
     with whole_file(path) as place:
         place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    click.echo(f"{counted(len(lines), 'name')} written to {path}", err=True)
+    say(f"{counted(len(lines), 'name')} written to {path}", err=True)
 
 
 def _show(found: Blame, top: int) -> None:
-    click.echo("the model's outputs are off by")
+    say("the model's outputs are off by")
     for name, error in found.errors.items():
-        click.echo(f"  {error:9.3g}  {name}")
+        say(f"  {error:9.3g}  {name}")
     if not found.shares:
-        click.echo("no op introduces an error")
+        say("no op introduces an error")
         return
-    click.echo("shares of that error: signed, by size, and what is left if the op were exact")
+    say("shares of that error: signed, by size, and what is left if the op were exact")
     for share in found.shares[:top]:
         signed, size = f"{100 * share.share:+7.1f} %", f"{100 * share.size:6.1f} %"
-        click.echo(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
+        say(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
     if len(found.shares) > top:
-        click.echo(f"  and {len(found.shares) - top} more")
-    click.echo("to keep in higher precision, and the share of the error left (proved by runs)")
+        say(f"  and {len(found.shares) - top} more")
+    say("to keep in higher precision, and the share of the error left (proved by runs)")
     for place, kept in enumerate(found.keep, 1):
-        click.echo(f"  {place:3}  {100 * kept.left:6.1f} %  {kept.op}")
+        say(f"  {place:3}  {100 * kept.left:6.1f} %  {kept.op}")
     if found.unexplained > 0.05:
-        click.echo(
+        say(
             f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
             "inputs, or ops that could not be run"
         )

@@ -9,6 +9,7 @@ import click
 
 from divergraph.cli.options import print_json
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.json_shapes import capture_json
 from divergraph.wording import counted
 from graphstore.errors import InputError
@@ -115,8 +116,8 @@ def capture_command(
     for reason, names in by_reason.items():
         first = ", ".join(names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        click.echo(f"note: not captured: {first}{more}: {reason}", err=True)
-    click.echo(
+        say(f"note: not captured: {first}{more}: {reason}", err=True)
+    say(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"
     )
@@ -131,7 +132,7 @@ def _write_driver(context: click.Context, file: Path | None) -> None:
             target.write(source)
     except OSError as error:
         raise InputError(error.strerror or str(error), where=str(file)) from error
-    click.echo(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
+    say(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
     context.exit()
 
 

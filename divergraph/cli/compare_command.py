@@ -18,6 +18,7 @@ from divergraph.cli.options import (
 )
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.report_options import report_options, report_places
+from divergraph.cli.say import say
 from divergraph.cli.text import show_run
 from divergraph.cli.worker_options import worker_options, workers_of
 from divergraph.json_shapes import run_json
@@ -153,7 +154,7 @@ def compare_command(
             )
             places.write(report, lambda: data)
     for warning in data.run.warnings:
-        click.echo(f"note: {warning}", err=True)
+        say(f"note: {warning}", err=True)
     _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)
     return outcome_of_verdict(data.run.verdict).exit_code
 
@@ -173,8 +174,8 @@ def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) 
     elif not quiet:  # else standard output holds a report
         show_run(data.run, data.origins, data.comparisons)
     if kept:
-        click.echo(f"kept as {data.run.name} in {store}", err=True)
+        say(f"kept as {data.run.name} in {store}", err=True)
     else:
-        click.echo(
+        say(
             "divergraph: nothing could be compared, so nothing was kept (see the reasons)", err=True
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
 from divergraph.cli.options import opened, print_json, store_url
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.json_shapes import Json, counts_json
 from divergraph.many_runs import Chosen, ManyRuns, PlaceRun, compare_many
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
@@ -47,7 +46,7 @@ def compare_places(
     else:
         _show(result)
     kept = sum(run.kept for run in result.runs)
-    click.echo(f"kept {kept} runs {result.name}.* in {store_url(store)}", err=True)
+    say(f"kept {kept} runs {result.name}.* in {store_url(store)}", err=True)
     failed = any(run.problem for run in result.runs)
     if failed and result.verdict is not Verdict.DIVERGED:
         return BAD_INPUT.exit_code
@@ -80,17 +79,17 @@ def _place_json(run: PlaceRun) -> Json:
 
 
 def _show(result: ManyRuns) -> None:
-    click.secho(f"{result.name}: {result.verdict.value}", bold=True)
-    click.echo(f"  {'rank':>6} {'step':>6}  {'verdict':12} {'compared':>8} {'over':>6}  starts at")
+    say(f"{result.name}: {result.verdict.value}", bold=True)
+    say(f"  {'rank':>6} {'step':>6}  {'verdict':12} {'compared':>8} {'over':>6}  starts at")
     for run in result.runs:
         rank, step = ("-" if each is None else each for each in (run.place.rank, run.place.step))
         if run.data is None:
-            click.echo(f"  {rank:>6} {step:>6}  {run.problem}")
+            say(f"  {rank:>6} {step:>6}  {run.problem}")
             continue
         counts = run.data.run.counts
-        click.echo(
+        say(
             f"  {rank:>6} {step:>6}  {run.data.run.verdict.value:12} {counts.compared:>8} "
             f"{counts.over:>6}  {run.first_origin or ''}".rstrip()
         )
     for op, places in result.origins[:5]:
-        click.echo(f"the error starts at {op} in {places} of {len(result.runs)}")
+        say(f"the error starts at {op} in {places} of {len(result.runs)}")

@@ -9,6 +9,7 @@ import click
 from divergraph.analysis.consistency import ConsistencyReport
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.outcomes import DIVERGED, FINE
 from divergraph.wording import counted
 from graphstore.errors import InputError
@@ -106,13 +107,13 @@ def _subject(
 
 def _show(report: ConsistencyReport, *, twice: bool) -> None:
     for finding in report.findings:
-        click.echo(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
+        say(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
     if not report.findings:
-        click.echo("nothing found")
+        say("nothing found")
     said = f"{counted(report.tensors, 'output')} looked at, "
     said += f"{counted(report.inputs, 'input')} held against their producers"
     if report.inputs_skipped:
         said += f" ({report.inputs_skipped} could not be)"
     if twice:
         said += f", {counted(report.repeated, 'output')} in both dumps, {report.differing} differ"
-    click.echo(said, err=True)
+    say(said, err=True)

@@ -10,6 +10,7 @@ import click
 
 from divergraph.cli.options import opened, print_json
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.outcomes import BAD_INPUT
 from divergraph.wording import counted
 from graphstore.errors import InputError, UnknownNameError
@@ -175,9 +176,9 @@ def _tell_graph(graph: str, form: str, converted: GraphConverted, as_json: bool)
         )
         return
     for note in converted.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     for path in converted.written:
-        click.echo(f"wrote {path}", err=True)
+        say(f"wrote {path}", err=True)
 
 
 def _tell_dumps(result: DumpsConverted, as_json: bool) -> None:
@@ -192,9 +193,9 @@ def _tell_dumps(result: DumpsConverted, as_json: bool) -> None:
         )
     else:
         files = counted(result.files, "dump file")
-        click.echo(f"{result.folder}: {counted(len(result.written), 'file')} of {files}")
+        say(f"{result.folder}: {counted(len(result.written), 'file')} of {files}")
     for path, why in result.failed[:_FAILURES_SHOWN]:
-        click.echo(f"not converted: {path}: {' '.join(why.split())}", err=True)
+        say(f"not converted: {path}: {' '.join(why.split())}", err=True)
     more = len(result.failed) - _FAILURES_SHOWN
     if more > 0:
-        click.echo(f"and {more} more, see convert_failed_file_list.txt", err=True)
+        say(f"and {more} more, see convert_failed_file_list.txt", err=True)

@@ -11,6 +11,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json, store_url
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say, say_lines
 from divergraph.cli.text import show_run
 from divergraph.json_shapes import run_json
 
@@ -34,19 +35,22 @@ def demo_command(store: str | None, as_json: bool) -> int:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))
         return 0
-    click.echo(
+    say_lines(
         "One training step of LeNet: golden values by TensorFlow on a CPU, device values by a\n"
-        "stand-in for an NPU in which one fused op adds its bias to half of the channels only.\n"
+        "stand-in for an NPU in which one fused op adds its bias to half of the channels only."
     )
+    say()
     show_run(data.run, data.origins, data.comparisons)
     command = _typed_command()
     where = f" --store {shlex.quote(store)}" if store else ""
-    click.echo(f"\nkept as 'demo' in {store_url(store)}, its data is in {demo_folder()};")
-    click.echo("look around with\n")
-    click.echo(f"  {command} tui demo{where}")
-    click.echo(f"  {command} ops demo --where 'state:origin|inherited'{where}")
+    say()
+    say(f"kept as 'demo' in {store_url(store)}, its data is in {demo_folder()};")
+    say("look around with")
+    say()
+    say(f"  {command} tui demo{where}")
+    say(f"  {command} ops demo --where 'state:origin|inherited'{where}")
     if data.origins:
-        click.echo(f"  {command} trace demo {data.origins[0].op}{where}")
+        say(f"  {command} trace demo {data.origins[0].op}{where}")
     return 0
 
 

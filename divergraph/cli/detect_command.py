@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import print_json
+from divergraph.cli.say import say
 from divergraph.json_shapes import findings_json
 from divergraph.outcomes import BAD_INPUT
 from divergraph.wording import counted
@@ -43,7 +44,7 @@ def detect_command(paths: tuple[Path, ...], as_json: bool) -> int:
     else:
         for each in found:
             for line in _lines(each):
-                click.echo(line)
+                say(line)
     return BAD_INPUT.exit_code if any(each.problem for each in found) else 0
 
 

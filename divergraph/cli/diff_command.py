@@ -10,6 +10,7 @@ import click
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.rare_collections import rare_collections
+from divergraph.cli.say import say, say_json
 from divergraph.cli.worker_options import worker_options, workers_of
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 from graphstore.errors import InputError
@@ -98,12 +99,12 @@ def diff_command(
                 result.pairs[0], result.wanted, first=first, top=top, workers=request.workers
             )
     for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if as_json:
         from divergraph.diff.diff_json import diff_json_text
 
         with rare_collections():
-            click.echo("\n".join(diff_json_text(result, look)))
+            say_json("\n".join(diff_json_text(result, look)))
     else:
         from divergraph.cli.diff_text import show_diff
 

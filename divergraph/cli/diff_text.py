@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import click
-
 from divergraph.analysis.verdicts import badness
 from divergraph.cli.metric_text import metric_text
+from divergraph.cli.say import say
 from divergraph.diff.diff_dumps import DiffResult, PairDiff, reasons
 from divergraph.diff.elements import Element
 from divergraph.diff.single_pair import CloseLook
@@ -28,12 +27,12 @@ def show_diff(result: DiffResult, look: CloseLook | None, top: int) -> None:
     for side, names in (("device", result.device_only), ("golden", result.golden_only)):
         if names:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            click.echo(f"only on the {side} side: {', '.join(names[:5])}{more}")
+            say(f"only on the {side} side: {', '.join(names[:5])}{more}")
 
 
 def _show_pairs(result: DiffResult, top: int) -> None:
     not_compared = len(result.pairs) - result.compared
-    click.secho(
+    say(
         f"{counted(len(result.pairs), 'pair')}: {result.compared} compared, "
         f"{result.over} over a limit, {result.warned} past a warning level, "
         f"{not_compared} not compared",
@@ -42,17 +41,19 @@ def _show_pairs(result: DiffResult, top: int) -> None:
     worst = [pair for pair in result.pairs if pair.found.metrics is not None]
     worst.sort(key=_badness, reverse=True)
     if worst[:top]:
-        click.echo("\nworst pairs")
+        say()
+        say("worst pairs")
     for pair in worst[:top]:
         level = "" if pair.level is None else pair.level.value
         limit = f"  ({pair.limit})" if pair.limit else ""
-        click.echo(f"  {metric_text(pair.found.metrics)}  {level:4}  {pair.name}{limit}")
+        say(f"  {metric_text(pair.found.metrics)}  {level:4}  {pair.name}{limit}")
     groups = reasons(result.pairs)
     if groups:
-        click.echo("\nnot compared")
+        say()
+        say("not compared")
     for reason, count in groups.most_common():
         first = next(pair for pair in result.pairs if pair.found.reason is reason)
-        click.echo(f"  {count:5}  {REASON_WORDS[reason]:36}  {first.name}: {first.found.detail}")
+        say(f"  {count:5}  {REASON_WORDS[reason]:36}  {first.name}: {first.found.detail}")
 
 
 def _badness(pair: PairDiff) -> tuple[int, int, float, float]:
@@ -65,40 +66,42 @@ def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:
     found = pair.found
     if found.metrics is None:
         reason = "" if found.reason is None else REASON_WORDS[found.reason]
-        click.secho(f"{pair.name}: not compared: {reason}: {found.detail}", bold=True)
+        say(f"{pair.name}: not compared: {reason}: {found.detail}", bold=True)
         return
     level = "" if pair.level is None else pair.level.value
-    click.secho(f"{pair.name}: {level}{f' ({pair.limit})' if pair.limit else ''}", bold=True)
-    click.echo(f"  {metric_text(found.metrics)}")
-    click.echo(
+    say(f"{pair.name}: {level}{f' ({pair.limit})' if pair.limit else ''}", bold=True)
+    say(f"  {metric_text(found.metrics)}")
+    say(
         f"  device {found.device_dtype or '?'}, golden {found.golden_dtype or '?'}, "
         f"shape {shape_text(found.shape)}"
     )
     figures = found.figures
     if figures is None or look is None:
-        click.echo(f"  {found.detail}")
+        say(f"  {found.detail}")
         return
-    click.echo(f"\n  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
+    say()
+    say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
     for name, side in (("device", figures.device), ("golden", figures.golden)):
         numbers = "".join(f"{_number(x):>14}" for x in (side.low, side.high, side.mean, side.std))
-        click.echo(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
+        say(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
     _show_elements(look)
 
 
 def _show_elements(look: CloseLook) -> None:
     table, inspection = look.table, look.inspection
-    click.echo(
-        f"\n{table.bad} of {counted(table.total, 'element')} bad: "
+    say()
+    say(
+        f"{table.bad} of {counted(table.total, 'element')} bad: "
         f"|device - golden| > {look.atol:.3g} + {look.rtol:.3g} * |golden|"
         + (f"; {inspection.where_bad}" if inspection.where_bad else "")
     )
-    click.echo(
+    say(
         f"absolute error {_number(table.min_absolute)} to {_number(table.max_absolute)}, "
         f"relative error {_number(table.min_relative)} to {_number(table.max_relative)}"
     )
     if inspection.ulps is not None:
         ulps = inspection.ulps
-        click.echo(f"up to {ulps.largest:g} ulp of {ulps.unit}, {ulps.mean:.3g} on average")
+        say(f"up to {ulps.largest:g} ulp of {ulps.unit}, {ulps.mean:.3g} on average")
     _show_histogram(look)
     _show_table("first bad elements", table.first_bad)
     _show_table("largest absolute errors", table.worst_absolute)
@@ -113,10 +116,11 @@ def _show_histogram(look: CloseLook) -> None:
         rows.append(("NaN/Inf", histogram.nonfinite))
     if len(rows) == 1:
         return
-    click.echo("\n|device - golden|, from")
+    say()
+    say("|device - golden|, from")
     most = max(count for _, count in rows)
     for name, count in rows:
-        click.echo(f"  {name:>8} {'#' * math.ceil(_BAR * count / most):{_BAR}} {count:>12}")
+        say(f"  {name:>8} {'#' * math.ceil(_BAR * count / most):{_BAR}} {count:>12}")
 
 
 def _show_table(title: str, elements: Sequence[Element]) -> None:
@@ -134,13 +138,14 @@ def _show_table(title: str, elements: Sequence[Element]) -> None:
     ]
     head = ("index", "device", "golden", "absolute", "relative")
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(5)]
-    click.echo(f"\n{title}")
+    say()
+    say(title)
     for row in (head, *rows):
         first = f"{row[0]:<{widths[0]}}"
         rest = "  ".join(
             f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True)
         )
-        click.echo(f"  {first}  {rest}")
+        say(f"  {first}  {rest}")
 
 
 def _number(value: float) -> str:

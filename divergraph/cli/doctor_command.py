@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.say import say
 from divergraph.json_shapes import Json
 
 
@@ -30,5 +31,5 @@ def doctor_command(store: str | None, as_json: bool) -> int:
     else:
         for check in results:
             mark = "ok  " if check.fine else "--  " if check.optional else "FAIL"
-            click.echo(f"{mark} {check.name:22} {check.detail}")
+            say(f"{mark} {check.name:22} {check.detail}")
     return 0 if fine else 3

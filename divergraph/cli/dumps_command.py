@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import print_json
+from divergraph.cli.say import say
 from divergraph.json_shapes import Json, dump_json
 from graphstore.errors import InputError
 
@@ -45,7 +46,7 @@ def _show(rows: list[dict[str, Json]], root: Path) -> None:
     places = ["path", *(_below(root, Path(str(row["path"]))) for row in rows)]
     for line, place in zip(lines, places, strict=True):
         cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        click.echo("  ".join([*cells, place]))
+        say("  ".join([*cells, place]))
 
 
 def _below(root: Path, path: Path) -> str:

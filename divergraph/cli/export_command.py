@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json, side_option
+from divergraph.cli.say import say
 from graphstore.model import Side
 
 
@@ -31,4 +32,4 @@ def export_command(run: str, output: Path, side: str, store: str | None, as_json
     if as_json:
         print_json({"run": run, "path": str(output)})
     else:
-        click.echo(f"wrote {output}", err=True)
+        say(f"wrote {output}", err=True)

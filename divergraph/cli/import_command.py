@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say
 from divergraph.json_shapes import import_json
 from divergraph.wording import counted
 
@@ -60,18 +61,18 @@ def import_command(
             opened_store, path, name=name, replace_it=replace_it, options=options
         )
     for note in source.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if as_json:
         print_json(import_json(info, source.graph, unchanged=unchanged))
         return
     for warning in source.graph.warnings:
-        click.echo(f"note: {warning}", err=True)
+        say(f"note: {warning}", err=True)
     if passes := passes_note(source.graph):
-        click.echo(f"note: {passes}", err=True)
-    click.echo(
+        say(f"note: {passes}", err=True)
+    say(
         f"{info.name}: {info.framework} {info.kind} graph ({info.format}), "
         f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}, "
         f"{counted(info.subgraphs, 'sub-graph')}, {counted(info.fused_ops, 'fused op')}"
     )
     if unchanged:
-        click.echo(f"{info.name}: already there, unchanged", err=True)
+        say(f"{info.name}: already there, unchanged", err=True)

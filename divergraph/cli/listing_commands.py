@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, opened, print_json, side_option
+from divergraph.cli.say import say
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.json_shapes import Json, graph_info_json, row_json, run_summary_json
 from graphstore.model import Side
@@ -24,7 +25,7 @@ def runs_command(store: str | None, as_json: bool) -> None:
         print_json(listed)
         return
     if not runs and not graphs:
-        click.echo("the store is empty; `divergraph demo` makes a first run", err=True)
+        say("the store is empty; `divergraph demo` makes a first run", err=True)
     show_runs(runs, graphs)
 
 
@@ -67,4 +68,4 @@ def delete_command(name: str, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"deleted": name})
     else:
-        click.echo(f"deleted {name}", err=True)
+        say(f"deleted {name}", err=True)

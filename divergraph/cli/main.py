@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from divergraph import __version__
+from divergraph.cli.say import say, say_usage
 from divergraph.outcomes import BAD_INPUT, TROUBLE, outcome_of_error
 from graphstore.errors import DivergraphError
 
@@ -107,13 +108,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(arguments, prog_name="divergraph", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        say_usage(error)
         return BAD_INPUT.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        say("stopped", err=True)
         return 130
     except DivergraphError as error:
-        click.echo(f"divergraph: {_one_line(str(error))}", err=True)
+        say(f"divergraph: {_one_line(str(error))}", err=True)
         return outcome_of_error(error).exit_code
     except OSError as error:
         if error.errno not in _DISK_TROUBLE:
@@ -121,7 +122,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 raise
             return _internal(error)
         what = f"{error.filename}: " if error.filename else "cannot write: "
-        click.echo(f"divergraph: {what}{error.strerror}", err=True)
+        say(f"divergraph: {what}{error.strerror}", err=True)
         return TROUBLE.exit_code
     except Exception as error:
         if os.environ.get("DIVERGRAPH_DEBUG"):
@@ -132,7 +133,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _internal(error: Exception) -> int:
     kind = type(error).__name__
-    click.echo(
+    say(
         f"divergraph: internal error, please report it: {kind}: {_one_line(str(error))}"
         " (DIVERGRAPH_DEBUG=1 shows where)",
         err=True,

@@ -9,6 +9,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def minimize_command(
     if template is not None:
         from divergraph.submodels.minimize.template_files import template_text
 
-        click.echo(template_text(template), nl=False)
+        say_lines(template_text(template))
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
@@ -157,13 +158,13 @@ def _show(result: Minimized) -> None:
     for part in result.parts:
         _show_part(part, result)
     if result.note:
-        click.echo(result.note)
+        say(result.note)
     if result.stopped:
-        click.echo(f"stopped early: {result.stopped}")
+        say(f"stopped early: {result.stopped}")
     if result.probes:
         known = sum(not probe.calls for probe in result.probes)
         also = f", {known} answers were known" if known else ""
-        click.echo(f"tried ({result.calls} calls of {result.oracle.split()[0]}{also}):")
+        say(f"tried ({result.calls} calls of {result.oracle.split()[0]}{also}):")
         children: dict[int | None, list[Probe]] = {}
         for probe in result.probes:
             children.setdefault(probe.parent, []).append(probe)
@@ -173,17 +174,17 @@ def _show(result: Minimized) -> None:
 def _show_part(part: MinimalPart, result: Minimized) -> None:
     size = f"{len(part.ops)} of {result.ops} ops"
     what = "minimal failing part" if part.found.minimal else "smallest failing part so far"
-    click.echo(f"{what}: {size}, fed {part.found.variant} inputs")
+    say(f"{what}: {size}, fed {part.found.variant} inputs")
     for op in part.ops[:_SHOWN]:
-        click.echo(f"  {op}")
+        say(f"  {op}")
     if len(part.ops) > _SHOWN:
-        click.echo(f"  and {len(part.ops) - _SHOWN} more")
-    click.echo(f"  {part.judgement.detail}")
-    click.echo(f"  {part.found.why}")
+        say(f"  and {len(part.ops) - _SHOWN} more")
+    say(f"  {part.judgement.detail}")
+    say(f"  {part.found.why}")
     if part.found.minimal and len(part.found.units) > 1:
-        click.echo("  minimal: without any one op at its edge it passes")
+        say("  minimal: without any one op at its edge it passes")
     if part.bundle is not None:
-        click.echo(f"  written to {part.bundle}")
+        say(f"  written to {part.bundle}")
 
 
 def _show_probes(children: dict[int | None, list[Probe]], parent: int | None, depth: int) -> None:
@@ -192,6 +193,6 @@ def _show_probes(children: dict[int | None, list[Probe]], parent: int | None, de
         probe, deep = waiting.pop()
         known = f" ({probe.known})" if probe.known else ""
         indent = "  " * min(deep, 8)
-        click.echo(f"{indent}{probe.verdict:7} {probe.ops:6} ops  {probe.why}{known}")
+        say(f"{indent}{probe.verdict:7} {probe.ops:6} ops  {probe.why}{known}")
         following = reversed(children.get(probe.number, []))
         waiting += [(each, deep + 1) for each in following]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import print_json
+from divergraph.cli.say import say
 from divergraph.json_shapes import Json
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def start_command(version: str | None, port: int | None, heap: str | None, as_js
     if as_json:
         print_json(_json(state))
     else:
-        click.echo(f"Neo4j {state.version} is running at {state.url}")
-        click.echo(f"use it with: export DIVERGRAPH_STORE={state.url}", err=True)
+        say(f"Neo4j {state.version} is running at {state.url}")
+        say(f"use it with: export DIVERGRAPH_STORE={state.url}", err=True)
     return 0
 
 
@@ -52,7 +53,7 @@ def stop_command(as_json: bool) -> int:
     if as_json:
         print_json({"stopped": stopped})
     else:
-        click.echo("stopped" if stopped else "no Neo4j was running", err=True)
+        say("stopped" if stopped else "no Neo4j was running", err=True)
     return 0
 
 
@@ -66,13 +67,13 @@ def status_command(as_json: bool) -> int:
     if as_json:
         print_json(_json(state))
     elif not state.running:
-        click.echo("not running")
+        say("not running")
     else:
         answer = "running" if state.ready else "running, but it does not answer (yet)"
-        click.echo(f"Neo4j {state.version} is {answer} at {state.url} (process {state.pid})")
+        say(f"Neo4j {state.version} is {answer} at {state.url} (process {state.pid})")
     if state.home is not None and not as_json:
-        click.echo(f"data and log: {state.home}")
-        click.echo(f"password:     in {state.home / 'password'}")
+        say(f"data and log: {state.home}")
+        say(f"password:     in {state.home / 'password'}")
     return 0 if state.ready else 1
 
 
@@ -83,14 +84,14 @@ def url_command() -> int:
 
     state = status()
     if not state.running:
-        click.echo("not running; `divergraph neo4j start` starts it", err=True)
+        say("not running; `divergraph neo4j start` starts it", err=True)
         return 1
-    click.echo(state.url)
+    say(state.url or "")
     return 0
 
 
 def _say(text: str) -> None:
-    click.echo(text, err=True)
+    say(text, err=True)
 
 
 def _json(state: ServerStatus) -> dict[str, Json]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.say import say_json
 from divergraph.json_shapes import Json
 from graphstore.contract import GraphStore
 from graphstore.model import Side
@@ -136,4 +137,4 @@ def opened(given: str | None) -> Iterator[GraphStore]:
 
 def print_json(shape: Mapping[str, Json]) -> None:
     """One JSON document on standard output."""
-    click.echo(json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False))
+    say_json(json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False))

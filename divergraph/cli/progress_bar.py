@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from divergraph.printable import printable
 from divergraph.progress import NO_PROGRESS, Progress
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ class _Bar:
     def stage(self, text: str, total: int | None = None) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)
-        self._task = self._bar.add_task(text, total=total, note="")
+        self._task = self._bar.add_task(printable(text), total=total, note="")
 
     def step(self, amount: int = 1, note: str = "") -> None:
         if self._task is not None:
-            self._bar.update(self._task, advance=amount, note=note)
+            self._bar.update(self._task, advance=amount, note=printable(note))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say, say_cells, say_lines
 from divergraph.cli.stoppable import stoppable
 from divergraph.json_shapes import query_json
 from graphstore.cancellation import Cancellation
@@ -142,20 +143,20 @@ def _print_result(result: QueryResult, *, as_json: bool) -> None:
     if as_json:
         print_json(query_json(result))
     else:
-        click.echo("\t".join(result.columns))
+        say_cells(result.columns)
         for row in result.rows:
-            click.echo("\t".join(_cell(value) for value in row))
+            say_cells(map(_cell, row))
         if result.truncated:
-            click.echo(f"the first {len(result.rows)} rows; --limit gives more", err=True)
+            say(f"the first {len(result.rows)} rows; --limit gives more", err=True)
     for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def _print_plan(plan: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"plan": plan})
     else:
-        click.echo(plan)
+        say_lines(plan)
 
 
 def _point_at(cypher: str, position: int | None) -> None:
@@ -166,7 +167,8 @@ def _point_at(cypher: str, position: int | None) -> None:
     start = before.rfind("\n") + 1
     end = cypher.find("\n", position)
     line = cypher[start : None if end < 0 else end].expandtabs(1)
-    click.echo(f"{line}\n{' ' * (position - start)}^", err=True)
+    say(line, err=True)
+    say(f"{' ' * (position - start)}^", err=True)
 
 
 def _cell(value: object) -> str:
@@ -228,4 +230,4 @@ def _show_queries(*, as_json: bool) -> None:
         return
     for query in queries:
         names = " ".join(f"${name}" for name in query.parameters)
-        click.echo(f"{query.name:26} {query.answers}  {names}".rstrip())
+        say(f"{query.name:26} {query.answers}  {names}".rstrip())

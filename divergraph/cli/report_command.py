@@ -8,6 +8,7 @@ import click
 
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.report_options import report_options, report_places
+from divergraph.cli.say import say
 from divergraph.json_shapes import Json
 from graphstore.errors import InputError
 
@@ -44,4 +45,4 @@ def report_command(
         print_json({"run": run, "files": files})
         return
     for path in places.files:
-        click.echo(f"wrote {path}", err=True)
+        say(f"wrote {path}", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say
 from divergraph.cli.text import (
     show_links,
     show_rows,
@@ -65,5 +66,5 @@ def between_command(run: str, start: str, end: str, store: str | None, as_json: 
         print_json({"run": run, "start": start, "end": end, "ops": [row_json(row) for row in rows]})
         return
     if not rows:
-        click.echo(f"no way leads from {start} to {end}", err=True)
+        say(f"no way leads from {start} to {end}", err=True)
     show_rows(rows)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import click
-
 from divergraph.cli.metric_text import metric_text
+from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
 from divergraph.questions.answers import Trace, Way, WayStep
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
@@ -32,19 +31,19 @@ def show_origins_answer(answer: OriginsAnswer) -> None:
     """The guilty ops with their sentences, the suspects, and by which limits."""
     analysis = answer.analysis
     for mismatch in analysis.entry_mismatches:
-        click.echo(mismatch_sentence(mismatch))
+        say(mismatch_sentence(mismatch))
     if answer.origins:
-        click.echo("the error starts at")
+        say("the error starts at")
     else:
-        click.echo(_none_found(answer))
+        say(_none_found(answer))
     for one in answer.origins:
         _show_origin(one, "#")
     if answer.suspects:
-        click.echo("suspect, not guilty")
+        say("suspect, not guilty")
     for one in answer.suspects:
         _show_origin(one, "?")
     root_cause = analysis.method is Method.ROOT_CAUSE
-    click.echo(limits_text(analysis) if root_cause else thresholds_text(analysis))
+    say(limits_text(analysis) if root_cause else thresholds_text(analysis))
 
 
 def _none_found(answer: OriginsAnswer) -> str:
@@ -55,69 +54,69 @@ def _none_found(answer: OriginsAnswer) -> str:
 
 def _show_origin(one: OriginAnswer, mark: str) -> None:
     origin = one.origin
-    click.echo(
+    say(
         f"  {origin.rank:2} {mark} {origin.op}  ({origin.type}, output {origin.output})  "
         f"{metric_text(origin.metrics)}"
     )
-    click.echo(f"       {one.sentence}")
+    say(f"       {one.sentence}")
     if one.split is not None:
-        click.echo(f"       {numbers_text(one.split)}")
+        say(f"       {numbers_text(one.split)}")
     if one.share is not None:
-        click.echo(f"       {share_text(one.share)}")
+        say(f"       {share_text(one.share)}")
     if one.group_sentence:
-        click.echo(f"       {one.group_sentence}")
+        say(f"       {one.group_sentence}")
     elif origin.golden:
         shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
-        click.echo(f"       golden {shown}")
+        say(f"       golden {shown}")
     if one.next_dump is not None:
         dump = one.next_dump
-        click.echo(f"       next best dump: {dump.op} (leaves {dump.before} or {dump.after} ops)")
+        say(f"       next best dump: {dump.op} (leaves {dump.before} or {dump.after} ops)")
 
 
 def show_trace(trace: Trace, *, whole: bool) -> None:
     """The ways of an error, where they can be cut, what they reach and where it heals."""
-    click.echo(
+    say(
         f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
         f"{trace.over} of {trace.measured} compared ones are over a limit"
     )
     if whole:
         show_steps(trace.steps)
     if trace.ways:
-        click.echo("")
+        say()
         _show_way(trace.ways[0])
     for way in trace.ways[1:]:
         error = "" if way.error is None else f" (error {small_number(way.error)})"
-        click.echo(f"another end: {way.to}{error}; --to follows it")
+        say(f"another end: {way.to}{error}; --to follows it")
     if trace.ways:
-        click.echo("")
+        say()
     for name in trace.healed[:_SHOWN]:
-        click.echo(f"healed at {name}")
+        say(f"healed at {name}")
     if len(trace.healed) > _SHOWN:
-        click.echo(f"healed at {len(trace.healed) - _SHOWN} more")
-    click.echo("ends at")
+        say(f"healed at {len(trace.healed) - _SHOWN} more")
+    say("ends at")
     for name in trace.outputs[:_SHOWN]:
-        click.echo(f"  {name}")
+        say(f"  {name}")
     if len(trace.outputs) > _SHOWN:
-        click.echo(f"  and {len(trace.outputs) - _SHOWN} more")
+        say(f"  and {len(trace.outputs) - _SHOWN} more")
 
 
 def _show_way(way: Way) -> None:
-    click.echo(f"the way to {way.to}, on which most error is carried")
+    say(f"the way to {way.to}, on which most error is carried")
     for number, steps in folded(way.steps):
         if len(steps) == 1:
-            click.echo(_step_line(number, steps[0]))
+            say(_step_line(number, steps[0]))
         else:
-            click.echo(f"       ... {fold_text(steps)}")
+            say(f"       ... {fold_text(steps)}")
     joins = tuple(step.row.id for step in way.steps if step.joins)
     if joins:
-        click.echo(f"other branches bring the same error at {names(joins, _SHOWN)}")
+        say(f"other branches bring the same error at {names(joins, _SHOWN)}")
     if way.cuts:
         shown = " > ".join(cut.op for cut in way.cuts[:_SHOWN])
         more = f" > {len(way.cuts) - _SHOWN} more" if len(way.cuts) > _SHOWN else ""
-        click.echo(f"every way there passes {shown}{more}")
+        say(f"every way there passes {shown}{more}")
     middle = way.middle
     if middle is not None:
-        click.echo(
+        say(
             f"to bisect, cut at {middle.op}: {counted(middle.above, 'op')} before it, "
             f"{middle.below} after"
         )
@@ -136,18 +135,16 @@ def show_roles(table: RoleTable) -> None:
     """One line an op, then how many have which role."""
     types = max((len(row.type) for row in table.rows), default=0)
     for row in table.rows:
-        click.echo(_role_line(row, min(types, 20)))
+        say(_role_line(row, min(types, 20)))
     if table.analysis.method is not Method.ROOT_CAUSE:
-        click.echo(
-            f"no roles: the run was judged by thresholds only. {table.analysis.note}".strip()
-        )
+        say(f"no roles: the run was judged by thresholds only. {table.analysis.note}".strip())
         return
     counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
     guilty = (
         f"{table.guilt.get(Guilt.GUILTY, 0)} guilty, {table.guilt.get(Guilt.SUSPECT, 0)} suspect"
     )
-    click.echo(f"{counts}; {guilty}")
-    click.echo(limits_text(table.analysis))
+    say(f"{counts}; {guilty}")
+    say(limits_text(table.analysis))
 
 
 _GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}

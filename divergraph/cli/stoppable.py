@@ -7,8 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-import click
-
+from divergraph.cli.say import say
 from graphstore.cancellation import Cancellation
 
 _LOOK_SECONDS = 0.2
@@ -33,7 +32,7 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
         except KeyboardInterrupt:
             cancellation.cancel()
             if wait([done], _PATIENCE_SECONDS).not_done:
-                click.echo("stopped", err=True)
+                say("stopped", err=True)
                 os._exit(_STOPPED)
             raise
         return done.result()

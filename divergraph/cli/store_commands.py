@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say
 from divergraph.json_shapes import Json
 from divergraph.wording import counted
 from graphstore.contract import StoreInfo
@@ -33,7 +34,7 @@ def rename_command(name: str, new_name: str, store: str | None, as_json: bool) -
     if as_json:
         print_json({"renamed": name, "to": new_name})
     else:
-        click.echo(f"{name} is now {new_name}", err=True)
+        say(f"{name} is now {new_name}", err=True)
 
 
 @click.command("copy")
@@ -76,7 +77,7 @@ def copy_command(
         for kept in copied:
             shown.append({"kind": kept.kind, "name": kept.name, "done": kept.done.value})
             if not as_json:
-                click.echo(f"{kept.kind} {kept.name}: {kept.done.value}", err=True)
+                say(f"{kept.kind} {kept.name}: {kept.done.value}", err=True)
     if as_json:
         print_json({"to": to, "copied": shown})
 
@@ -103,7 +104,7 @@ def backup_command(file: Path, names: tuple[str, ...], store: str | None, as_jso
         entries: list[Json] = [{"kind": entry.kind, "name": entry.name} for entry in written]
         print_json({"path": str(file), "entries": entries})
     else:
-        click.echo(f"wrote {_listed(written)} to {file}", err=True)
+        say(f"wrote {_listed(written)} to {file}", err=True)
 
 
 @click.command("restore")
@@ -127,7 +128,7 @@ def restore_command(
         for kept in restore(backup, opened_store, names, replace_it=replace_it):
             shown.append({"kind": kept.kind, "name": kept.name, "done": kept.done.value})
             if not as_json:
-                click.echo(f"{kept.kind} {kept.name}: {kept.done.value}", err=True)
+                say(f"{kept.kind} {kept.name}: {kept.done.value}", err=True)
     if as_json:
         print_json({"path": str(file), "restored": shown})
 
@@ -168,32 +169,30 @@ def repair_command(set_aside: bool, store: str | None, as_json: bool) -> int:
         print_json({"done": list(done), "damaged": list(damaged)})
     else:
         for text in done:
-            click.echo(text)
+            say(text)
         for text in damaged:
-            click.echo(f"{text} (--set-aside moves it out of the way)")
+            say(f"{text} (--set-aside moves it out of the way)")
         if not done and not damaged:
-            click.echo("nothing to repair", err=True)
+            say("nothing to repair", err=True)
     return 3 if damaged else 0
 
 
 def _show_info(info: StoreInfo) -> None:
-    click.echo(f"store    {info.url}")
-    click.echo(f"engine   {info.engine}")
-    click.echo(
-        f"schema   {'none: nothing was written yet' if info.schema is None else info.schema}"
-    )
-    click.echo(
+    say(f"store    {info.url}")
+    say(f"engine   {info.engine}")
+    say(f"schema   {'none: nothing was written yet' if info.schema is None else info.schema}")
+    say(
         f"holds    {counted(info.runs, 'run')}, {counted(info.graphs, 'graph')}, "
         f"{counted(info.ops, 'op')}"
     )
     if info.bytes is not None:
-        click.echo(f"on disk  {_size(info.bytes)}")
+        say(f"on disk  {_size(info.bytes)}")
     for text in info.pending:
-        click.echo(f"pending  {text}")
+        say(f"pending  {text}")
     for text in info.damaged:
-        click.echo(f"damaged  {text}")
+        say(f"damaged  {text}")
     if info.pending or info.damaged:
-        click.echo("`divergraph store repair` puts this in order", err=True)
+        say("`divergraph store repair` puts this in order", err=True)
 
 
 def _listed(entries: list[BackupEntry]) -> str:

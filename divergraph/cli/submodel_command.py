@@ -10,7 +10,9 @@ import click
 
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
 from divergraph.outcomes import BAD_INPUT, DIVERGED
+from divergraph.printable import printable
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,20 +115,20 @@ def _agree_on_names(parts: RunParts, *, yes: bool) -> None:
         return
     question = f"the device graph is called {device!r}, the model {golden!r}: go on?"
     if not sys.stdin.isatty():
-        click.echo(f"note: {question.removesuffix(': go on?')}", err=True)
+        say(f"note: {question.removesuffix(': go on?')}", err=True)
         return
-    click.confirm(question, abort=True, err=True)
+    click.confirm(printable(question), abort=True, err=True)
 
 
 def _show(part: Selection, written: Path | None, verdict: Check | None) -> None:
     for refusal in part.refused:
-        click.echo(f"refused: {refusal.sentence}", err=True)
+        say(f"refused: {refusal.sentence}", err=True)
         if refusal.starts or refusal.ends:
             offer = [f"--start {op}" for op in refusal.starts[:_SHOWN]]
             offer += [f"--end {op}" for op in refusal.ends[:_SHOWN]]
-            click.echo(f"  nearest that may be cut: {' '.join(offer)}", err=True)
+            say(f"  nearest that may be cut: {' '.join(offer)}", err=True)
     if part.chosen:
-        click.echo(f"{len(part.chosen)} ops, {len(part.weights)} weights")
+        say(f"{len(part.chosen)} ops, {len(part.weights)} weights")
         for what, tensors in (("in ", part.inputs), ("out", part.outputs)):
             for tensor in tensors[:_SHOWN]:
                 shape = "x".join(map(str, tensor.shape or ())) or "one value"
@@ -139,15 +141,15 @@ def _show(part: Selection, written: Path | None, verdict: Check | None) -> None:
                     )
                     if there
                 )
-                click.echo(f"  {what} {tensor.name}: {tensor.dtype}, {shape}{marks}")
+                say(f"  {what} {tensor.name}: {tensor.dtype}, {shape}{marks}")
             if len(tensors) > _SHOWN:
-                click.echo(f"  {what} {len(tensors) - _SHOWN} more")
+                say(f"  {what} {len(tensors) - _SHOWN} more")
     if written is not None:
-        click.echo(f"written to {written}")
+        say(f"written to {written}")
     if verdict is not None:
         said = {True: "gives the golden outputs", False: "gives other outputs"}
         passed = verdict.passed
         how = "could not be run" if passed is None else said[passed]
-        click.echo(f"run again, the part {how}")
+        say(f"run again, the part {how}")
         for line in verdict.lines:
-            click.echo(f"  {line}")
+            say(f"  {line}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import click
-
 from divergraph.cli.metric_text import metric_text
+from divergraph.cli.say import say
 from divergraph.json_shapes import worst_first
 from divergraph.questions.analysed import read_analysis
 from divergraph.questions.answers import TraceStep, UnmatchedOps
@@ -31,28 +30,28 @@ _TYPE = 20  # longer types move the names of their own rows only
 def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparison]) -> None:
     """The verdict of a run: counts, origins, worst tensors, what was not compared."""
     counts = run.counts
-    click.secho(f"{run.name}: {verdict_text(run)}", bold=True)
-    click.echo(
+    say(f"{run.name}: {verdict_text(run)}", bold=True)
+    say(
         f"  {counts.ops} ops, {counts.tensors} tensors: {counts.compared} compared, "
         f"{counts.over} over a limit, {counts.not_compared} not compared"
     )
     if origins:
-        click.echo("")
+        say()
         show_origins(origins, _sentences(run, origins, comparisons))
     bad = worst_first(comparisons)[:_SHOWN]
     if bad:
-        click.echo("")
-        click.echo("worst tensors")
+        say()
+        say("worst tensors")
         for item in bad:
             level = item.level.value if item.level is not None else ""
-            click.echo(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}")
+            say(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}")
     groups = reason_groups(comparisons)
     if groups:
-        click.echo("")
-        click.echo("not compared")
+        say()
+        say("not compared")
         for group in groups:
             examples = ", ".join(group.examples)
-            click.echo(f"  {group.count:5}  {REASON_WORDS[group.reason]:36}  {examples}")
+            say(f"  {group.count:5}  {REASON_WORDS[group.reason]:36}  {examples}")
 
 
 def _sentences(
@@ -76,19 +75,19 @@ def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> Non
     """Where the error starts, one op and its originals each, with what is said of it."""
     items = list(origins)
     if not items:
-        click.echo("no origin: no op is over its limits")
+        say("no origin: no op is over its limits")
         return
-    click.echo("the error starts at")
+    say("the error starts at")
     for origin in items:
-        click.echo(
+        say(
             f"  {origin.rank:2} # {origin.op}  ({origin.type}, output {origin.output})  "
             f"{metric_text(origin.metrics)}"
         )
         if origin.op in sentences:
-            click.echo(f"       {sentences[origin.op]}")
+            say(f"       {sentences[origin.op]}")
         if origin.golden:
             names = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
-            click.echo(f"       golden {names}")
+            say(f"       golden {names}")
 
 
 def show_rows(rows: Iterable[OpRow]) -> None:
@@ -96,8 +95,8 @@ def show_rows(rows: Iterable[OpRow]) -> None:
     items = list(rows)
     columns = _Columns(items)
     for row in items:
-        click.echo(f"{_mark(row)} {row.topo:5}  {columns.text(row)}  {row.id}")
-    click.echo(counted(len(items), "op"))
+        say(f"{_mark(row)} {row.topo:5}  {columns.text(row)}  {row.id}")
+    say(counted(len(items), "op"))
 
 
 def show_steps(steps: Sequence[TraceStep]) -> None:
@@ -106,7 +105,7 @@ def show_steps(steps: Sequence[TraceStep]) -> None:
     for step in steps:
         row = step.row
         gain = f"x{row.gain:.3g}" if row.gain is not None else ""
-        click.echo(f"{_mark(row)} {step.distance:4}  {columns.tail(row)}  {gain:>9}  {row.id}")
+        say(f"{_mark(row)} {step.distance:4}  {columns.tail(row)}  {gain:>9}  {row.id}")
 
 
 class _Columns:
@@ -135,36 +134,36 @@ class _Columns:
 def show_links(op: str, links: Sequence[LineageLink]) -> None:
     """Lineage of an op, with the evidence of each link."""
     if not links:
-        click.echo(f"{op}: names no original (*)")
+        say(f"{op}: names no original (*)")
     for link in links:
         device, original = link.device, link.original
         if link.device_port is not None:
             device += f":{link.device_port}"
         if link.original_port is not None:
             original += f":{link.original_port}"
-        click.echo(f"{device}  <-  {original}   [{link.rule.value}]")
+        say(f"{device}  <-  {original}   [{link.rule.value}]")
 
 
 def show_unmatched(found: UnmatchedOps) -> None:
     """Ops without a counterpart, of the device side with the reason."""
     for side, ops in (("device", found.device), ("golden", found.golden)):
-        click.secho(f"{side}: {counted(len(ops), 'op')} without a counterpart", bold=True)
+        say(f"{side}: {counted(len(ops), 'op')} without a counterpart", bold=True)
         width = min(max((len(op.type) for op in ops), default=0), _TYPE)
         for op in ops:
             why = "" if op.reason is None else f"  {REASON_WORDS[op.reason]}"
-            click.echo(f"  {op.type:{width}}  {op.op}{why}{f': {op.detail}' if op.detail else ''}")
+            say(f"  {op.type:{width}}  {op.op}{why}{f': {op.detail}' if op.detail else ''}")
 
 
 def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:
     """The runs and graphs of a store."""
     for run in runs:
         counts = run.counts
-        click.echo(
+        say(
             f"run    {run.name:24} {run.created}  {run.verdict.value:12} "
             f"{counts.compared} compared, {counts.over} over a limit"
         )
     for info in graphs:
-        click.echo(
+        say(
             f"graph  {info.name:24} {info.created}  {info.format:12} "
             f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}"
         )

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from divergraph.comparison.limits.quantities import worst_error
 from divergraph.comparison.thresholds import NO_LIMIT
 from divergraph.json_shapes import deviation_text, notes_json
+from divergraph.printable import printable
 from divergraph.questions.analysed import Analysis
 from divergraph.reports.run_report import RunReport
 from divergraph.reports.words import short
@@ -64,7 +65,7 @@ class _Words:
         found = self._places.get(text or "")
         if found is None:
             found = self._places[text or ""] = len(self.all)
-            self.all.append(text or "")
+            self.all.append(printable(text or ""))
         return found
 
     def column(self, texts: Iterable[str | None]) -> list[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 
 from divergraph.json_shapes import worst_first
+from divergraph.printable import printable
 from divergraph.questions.origin_answers import OriginAnswer
 from divergraph.reports.run_report import RunReport
 from divergraph.reports.words import short, tensor_text
@@ -46,11 +47,11 @@ def head(report: RunReport) -> str:
     created = run.created[:19].replace("T", " ")
     return (
         f'<header class="{run.verdict.value}"><p class="brand">Divergraph</p>'
-        f"<h1>{escape(run.name)}</h1>"
-        f'<p class="verdict">{escape(verdict_text(run))}</p>'
-        f'<p class="sides"><span>device</span> {escape(report.device_name)} '
-        f"<span>golden</span> {escape(report.golden_name)} "
-        f"<span>compared</span> <time>{escape(created)}</time> UTC</p>"
+        f"<h1>{shown(run.name)}</h1>"
+        f'<p class="verdict">{shown(verdict_text(run))}</p>'
+        f'<p class="sides"><span>device</span> {shown(report.device_name)} '
+        f"<span>golden</span> {shown(report.golden_name)} "
+        f"<span>compared</span> <time>{shown(created)}</time> UTC</p>"
         f'<ul class="counts">{cards}</ul></header>'
     )
 
@@ -59,7 +60,7 @@ def origins(report: RunReport) -> str:
     """Where the error starts, each with its cause and numbers; then the suspects."""
     answer = report.answer
     parts = [
-        f'<p class="mismatch">{escape(mismatch_sentence(one))}</p>'
+        f'<p class="mismatch">{shown(mismatch_sentence(one))}</p>'
         for one in answer.analysis.entry_mismatches
     ]
     if answer.origins:
@@ -76,7 +77,7 @@ def origins(report: RunReport) -> str:
         )
     split = answer.analysis.method is Method.ROOT_CAUSE
     said = limits_text(answer.analysis) if split else thresholds_text(answer.analysis)
-    parts.append(f'<p class="how">{escape(said)}</p>')
+    parts.append(f'<p class="how">{shown(said)}</p>')
     return _section("origins", "Where the error starts", "".join(parts))
 
 
@@ -87,27 +88,27 @@ def _listed(found: Sequence[OriginAnswer]) -> str:
 def _origin(one: OriginAnswer) -> str:
     origin = one.origin
     golden = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden[:6])
-    said = [f"<p>{escape(one.sentence)}</p>"]
+    said = [f"<p>{shown(one.sentence)}</p>"]
     if one.group_sentence:
-        said.append(f"<p>{escape(one.group_sentence)}</p>")
+        said.append(f"<p>{shown(one.group_sentence)}</p>")
     said += [
-        f'<p class="cause">{escape(each.sentence)}</p>'
+        f'<p class="cause">{shown(each.sentence)}</p>'
         for each in one.findings
         if each.sentence not in one.sentence
     ]
     if one.split is not None and numbers_text(one.split):
-        said.append(f'<p class="how">{escape(numbers_text(one.split))}</p>')
+        said.append(f'<p class="how">{shown(numbers_text(one.split))}</p>')
     if one.share is not None:
-        said.append(f'<p class="how">{escape(share_text(one.share))}</p>')
+        said.append(f'<p class="how">{shown(share_text(one.share))}</p>')
     numbers = _numbers(origin.metrics)
     if origin.suspicion is not None:
         numbers.insert(0, ("suspicion", short(origin.suspicion)))
-    shown = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in numbers)
+    terms = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in numbers)
     return (
         f'<li><h3><span class="rank">{origin.rank}</span> {op_link(origin.op)} '
-        f"<small>{escape(origin.type)}, output {origin.output}</small></h3>{''.join(said)}"
-        + (f'<p class="golden">held against {escape(golden)}</p>' if golden else "")
-        + f"<dl>{shown}</dl></li>"
+        f"<small>{shown(origin.type)}, output {origin.output}</small></h3>{''.join(said)}"
+        + (f'<p class="golden">held against {shown(golden)}</p>' if golden else "")
+        + f"<dl>{terms}</dl></li>"
     )
 
 
@@ -131,8 +132,8 @@ def findings(report: RunReport) -> str:
 def _finding(finding: Finding) -> str:
     where = f" {op_link(finding.op)}" if finding.op else ""
     return (
-        f'<li><span class="kind">{_KINDS[finding.kind]}</span> <b>{escape(finding.label)}</b>'
-        f'{where}<p>{escape(finding.sentence)}</p><span class="how">confidence '
+        f'<li><span class="kind">{_KINDS[finding.kind]}</span> <b>{shown(finding.label)}</b>'
+        f'{where}<p>{shown(finding.sentence)}</p><span class="how">confidence '
         f"{finding.confidence:.0%}</span></li>"
     )
 
@@ -162,7 +163,7 @@ def worst(report: RunReport) -> str:
         assert item.metrics is not None
         cells = "".join(f"<td class=num>{value}</td>" for _, value in _numbers(item.metrics))
         level = "" if item.level is None else item.level.value
-        lines.append(f"<tr><td>{escape(tensor_text(item))}</td>{cells}<td>{level}</td></tr>")
+        lines.append(f"<tr><td>{shown(tensor_text(item))}</td>{cells}<td>{level}</td></tr>")
     return (
         "<p>The plot and the table of all tensors need JavaScript. The worst tensors:</p>"
         "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level</tr></thead>"
@@ -175,7 +176,7 @@ def not_compared(report: RunReport) -> str:
     if not report.reasons:
         return ""
     lines = "".join(
-        f"<tr><td class=num>{group.count:,}</td><td>{escape(REASON_WORDS[group.reason])}</td>"
+        f"<tr><td class=num>{group.count:,}</td><td>{shown(REASON_WORDS[group.reason])}</td>"
         f"<td>{', '.join(map(op_link, group.examples))}</td></tr>"
         for group in report.reasons
     )
@@ -194,13 +195,18 @@ def about(report: RunReport) -> str:
     ):
         if pairs:
             parts.append(f"<h3>{title}</h3>{_pairs(pairs)}")
-    version = f"<p class=how>Written by Divergraph {escape(run.version)}</p>"
+    version = f"<p class=how>Written by Divergraph {shown(run.version)}</p>"
     return _section("about", "How it was compared", "".join([*parts, version]))
+
+
+def shown(text: str) -> str:
+    """*text* in HTML, whatever is in it."""
+    return html.escape(printable(text))
 
 
 def op_link(op: str) -> str:
     """The name of an op; the script shows its row when it is clicked."""
-    return f'<a class="op" data-op="{escape(op)}">{escape(op)}</a>'
+    return f'<a class="op" data-op="{shown(op)}">{shown(op)}</a>'
 
 
 def _section(name: str, title: str, body: str) -> str:
@@ -208,11 +214,11 @@ def _section(name: str, title: str, body: str) -> str:
 
 
 def _list(texts: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>"
+    return f"<ul>{''.join(f'<li>{shown(text)}</li>' for text in texts)}</ul>"
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
     lines = "".join(
-        f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in pairs
+        f"<tr><td>{shown(name)}</td><td>{shown(value)}</td></tr>" for name, value in pairs
     )
     return f"<table><tbody>{lines}</tbody></table>"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
-from html import escape
 from importlib import resources
 
 from divergraph.reports import html_parts as parts
@@ -47,7 +46,7 @@ def html_report(report: RunReport) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
-        f"<title>{escape(report.run.name)}: {report.run.verdict.value} - Divergraph</title>"
+        f"<title>{parts.shown(report.run.name)}: {report.run.verdict.value} - Divergraph</title>"
         f"<style>{_asset('report.css')}</style></head><body>\n" + "\n".join(body) + "\n</body>"
         "</html>\n"
     )

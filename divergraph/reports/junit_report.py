@@ -5,11 +5,11 @@ The file follows the strictest of the schemas in use (Ant's), which all CI serve
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
 from divergraph.analysis.verdicts import worst
+from divergraph.printable import printable
 from divergraph.reports.run_report import RunReport
 from divergraph.reports.words import reason_text, short, tensor_text
 from divergraph.wording import REASON_WORDS, counted, verdict_text
@@ -17,7 +17,6 @@ from graphstore.model import Comparison, OpState, TensorIO, Verdict
 from graphstore.op_row import OpRow
 
 _FAILING = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PORTS_SHOWN = 20
 
 
@@ -28,18 +27,20 @@ def junit_report(report: RunReport) -> bytes:
     there is one test case more, in error."""
     run = report.run
     suites = Xml.Element("testsuites", name="divergraph")
-    suite = Xml.SubElement(suites, "testsuite", id="0", package="divergraph", name=_xml(run.name))
+    suite = Xml.SubElement(
+        suites, "testsuite", id="0", package="divergraph", name=printable(run.name)
+    )
     suite.set("timestamp", run.created[:19] or "1970-01-01T00:00:00")
     suite.set("hostname", "localhost")  # a report says the same wherever it was made
     properties = Xml.SubElement(suite, "properties")
     for name, value in _properties(report).items():
-        Xml.SubElement(properties, "property", name=_xml(name), value=_xml(value))
+        Xml.SubElement(properties, "property", name=printable(name), value=printable(value))
     tally = _cases(suite, report)
     for name, number in tally.items():
         suite.set(name, str(number))
     suite.set("time", "0.000")
-    Xml.SubElement(suite, "system-out").text = _xml(_summary(report))
-    Xml.SubElement(suite, "system-err").text = _xml("\n".join(run.warnings))
+    Xml.SubElement(suite, "system-out").text = _lines(_summary(report))
+    Xml.SubElement(suite, "system-err").text = _lines(run.warnings)
     Xml.indent(suites)
     text: bytes = Xml.tostring(suites, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
@@ -79,13 +80,13 @@ def _cases(suite: Xml.Element, report: RunReport) -> dict[str, int]:
             _failure(case, row, items, sentences.get(row.id, ""))
         elif row.state is OpState.NOT_COMPARED or row.state is None:
             tally["skipped"] += 1
-            Xml.SubElement(case, "skipped", message=_xml(_why_skipped(row, items)))
+            Xml.SubElement(case, "skipped", message=printable(_why_skipped(row, items)))
     return tally
 
 
 def _case(suite: Xml.Element, kind: str, name: str) -> Xml.Element:
     return Xml.SubElement(
-        suite, "testcase", classname=_xml(kind) or "op", name=_xml(name), time="0.000"
+        suite, "testcase", classname=printable(kind) or "op", name=printable(name), time="0.000"
     )
 
 
@@ -97,8 +98,8 @@ def _failure(case: Xml.Element, row: OpRow, items: Sequence[Comparison], said: s
     lines = [_line(one) for one in items[:_PORTS_SHOWN]]
     if row.origins:
         lines.append(f"inherited from {', '.join(row.origins[:5])}")
-    failure = Xml.SubElement(case, "failure", type=row.state.value, message=_xml(message))
-    failure.text = _xml("\n".join(lines))
+    failure = Xml.SubElement(case, "failure", type=row.state.value, message=printable(message))
+    failure.text = _lines(lines)
 
 
 def _line(item: Comparison) -> str:
@@ -128,7 +129,7 @@ def _why_skipped(row: OpRow, items: Sequence[Comparison]) -> str:
     return next(filter(None, map(reason_text, items)), "it has no output to compare")
 
 
-def _summary(report: RunReport) -> str:
+def _summary(report: RunReport) -> list[str]:
     run, counts = report.run, report.run.counts
     lines = [
         f"{run.name}: {verdict_text(run)}",
@@ -138,10 +139,9 @@ def _summary(report: RunReport) -> str:
     ]
     lines += [f"{one.origin.rank}. {one.sentence}" for one in report.answer.origins]
     lines += [f"suspect: {one.sentence}" for one in report.answer.suspects]
-    lines += [finding.sentence for finding in report.answer.findings]
-    return "\n".join(lines)
+    return lines + [finding.sentence for finding in report.answer.findings]
 
 
-def _xml(text: str) -> str:
-    """*text* without the characters XML cannot hold."""
-    return _FORBIDDEN.sub("�", text)
+def _lines(lines: Iterable[str]) -> str:
+    """*lines*, none of them with characters XML cannot hold."""
+    return "\n".join(map(printable, lines))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from divergraph.json_shapes import worst_first
+from divergraph.printable import printable
 from divergraph.questions.origin_answers import OriginAnswer
 from divergraph.reports.run_report import RunReport
 from divergraph.reports.words import short, tensor_text
@@ -134,7 +135,7 @@ def _table(heading: Sequence[str], lines: Iterable[Sequence[str]], names: int = 
 
 def _code(text: str) -> str:
     """*text* as code, whatever is in it, fit for a table."""
-    plain = "".join(char if char.isprintable() else " " for char in text)
+    plain = printable(text)
     longest = max(map(len, re.findall(r"`+", plain)), default=0)
     fence = "`" * (longest + 1)
     inner = f" {plain} " if longest else plain
@@ -143,4 +144,4 @@ def _code(text: str) -> str:
 
 def _plain(text: str) -> str:
     """*text* with nothing in it that Markdown or HTML would take for itself."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.widgets.cells import cut_to, fit, printable, width_of
+from tui.widgets.cells import cut_to, fit, width_of
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc", "Mn", "Me", "Cf")), max_size=40)
 
@@ -29,7 +29,3 @@ def test_wide_characters_count_twice():
     assert width_of("层") == 2
     assert fit("层层层", 5, "…") == "层层…"
     assert fit("层层层", 4, "…") == "层… "
-
-
-def test_control_characters_never_reach_the_terminal():
-    assert printable("a\x1b[31mb\nc") == "a?[31mb?c"

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
+from divergraph.printable import printable
 from graphstore.errors import DivergraphError
 from graphstore.model import Side
 from tui import theme, wording
@@ -21,7 +22,6 @@ from tui.keys import BY_ID, Key, Scope, bindings
 from tui.messages import Failed
 from tui.part_marks import Marks
 from tui.trouble import unexpected
-from tui.widgets.cells import printable
 from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
 
 if TYPE_CHECKING:

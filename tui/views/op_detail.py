@@ -10,9 +10,9 @@ from textual.content import Content
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from divergraph.printable import printable
 from tui import detail_text
 from tui.views.base import ViewScreen
-from tui.widgets.cells import printable
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:

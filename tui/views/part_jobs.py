@@ -9,6 +9,7 @@ from textual import on, work
 from textual.content import Content
 from textual.message import Message
 
+from divergraph.printable import printable
 from graphstore.errors import DivergraphError
 from tui import part_text, probe_text, theme
 from tui.export_form import ExportForm, ExportWish
@@ -16,7 +17,6 @@ from tui.part_chooser import Answer, PartChooser
 from tui.part_marks import Marks
 from tui.stages import Stages
 from tui.views.base import ViewScreen
-from tui.widgets.cells import printable
 from tui.widgets.lines import KeyLine, StatusLine
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Text in terminal cells: safe to print, cut to a width, aligned."""
+"""Text in terminal cells: cut to a width, aligned."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ from rich.cells import cell_len, get_character_cell_size
 
 Align = Literal["left", "right"]
 Cut = Literal["left", "right"]
-
-
-def printable(text: str) -> str:
-    """*text* on one line without control characters (names come from model files)."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def width_of(text: str) -> int:

@@ -12,11 +12,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 
+from divergraph.printable import printable
 from graphstore.model import OpState
 from tui import theme, wording
 from tui.glyphs import UNICODE, Glyphs
 from tui.keys import Scope, bindings
-from tui.widgets.cells import cut_to, fit, printable, width_of
+from tui.widgets.cells import cut_to, fit, width_of
 from tui.widgets.titled import Titled
 
 FOOT_LINES = 3

@@ -10,10 +10,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
+from divergraph.printable import printable
 from tui import theme
 from tui.glyphs import Glyphs
 from tui.keys import Key
-from tui.widgets.cells import cut_to, printable, width_of
+from tui.widgets.cells import cut_to, width_of
 from tui.widgets.text_pane import Build
 
 

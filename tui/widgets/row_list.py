@@ -14,9 +14,10 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from divergraph.printable import printable
 from tui.glyphs import UNICODE, Glyphs
 from tui.keys import Scope, bindings
-from tui.widgets.cells import fit, printable, width_of
+from tui.widgets.cells import fit, width_of
 from tui.widgets.columns import Placed, place
 from tui.widgets.rows import STYLES, Cell, RowSource
 from tui.widgets.titled import Titled

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.widgets.cells import cut_to, printable
+from divergraph.printable import printable
+from tui.widgets.cells import cut_to
 
 CUT = ".."
 _BORDER = 6

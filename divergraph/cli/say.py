@@ -1,0 +1,50 @@
+"""The one way by which text reaches the terminal: line by line, and safe to look at."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+from collections.abc import Iterable
+from io import StringIO
+
+import click
+
+from divergraph.printable import printable, printable_json
+
+
+def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:
+    """Print one *line*; what a terminal would obey in it, line ends too, is shown as an escape."""
+    shown = _fit(printable(line), err=err)
+    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """Print *text*, several lines in which no name can hold a line end."""
+    for line in text.removesuffix("\n").split("\n"):
+        say(line, err=err)
+
+
+def say_cells(cells: Iterable[str]) -> None:
+    """Print one line of *cells* with tabs between them, and none inside."""
+    click.echo(_fit("\t".join(map(printable, cells)), err=False))
+
+
+def say_json(text: str) -> None:
+    """Print one JSON document: all of its data, as escapes what a terminal would obey."""
+    utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+    click.echo(printable_json(text, ascii_only=not utf8))  # JSON in any other encoding is none
+
+
+def say_usage(error: click.ClickException) -> None:
+    """Print what Click says of a command line, which may quote anything."""
+    said = StringIO()
+    error.show(said)
+    say_lines(said.getvalue().expandtabs(2), err=True)
+
+
+def _fit(text: str, *, err: bool) -> str:
+    """*text* with characters the stream cannot take as escapes."""
+    if text.isascii():
+        return text
+    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
