@@ -122,6 +122,7 @@ class _Analysis:
         groups = self._groups()
         taken = self._taken(precision, groups)
         arithmetics = self._arithmetics(precision, taken, groups)
+        in_single = {**arithmetics.single.taken, **taken}
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self._chunks(groups):
@@ -137,8 +138,9 @@ class _Analysis:
             tuple(self.explaining.findings),
             frozenset(self.births),
             self.assumed,
-            remark({**arithmetics.single.taken, **taken}),
-            len(arithmetics.still),
+            remark(in_single),
+            arithmetics.still,
+            {str(family): str(kind) for family, kind in in_single.items()},
         )
 
     def _floors(self, precision: Precision, taken: Taken) -> Floors:

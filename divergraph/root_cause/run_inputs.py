@@ -58,5 +58,7 @@ class Splits:
     """By output: the input of the model that was taken from the golden side."""
     remark: str = ""
     """What is said of the device's arithmetic."""
-    kept: int = 0
+    kept: frozenset[TensorRef] = frozenset()
     """Tensors of ops that stay in float32 on a device of 16 bits."""
+    operands: Mapping[str, str] = field(default_factory=dict)
+    """By family of matrix ops how float32 operands are taken, where that is not in full."""

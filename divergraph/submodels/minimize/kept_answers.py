@@ -15,6 +15,9 @@ from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
 from divergraph.submodels.run_parts import RunParts
 from graphstore.errors import InputError
 
+_JUDGED_BY = ("precision", "operands", "fp32_ops", "limits")
+"""What of the analysis of a run answers depend on; it may be made again."""
+
 
 class KeptAnswers(Memory):
     """Answers about parts of one run by one oracle, written one by one as they come.
@@ -87,7 +90,9 @@ class KeptAnswers(Memory):
 def answers_path(parts: RunParts, identity: str) -> Path:
     """Where the answers of an oracle on this run are kept."""
     run = parts.data.run
-    told = (parts.golden.id, parts.device.id, run.created, repr(sorted(run.inputs.items())))
+    judged_by = (repr(run.analysis.get(key)) for key in _JUDGED_BY)
+    inputs = repr(sorted(run.inputs.items()))
+    told = (parts.golden.id, parts.device.id, run.created, inputs, *judged_by)
     return journal_folder().parent / "minimize" / f"{_digest(chr(0).join((*told, identity)))}.jsonl"
 
 

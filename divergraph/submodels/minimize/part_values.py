@@ -1,31 +1,22 @@
-"""What a part is fed, what it should give, and how far healthy arithmetic may be off.
-
-The noise floor is that of the same part on the same inputs, run op by op in the device's
-arithmetic imitated, so no tolerance has to be chosen.
-"""
+"""What a part is fed, what it should give, and whether what came out is off."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from threading import RLock
 
 import numpy as np
 
-from divergraph.execution.contract import DEFAULT_MEMORY, Array, Executor, Piece
+from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.execution.installed import open_executor
-from divergraph.root_cause.device_constants import DeviceConstants
-from divergraph.root_cause.floors import QUANTISED_UNSEEN, Floors, floor_of
-from divergraph.root_cause.groups import Feed, Group
-from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision
-from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantisers, find_quantisers
 from divergraph.root_cause.values import is_numeric, relative
+from divergraph.submodels.minimize.part_floors import PartFloors
 from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
 from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
-from graphstore.errors import DivergraphError, InputError
+from graphstore.errors import DivergraphError, ExecutionError
 from graphstore.model import TensorRef
 
 
@@ -41,9 +32,9 @@ class PartValues:
 
     def __init__(self, parts: RunParts, precision: Precision | None = None) -> None:
         self._parts = parts
-        self._given = precision
         self._lock = RLock()
         self._opened: Executor | None = None
+        self._floors = PartFloors(parts, precision, self._executor)
 
     def feeds(self, part: Selection, variant: Variant) -> dict[str, Array]:
         """What goes into *part*, by golden tensor name.
@@ -89,7 +80,10 @@ class PartValues:
                 return {tensor.name: self._value(tensor, variant) for tensor in part.outputs}
             names = tuple(tensor.name for tensor in part.outputs)
             piece = Piece("expected", tuple(feeds), names)
-            (result,) = self._executor.run_pieces([piece], lambda _: feeds)
+            try:
+                (result,) = self._executor().run_pieces([piece], lambda _: feeds)
+            except ExecutionError as error:
+                raise NoValueError(f"the golden ops do not run here: {error.what}") from error
             if result.failure:
                 raise NoValueError(f"the golden ops do not run: {result.failure}")
             return dict(result.values)
@@ -112,7 +106,10 @@ class PartValues:
                 said = f"{tensor.name} has shape {value.shape} instead of {reference.shape}"
                 return Judgement(Verdict.FAIL, said, math.inf)
             error = relative(value, reference)
-            limit = factor * self._floor(part, tensor, feeds, reference)
+            assert tensor.ref is not None
+            with self._lock:
+                floor = self._floors.floor(part, tensor.ref, feeds, reference)
+            limit = factor * floor
             over = error / limit
             if worst is None or over > worst[0]:
                 worst = over, error, tensor.name, limit
@@ -123,61 +120,10 @@ class PartValues:
         said = f"{name} is off by {error:.3g}, {factor:g} noise floors are {limit:.3g}"
         return Judgement(verdict, said, error, limit)
 
-    def _floor(
-        self,
-        part: Selection,
-        tensor: BoundaryTensor,
-        feeds: Mapping[str, Array],
-        reference: Array,
-    ) -> float:
-        assert tensor.ref is not None
-        chosen = [op for op in part.chosen if not self._parts.selector.ops[op].subgraph]
-        group = Group(tensor.ref, tensor.ref, tuple(chosen), tuple(Feed(name) for name in feeds))
-        emulated: Array | None = None
-        with self._lock:
-            if self._runs:
-                (emulated,) = self._floors.emulated([group], [feeds])
-        floor = floor_of(reference, emulated, self.precision, len(chosen))
-        if self.precision is Precision.INT8 and not self._quantisers.by_tensor:
-            return max(floor, QUANTISED_UNSEEN)
-        return floor
-
-    @cached_property
-    def precision(self) -> Precision:
-        """The arithmetic that is imitated."""
-        if self._given is not None:
-            return self._given
-        words = str(self._parts.data.run.analysis.get("precision", "")).replace(",", " ").split()
-        known = [word for word in words if word in {each.value for each in Precision}]
-        return Precision(known[0]) if known else Precision.FP32
-
-    @cached_property
-    def _runs(self) -> bool:
-        try:
-            return self._executor is not None
-        except InputError:
-            return False
-
-    @property
     def _executor(self) -> Executor:
         if self._opened is None:
             self._opened = open_executor(self._parts.sources.golden_path, self._parts.golden)
         return self._opened
-
-    @cached_property
-    def _floors(self) -> Floors:
-        graph = OpGraph(self._parts.golden)
-        return Floors(self._executor, graph, self.precision, DEFAULT_MEMORY, self._quantisers)
-
-    @cached_property
-    def _quantisers(self) -> Quantisers:
-        data = self._parts.data
-        if self._given is not None:
-            return NO_QUANTISERS
-        with DeviceConstants(self._parts.sources.device_path, data.device) as constants:
-            return find_quantisers(
-                data.device, data.golden, data.comparisons, data.links, constants.value
-            )
 
     def close(self) -> None:
         """Let go of the golden model."""
