@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from divergraph.cli.say import say
+from divergraph.waiting import wait_heedfully
 from graphstore.cancellation import Cancellation
 
-_LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 3.0
 _STOPPED = 130
 
@@ -27,8 +27,7 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
     with ThreadPoolExecutor(1) as thread:
         done: Future[_T] = thread.submit(work, cancellation)
         try:
-            while wait([done], _LOOK_SECONDS).not_done:
-                pass  # one long wait would not hear a signal on every system
+            wait_heedfully([done])
         except KeyboardInterrupt:
             cancellation.cancel()
             if wait([done], _PATIENCE_SECONDS).not_done:

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from graphstore.model import ModelGraph
+from collections.abc import Callable, Iterable
+
+from graphstore.model import InputRef, ModelGraph, Op
 
 
 def constant_ops(graph: ModelGraph) -> frozenset[str]:
     """Ids of ops that take constants only; random ops are among them, placeholders not."""
     fed = {tensor.name for tensor in graph.inputs}
+
+    def taken(op: Op) -> list[InputRef] | None:
+        if op.owns or op.subgraph or op.type in _INPUTS:
+            return None
+        refs = [ref for ref in op.inputs if ref is not None]
+        return None if any(ref.producer is None and ref.tensor in fed for ref in refs) else refs
+
+    return settled_ops(graph.ops, taken)
+
+
+def settled_ops(
+    ops: Iterable[Op], taken: Callable[[Op], Iterable[InputRef] | None]
+) -> frozenset[str]:
+    """Ids of the *ops* that take nothing but one another's values.
+
+    *taken* gives what an op takes, nothing for a leaf; None where its values vary anyway.
+    """
     users: dict[str, list[str]] = {}
     waiting: dict[str, int] = {}
     ready: list[str] = []
-    for op in graph.ops:
-        makers = set()
-        varies = bool(op.owns or op.subgraph or op.type in _INPUTS)
-        for ref in op.inputs:
-            if ref is not None and ref.producer is not None:
-                makers.add(ref.producer.op)
-            elif ref is not None and ref.tensor in fed:
-                varies = True
-        if varies:
+    for op in ops:
+        refs = taken(op)
+        if refs is None:
             continue
+        makers = {ref.producer.op for ref in refs if ref.producer is not None}
         waiting[op.id] = len(makers)
         for maker in makers:
             users.setdefault(maker, []).append(op.id)
@@ -28,13 +42,12 @@ def constant_ops(graph: ModelGraph) -> frozenset[str]:
             ready.append(op.id)
     found: set[str] = set()
     while ready:
-        op_id = ready.pop()
-        found.add(op_id)
-        for user in users.get(op_id, ()):
-            if user in waiting:
-                waiting[user] -= 1
-                if waiting[user] == 0:
-                    ready.append(user)
+        made = ready.pop()
+        found.add(made)
+        for user in users.get(made, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                ready.append(user)
     return frozenset(found)
 
 

@@ -14,7 +14,6 @@ from divergraph.submodels.selection import (
     Refusal,
     Rule,
     Selection,
-    TensorFacts,
     Wish,
     nothing_known,
 )
@@ -22,7 +21,7 @@ from graphstore.algorithms import ancestors, descendants
 from graphstore.arrays import GraphArrays
 from graphstore.components import components
 from graphstore.errors import InputError
-from graphstore.model import Framework, ModelGraph, TensorRef
+from graphstore.model import Framework, ModelGraph
 from graphstore.topo import graph_arrays
 
 _MAX_NAMED = 3
@@ -283,8 +282,3 @@ class Selector:
             whole = self._lying_between((*starts, *group), (*ends, *group))
             sentence = f"it cuts {what}: {listed} would stay outside"
             yield Refusal(rule, sentence, *self._edges_of(whole))
-
-
-def no_facts(_: TensorRef | str) -> TensorFacts:
-    """As if every tensor were dumped, for exports without data."""
-    return TensorFacts(dumped=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from divergraph.execution.contract import Array
-from graphstore.model import Framework, ModelGraph, Op, TensorRef
+from divergraph.matching.constants import settled_ops
+from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
 
 VARIABLES = frozenset({"Variable", "VariableV2", "TemporaryVariable", "VarHandleOp"})
 READS = "ReadVariableOp"
@@ -53,33 +54,21 @@ def steady_ops(graph: ModelGraph) -> frozenset[str]:
     fed = {tensor.name for tensor in graph.inputs}
     initializers = {constant.tensor.name for constant in graph.constants}
     inner = graph.framework is Framework.TENSORFLOW
-    users: dict[str, list[str]] = {}
-    waiting: dict[str, int] = {}
-    ready: list[str] = []
-    for op in graph.ops:
+
+    def taken(op: Op) -> list[InputRef] | None:
         if op.owns or _is_fed(op) or is_another_each_run(op) or (op.subgraph and not inner):
-            continue
-        taken = [] if op.type == READS else [ref for ref in op.inputs if ref is not None]
-        unmade = [ref.tensor for ref in taken if ref.producer is None]
+            return None
+        if op.type == READS:
+            return []
+        refs = [ref for ref in op.inputs if ref is not None]
+        unmade = [ref.tensor for ref in refs if ref.producer is None]
         if any(name in fed for name in unmade):
-            continue
+            return None
         if op.subgraph and any(name not in initializers for name in unmade):
-            continue  # an argument of the body
-        makers = {ref.producer.op for ref in taken if ref.producer is not None}
-        waiting[op.id] = len(makers)
-        for maker in makers:
-            users.setdefault(maker, []).append(op.id)
-        if not makers:
-            ready.append(op.id)
-    found: set[str] = set()
-    while ready:
-        made = ready.pop()
-        found.add(made)
-        for user in users.get(made, ()):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                ready.append(user)
-    return frozenset(found)
+            return None  # an argument of the body
+        return refs
+
+    return settled_ops(graph.ops, taken)
 
 
 def values_of_the_run(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divergraph.submodels.select import Selector, no_facts
+from divergraph.submodels.select import Selector
 from divergraph.submodels.selection import Rule, TensorFacts, Wish
 from graphstore.errors import InputError
 from graphstore.model import (
@@ -25,6 +25,11 @@ from graphstore.model import (
 F32 = DType.FLOAT32
 
 
+def all_dumped(_: TensorRef | str) -> TensorFacts:
+    """As if every tensor were dumped."""
+    return TensorFacts(dumped=True)
+
+
 DIAMOND = """
     a = Conv x
     b = Relu a
@@ -36,7 +41,7 @@ DIAMOND = """
 
 
 def test_all_that_lies_between(graph_of):
-    part = Selector(graph_of(DIAMOND), no_facts).between(["a"], ["d"])
+    part = Selector(graph_of(DIAMOND), all_dumped).between(["a"], ["d"])
     assert part.chosen == ("a", "b", "c", "d")
     assert [tensor.name for tensor in part.inputs] == ["x"]
     assert [(tensor.name, tensor.users) for tensor in part.outputs] == [("d", ("e",))]
@@ -45,7 +50,7 @@ def test_all_that_lies_between(graph_of):
 
 
 def test_what_enters_behind_the_start_is_a_side_input(graph_of):
-    part = Selector(graph_of(DIAMOND), no_facts).between(["d"], ["f"])
+    part = Selector(graph_of(DIAMOND), all_dumped).between(["d"], ["f"])
     assert part.chosen == ("d", "e", "f")
     assert {tensor.name: tensor.side for tensor in part.inputs} == {
         "b": False,
@@ -56,45 +61,45 @@ def test_what_enters_behind_the_start_is_a_side_input(graph_of):
 
 
 def test_a_branch_alone_takes_the_other_as_input(graph_of):
-    part = Selector(graph_of(DIAMOND), no_facts).between(["b"], ["d"])
+    part = Selector(graph_of(DIAMOND), all_dumped).between(["b"], ["d"])
     assert part.chosen == ("b", "d")
     assert [tensor.name for tensor in part.inputs] == ["a", "c"]
 
 
 def test_outputs_used_outside_on_request(graph_of):
-    selector = Selector(graph_of(DIAMOND), no_facts)
+    selector = Selector(graph_of(DIAMOND), all_dumped)
     assert [t.name for t in selector.between(["a"], ["b"]).outputs] == ["b"]
     every = selector.between(["a"], ["b"], Wish(all_outputs=True))
     assert [t.name for t in every.outputs] == ["a", "b"]
 
 
 def test_an_end_above_the_start_is_turned_round(graph_of):
-    (refusal,) = Selector(graph_of(DIAMOND), no_facts).between(["f"], ["a"]).refused
+    (refusal,) = Selector(graph_of(DIAMOND), all_dumped).between(["f"], ["a"]).refused
     assert refusal.rule is Rule.TURNED_ROUND
     assert (refusal.starts, refusal.ends) == (("a",), ("f",))
 
 
 def test_unconnected_ops_are_told_where_they_part(graph_of):
-    (refusal,) = Selector(graph_of(DIAMOND), no_facts).between(["b"], ["c"]).refused
+    (refusal,) = Selector(graph_of(DIAMOND), all_dumped).between(["b"], ["c"]).refused
     assert refusal.rule is Rule.NO_WAY
     assert refusal.sentence == "no way leads from b to c; both come from a"
     assert (refusal.starts, refusal.ends) == (("a",), ("c",))
 
 
 def test_a_start_too_many_is_named(graph_of):
-    (refusal,) = Selector(graph_of(DIAMOND), no_facts).between(["a", "f"], ["d"]).refused
+    (refusal,) = Selector(graph_of(DIAMOND), all_dumped).between(["a", "f"], ["d"]).refused
     assert refusal.rule is Rule.TURNED_ROUND
     assert "d feeds f" in refusal.sentence
 
 
 def test_unknown_ops_are_guessed(graph_of):
     with pytest.raises(InputError, match="no op 'conv'"):
-        Selector(graph_of("conv1 = Conv x"), no_facts).between(["conv"], ["conv1"])
+        Selector(graph_of("conv1 = Conv x"), all_dumped).between(["conv"], ["conv1"])
 
 
 def test_a_fused_op_is_not_cut(graph_of):
     groups = {"fused_bc": ("c", "d", "e")}
-    selector = Selector(graph_of(DIAMOND), no_facts)
+    selector = Selector(graph_of(DIAMOND), all_dumped)
     (refusal,) = selector.between(["a"], ["d"], Wish(groups=groups)).refused
     assert refusal.rule is Rule.FUSED_CUT
     assert "fused_bc" in refusal.sentence
@@ -115,7 +120,7 @@ def test_a_loop_is_taken_whole(graph_of):
         exit = Exit merge
         """
     )
-    selector = Selector(loop, no_facts)
+    selector = Selector(loop, all_dumped)
     (refusal,) = selector.between(["enter"], ["exit"], Wish()).refused or (None,)
     assert refusal is None or refusal.rule is Rule.LOOP_CUT
     whole = selector.between(["enter"], ["exit"], Wish(whole=True))
@@ -132,7 +137,7 @@ def test_constants_that_are_ops_go_along(graph_of):
             b = MatMul a kt
             """
         ),
-        no_facts,
+        all_dumped,
     ).between(["b"], ["b"])
     assert part.constants == ("k", "kt")
     assert [tensor.name for tensor in part.inputs] == ["a"]
@@ -149,7 +154,7 @@ def test_what_only_tells_shapes_is_frozen(graph_of):
             r = Reshape b g
             """
         ),
-        no_facts,
+        all_dumped,
     ).between(["b"], ["r"])
     assert {tensor.name: tensor.frozen for tensor in part.inputs} == {"a": False, "g": True}
 
@@ -169,7 +174,7 @@ def test_a_tensor_of_unknown_shape_is_refused_unless_the_dump_knows_it(graph_of)
     loose = ModelGraph(
         "g", loose.kind, loose.framework, "onnx", loose.ops, inputs=(Tensor("x", F32, None),)
     )
-    (refusal,) = Selector(loose, no_facts).between(["a"], ["a"]).refused
+    (refusal,) = Selector(loose, all_dumped).between(["a"], ["a"]).refused
     assert refusal.rule is Rule.NO_FORM
     assert "x has no known shape" in refusal.sentence
     known = Selector(loose, lambda _: TensorFacts(F32, (4,), dumped=True))
@@ -191,7 +196,7 @@ def test_a_body_goes_whole():
         (Subgraph("then", "if", outputs=((0, TensorRef("then/r", 0)),)),),
         outputs=(TensorRef("z", 0),),
     )
-    (refusal,) = Selector(nested, no_facts).between(["then/r"], ["z"]).refused
+    (refusal,) = Selector(nested, all_dumped).between(["then/r"], ["z"]).refused
     assert refusal.rule is Rule.BODY_CUT
     assert (refusal.starts, refusal.ends) == (("if",), ("z",))
 
@@ -212,7 +217,7 @@ def test_the_part_is_convex_and_its_boundary_closed(graph_of, text, data):
     made = graph_of(text)
     names = [op.id for op in made.ops]
     wanted = data.draw(st.sets(st.sampled_from(names), min_size=1, max_size=3))
-    part = Selector(made, no_facts).hull(wanted)
+    part = Selector(made, all_dumped).hull(wanted)
     whole = nx.DiGraph([(ref.producer.op, op.id) for op in made.ops for ref in op.inputs
                         if ref.producer])  # fmt: skip
     whole.add_nodes_from(names)
@@ -232,12 +237,12 @@ def test_the_part_is_convex_and_its_boundary_closed(graph_of, text, data):
 
 def test_a_constant_of_a_fused_op_is_not_cut_off(graph_of):
     graph = graph_of("k = Const\na = Relu x\nb = Add a k\nc = Tanh b")
-    selector = Selector(graph, no_facts)
+    selector = Selector(graph, all_dumped)
     fused = Wish({"fused": ("k", "b")}, data=False)
     assert not selector.between(["b"], ["c"], fused).refused
 
 
 def test_drawn_numbers_are_no_constants(graph_of):
     graph = graph_of("k = Const\nr = RandomNormal k\nm = Mul r k\na = Relu x\nb = Add a m")
-    part = Selector(graph, no_facts).between(["a"], ["b"])
+    part = Selector(graph, all_dumped).between(["a"], ["b"])
     assert [(tensor.name, tensor.frozen) for tensor in part.inputs] == [("x", False), ("m", False)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from divergraph.submodels.minimize.space import Space, Units
 from divergraph.submodels.minimize.verdicts import Judgement, Probe, Variant, Verdict
+from divergraph.waiting import wait_heedfully
 
 Ask = Callable[[Units, Variant], Judgement]
 _MISSED = 0.01
@@ -19,7 +20,6 @@ _MISSED = 0.01
 _REPLAYS = 4
 _EXPECTED = 0.6
 """How often a failing part is taken to fail before it is known."""
-_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,7 @@ class Prober:
         with ThreadPoolExecutor(self.limits.jobs) as pool:
             asked = [pool.submit(self._answer, part, variant) for part in parts]
             try:
-                while wait(asked, _LOOK_SECONDS).not_done:
-                    pass  # one long wait would not hear Ctrl-C on every system
+                wait_heedfully(asked)
             except KeyboardInterrupt:
                 for each in asked:
                     each.cancel()

@@ -1,0 +1,20 @@
+"""Waiting for other threads so that Ctrl-C is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+from typing import Any
+
+_LOOK_SECONDS = 0.2
+
+
+def wait_heedfully(work: Iterable[Future[Any]]) -> None:
+    """Return when all is done. One long wait would not hear a signal on every system.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it; the work goes on.
+    """
+    waiting = list(work)
+    while wait(waiting, _LOOK_SECONDS).not_done:
+        pass
