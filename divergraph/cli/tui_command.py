@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import entry_points
 
 import click
@@ -24,6 +25,12 @@ def tui_command(run: str | None, store: str | None, as_json: bool) -> int:
     if as_json:
         print_json({"ui": found[0].name, "store": url, "run": run})
         return 0
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        # It would draw into a file for ever, with no key that ends it.
+        raise InputError(
+            "the terminal UI needs a terminal, and here is a file or pipe",
+            hint="`divergraph ops RUN` and `divergraph origins RUN` print what it shows",
+        )
     start = found[0].load()
     code: int = start(url, run)
     return code

@@ -30,3 +30,9 @@ def test_a_full_disk_is_said_in_one_line():
         )
     assert done.stderr == "divergraph: cannot write: No space left on device\n"
     assert done.returncode == 3
+
+
+def test_the_terminal_ui_draws_into_no_pipe(divergraph, tmp_path):
+    ended = divergraph("tui", "--store", tmp_path / "store")
+    assert (ended.code, ended.out) == (2, "")
+    assert "needs a terminal" in ended.err
