@@ -8,7 +8,7 @@ from divergraph.comparison.own_sums import OwnSide, OwnSums, Scaled, power
 from divergraph.comparison.sums import SecondSums, SideSums, Sums
 from graphstore.model import Figures, SideFigures
 
-_DECIBELS = 10.0 / math.log2(10.0)
+DECIBELS = 10.0 / math.log2(10.0)
 """Decibels of a factor of two in power."""
 
 _FAR = 400
@@ -107,7 +107,7 @@ def _decibels(signal: float, noise: float, exponent: int) -> float:
         return math.inf
     if not signal > 0.0:
         return math.nan if math.isnan(signal) else -math.inf
-    return _DECIBELS * (math.log2(signal) - math.log2(noise) + exponent)
+    return DECIBELS * (math.log2(signal) - math.log2(noise) + exponent)
 
 
 def _cosine_distance(x: float, y: float, product: float, square_error: float) -> float | None:
@@ -118,7 +118,7 @@ def _cosine_distance(x: float, y: float, product: float, square_error: float) ->
     if x == 0.0 or y == 0.0:
         return None
     if square_error <= x * y:
-        distance = (square_error - (x - y) ** 2) / x / y / 2.0
+        distance = (square_error - (x - y) * (x - y)) / x / y / 2.0
     else:
         distance = 1.0 - product / x / y
     return min(2.0, max(0.0, distance))

@@ -1,15 +1,16 @@
-"""Many small float32 pairs of one size measured together.
+"""Many small pairs of one size measured together.
 
 Below some ten thousand elements numpy's calls cost more than the arithmetic, so pairs are
 stacked as rows and each call does a hundred of them. Every row goes through the steps of
 :mod:`divergraph.comparison.sweep`, so its sums are the same to the last bit. Rows that need
-other steps (NaN and infinities, equal sides, constant ones) are left to it.
+other steps (NaN and infinities, equal sides, constant ones) are left to it; of the others
+those without bad elements are done, the rest needs a look at its elements.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +18,12 @@ from numpy.typing import NDArray
 
 from divergraph.comparison.dots import ROW, row_products
 from divergraph.comparison.flat import Flat
+from divergraph.comparison.measure import Wanted
+from divergraph.comparison.small_table import Columns, SideColumns, SmallTable, are_done, finished
 from divergraph.comparison.sums import (
     EPSILON,
+    FLOAT32_EPSILON,
     NO_SECOND,
-    Scale,
     SecondSums,
     SideSums,
     Sums,
@@ -32,6 +35,9 @@ _UNASKED = (math.nan, math.nan, math.nan)
 
 MOST_ELEMENTS = ROW
 """Elements of a small pair: those of a row of one BLAS call."""
+
+SMALL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "i1", "u1", "i2", "u2")))
+"""Element types of small pairs: float32 holds their values."""
 
 AT_ONCE = 65_536
 """Elements treated at once, which stay in the cache."""
@@ -72,35 +78,56 @@ class KnownSums(Sweeper):
         return self._sums, SecondSums(*divergence, bad, first_bad)
 
 
-def known_sums(
+def measured_together(
+    numbers: Sequence[int],
     pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]],
-) -> Iterator[KnownSums | None]:
-    """What stands for the sweeps over each pair of float32 arrays, all of one size up to
-    :data:`MOST_ELEMENTS`; None for pairs that need other steps."""
+    want: Wanted,
+) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
+    """What can be told of pairs of floats or small integers, all of one size up to
+    :data:`MOST_ELEMENTS`: tables of those that are done, and what stands for the sweeps over
+    others, by their *numbers*. The rest needs other steps."""
     size = pairs[0][0].size
     most = max(1, AT_ONCE // size)
+    tables: list[SmallTable] = []
+    known: dict[int, KnownSums] = {}
     for begin in range(0, len(pairs), most):
-        yield from _known(pairs[begin : begin + most], size)
+        part = slice(begin, begin + most)
+        with np.errstate(all="ignore"):
+            table, some = _measured(np.array(numbers[part]), pairs[part], size, want)
+        tables += table
+        known |= some
+    return tables, known
 
 
-def _known(
-    pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]], size: int
-) -> Iterator[KnownSums | None]:
-    device = np.array([pair[0].reshape(-1) for pair in pairs])
-    golden = np.array([pair[1].reshape(-1) for pair in pairs])
-    with np.errstate(all="ignore"):
-        plain = _are_plain(device, golden)
-        rows = np.flatnonzero(plain)
-        if len(rows) < len(pairs):
-            device, golden = device[rows], golden[rows]
-        found: list[KnownSums] = []
-        if len(rows):
-            sides = _Sides(device, golden, device.astype(np.float64), golden.astype(np.float64))
-            sums = _sums(sides, size)
-            found = [KnownSums(*each) for each in zip(sums, _divergences(sides, sums), strict=True)]
-    done = iter(found)
-    for is_plain in plain.tolist():
-        yield next(done) if is_plain else None
+def _measured(
+    numbers: NDArray[np.int64],
+    pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+    size: int,
+    want: Wanted,
+) -> tuple[list[SmallTable], dict[int, KnownSums]]:
+    device, golden = (
+        np.array([pair[side].reshape(-1) for pair in pairs]).astype(np.float32, copy=False)
+        for side in (0, 1)
+    )
+    rows = np.flatnonzero(_are_plain(device, golden))
+    if not len(rows):
+        return [], {}
+    if len(rows) < len(pairs):
+        device, golden, numbers = device[rows], golden[rows], numbers[rows]
+    sides = _Sides(device, golden, device.astype(np.float64), golden.astype(np.float64))
+    columns = _columns(sides)
+    second = _divergences(sides, columns)
+    done = are_done(columns, size, want)
+    known = {
+        int(numbers[row]): KnownSums(_sums(columns, row, size), tuple(second[:, row].tolist()))
+        for row in np.flatnonzero(~done).tolist()
+    }
+    if known:
+        rows = np.flatnonzero(done)
+        if not len(rows):
+            return [], known
+        numbers, columns, second = numbers[rows], columns.taken(rows), second[:, rows]
+    return [finished(numbers.tolist(), columns, second, size, want)], known
 
 
 def _are_plain(device: Float32, golden: Float32) -> NDArray[np.bool_]:
@@ -112,7 +139,7 @@ def _are_plain(device: Float32, golden: Float32) -> NDArray[np.bool_]:
     return plain
 
 
-def _sums(sides: _Sides, size: int) -> list[Sums]:
+def _columns(sides: _Sides) -> Columns:
     device, golden, x, y = sides
     ones = _ones(x)
     error = x - y
@@ -124,27 +151,23 @@ def _sums(sides: _Sides, size: int) -> list[Sums]:
     if ratio.min() <= EPSILON:
         ratio[ratio <= EPSILON] = math.inf
     np.divide(error, ratio, out=ratio)
-    # In the order of the fields of Sums between the sides and the counts.
-    columns = zip(
-        row_products(x, y).tolist(),
-        square_error.tolist(),
-        absolute.tolist(),
-        _at(error, places).tolist(),
-        row_products(ratio, ones).tolist(),
-        ratio.max(axis=1).tolist(),
-        strict=True,
+    return Columns(
+        _side(device, x, ones),
+        _side(golden, y, ones),
+        row_products(x, y),
+        square_error,
+        absolute,
+        _at(error, places),
+        row_products(ratio, ones),
+        ratio.max(axis=1),
+        np.count_nonzero(device == golden, axis=1),
+        places,
+        _at(x, places),
+        _at(y, places),
     )
-    flags = (device == golden, device == 0.0, golden == 0.0)
-    counts = zip(*(np.count_nonzero(each, axis=1).tolist() for each in flags), strict=True)
-    far = zip(places.tolist(), _at(x, places).tolist(), _at(y, places).tolist(), strict=True)
-    both = zip(_side(device, x, ones), _side(golden, y, ones), strict=True)
-    return [
-        Sums._make((size, *two, *sums, 0, *three, Worst(sums[3], *worst), None))
-        for two, sums, three, worst in zip(both, columns, counts, far, strict=True)
-    ]
 
 
-def _side(values: Float32, wide: Float64, ones: Float64) -> list[SideSums]:
+def _side(values: Float32, wide: Float64, ones: Float64) -> SideColumns:
     totals, squares = row_products(wide, ones), row_products(wide, wide)
     means = totals / wide.shape[1]
     levels = means * totals
@@ -155,25 +178,51 @@ def _side(values: Float32, wide: Float64, ones: Float64) -> list[SideSums]:
         spreads[close] = row_products(centred, centred)
     # Not by min and max, which may give another zero of -0 and 0.
     low, high = _at(values, values.argmin(axis=1)), _at(values, values.argmax(axis=1))
-    lists = (totals, squares, spreads, low, high)
-    return [SideSums(*row) for row in zip(*(column.tolist() for column in lists), strict=True)]
+    zeros = np.count_nonzero(values == 0.0, axis=1)
+    return SideColumns(totals, squares, spreads, low, high, zeros)
 
 
-def _divergences(sides: _Sides, sums: Sequence[Sums]) -> list[tuple[float, float, float]]:
-    """The sums of P, Q and P ln(P/Q); the values are lost."""
+def _sums(columns: Columns, row: int, size: int) -> Sums:
+    """One row as a record."""
+    x, y = (
+        SideSums._make([*(column.item(row) for column in side[:5]), 0, 0]) for side in columns[:2]
+    )
+    size_of_worst = columns.worst.item(row)
+    return Sums(
+        size,
+        x,
+        y,
+        columns.product.item(row),
+        columns.square_error.item(row),
+        columns.absolute.item(row),
+        size_of_worst,
+        columns.relative.item(row),
+        columns.worst_relative.item(row),
+        0,
+        columns.equal.item(row),
+        columns.device.zeros.item(row),
+        columns.golden.zeros.item(row),
+        Worst(
+            size_of_worst,
+            columns.place.item(row),
+            columns.worst_device.item(row),
+            columns.worst_golden.item(row),
+        ),
+    )
+
+
+def _divergences(sides: _Sides, columns: Columns) -> Float64:
+    """The sums of P, Q and P ln(P/Q) as rows; the values are lost."""
     ones = _ones(sides.x)
-    for values, scales in (
-        (sides.x, [Scale.of(each.device) for each in sums]),
-        (sides.y, [Scale.of(each.golden) for each in sums]),
-    ):
-        both = np.array(scales)
-        np.subtract(values, both[:, :1], out=values)
-        np.maximum(values, both[:, 1:], out=values)
+    for values, side in ((sides.x, columns.device), (sides.y, columns.golden)):
+        low = side.low.astype(np.float64)  # as Scale.of gives it where a side is not constant
+        floor = FLOAT32_EPSILON * (side.high - low)
+        np.subtract(values, low[:, None], out=values)
+        np.maximum(values, floor[:, None], out=values)
     device, golden = row_products(sides.x, ones), row_products(sides.y, ones)
     ratio = np.divide(sides.x, sides.y, out=sides.y)
     np.log(ratio, out=ratio)
-    weighted = row_products(sides.x, ratio)
-    return list(zip(device.tolist(), golden.tolist(), weighted.tolist(), strict=True))
+    return np.array([device, golden, row_products(sides.x, ratio)])
 
 
 def _at(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from divergraph.comparison.own_sums import OwnSide, OwnSums, Scaled
 EPSILON = 2.0**-52
 """At or below this a golden value counts as zero (formats: msaccucmp's FLOAT_EPSILON)."""
 
-_FLOAT32_EPSILON = 2.0**-23
+FLOAT32_EPSILON = 2.0**-23
 
 
 class SideSums(NamedTuple):
@@ -183,8 +183,8 @@ class Scale(NamedTuple):
         """Shifted to 0 and floored at float32 epsilon of the range; a constant as it is."""
         width = side.high - side.low
         if width == 0.0:
-            return cls(0.0, _FLOAT32_EPSILON)
-        return cls(side.low, _FLOAT32_EPSILON * width)
+            return cls(0.0, FLOAT32_EPSILON)
+        return cls(side.low, FLOAT32_EPSILON * width)
 
 
 class SecondSums(NamedTuple):

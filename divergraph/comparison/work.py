@@ -12,6 +12,7 @@ from divergraph.comparison.measure import DEFAULT, Wanted
 from divergraph.comparison.measurement_json import measurement_json, measurement_value
 from divergraph.comparison.sweep import Sweeper
 from divergraph.comparison.tensor_pairs import (
+    MeasuredPairs,
     Measurement,
     TensorPair,
     measured_pair,
@@ -33,7 +34,7 @@ class MeasureWork:
         """The measurement of one pair."""
         return measured_pair(item, self.want, _sweeper())
 
-    def many(self, items: Sequence[TensorPair]) -> list[Measurement]:
+    def many(self, items: Sequence[TensorPair]) -> MeasuredPairs:
         """The measurement of each pair."""
         return measured_pairs(items, self.want, _sweeper())
 

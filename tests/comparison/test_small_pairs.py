@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from divergraph.comparison.measure import DEFAULT, Wanted
+from divergraph.comparison.measure import DEFAULT, Wanted, measure
+from divergraph.comparison.small_pairs import measured_together
 from divergraph.comparison.tensor_pairs import TensorPair
 from divergraph.comparison.work import MeasureWork
 from importers.dumps.bare import find_tensors
 
 SIZES = (1, 2, 7, 1000, 8192, 8193)
+TYPES = (
+    ("float32", "float32"),
+    ("float16", "float32"),
+    ("float16", "float16"),
+    ("int8", "int8"),
+    ("uint16", "float16"),
+    ("float64", "float32"),
+    ("bool", "bool"),
+    ("bool", "float32"),
+)
 
 
 def nothing(device, golden):
@@ -51,6 +66,10 @@ def tiny(device, golden):
     device *= np.float32(1e-38)
 
 
+def overflown(device, golden):
+    device[0] = 65504
+
+
 def half_bad(device, golden):
     device[len(device) // 2 :] *= 2
 
@@ -65,23 +84,27 @@ CASES = (
     zeros_of_both_signs,
     far_from_zero,
     tiny,
+    overflown,
     half_bad,
 )
 
 
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory):
+@pytest.fixture(scope="module", params=TYPES, ids="-".join)
+def pairs(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("small")
     random = np.random.default_rng(4)
     for side in ("device", "golden"):
         (folder / side).mkdir()
     for size in SIZES:
         for case in CASES:
-            golden = random.standard_normal(size, dtype=np.float32)
+            golden = 9 * random.standard_normal(size, dtype=np.float32)
             device = golden + np.float32(1e-3) * random.standard_normal(size, dtype=np.float32)
             case(device, golden)
-            for side, array in (("device", device), ("golden", golden)):
-                np.save(folder / side / f"{case.__name__}_{size}.npy", array)
+            for side, array, dtype in zip(
+                ("device", "golden"), (device, golden), request.param, strict=True
+            ):
+                with np.errstate(all="ignore"):
+                    np.save(folder / side / f"{case.__name__}_{size}.npy", array.astype(dtype))
     (folder / "device" / "cut_7.npy").write_bytes(b"\x93NUMPY\x01")
     np.save(folder / "golden" / "cut_7.npy", np.zeros(7, np.float32))
     sides = (find_tensors(folder / side).tensors for side in ("device", "golden"))
@@ -94,6 +117,36 @@ def test_together_as_alone(pairs, want):
     assert len(pairs) == len(SIZES) * len(CASES) + 1
     for pair, together in zip(pairs, work.many(pairs), strict=True):
         assert repr(together) == repr(work(pair)), "NaN is not equal to itself"
+
+
+def test_sent_to_another_process_as_made_here(pairs):
+    found = MeasureWork().many(pairs)
+    assert repr(list(pickle.loads(pickle.dumps(found)))) == repr(list(found))
+    assert len(found) == len(pairs)
+    assert repr(found[3]) == repr(list(found)[3])
+
+
+@given(st.data())
+def test_values_of_every_size_together_as_alone(data):
+    """Numbers of any magnitude, on rows of one table."""
+    size = data.draw(st.integers(2, 40))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    values = random.standard_normal((2, 8, size)) * 10.0 ** random.uniform(-44, 38, (2, 8, 1))
+    if data.draw(st.booleans()):
+        values[0] = values[1] * (
+            1 + random.standard_normal((8, size)) * 10.0 ** random.uniform(-8, 0)
+        )
+    with np.errstate(all="ignore"):
+        device, golden = values.astype(np.float32)
+    tables, known = measured_together(range(8), list(zip(device, golden, strict=True)), DEFAULT)
+    for table in tables:
+        for row, (metrics, figures) in zip(table.numbers, table, strict=True):
+            alone = measure(device[row], golden[row])
+            assert repr(metrics) == repr(alone.metrics)
+            assert repr(figures) == repr(alone.figures)
+    for row, sums in known.items():
+        alone = measure(device[row], golden[row])
+        assert repr(measure(device[row], golden[row], sweeper=sums)) == repr(alone)
 
 
 def test_more_pairs_than_are_treated_at_once(pairs):
