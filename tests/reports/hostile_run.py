@@ -34,7 +34,10 @@ from graphstore.model import (
     Verdict,
 )
 
-HOSTILE = "=evil|<b>`x`</b></script><script>document.title='gone'</script>\u2028\"'&"
+HOSTILE = (
+    "=evil|<b>`x`</b></script><script>document.title='gone'</script>\u2028\"'&"
+    "\x1b[2J\x1b]52;c;cm0=\x07[red]y[/]\u202ebackwards"
+)
 
 
 def hostile_run() -> RunData:

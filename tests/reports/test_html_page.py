@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from divergraph.cli.main import run
+from divergraph.printable import printable
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -172,7 +173,9 @@ def test_hostile_names_stay_text(browser, hostile_store, tmp_path):
         assert tab.run("document.title").startswith("hostile: diverged")
         assert tab.run("document.querySelectorAll('main b').length") < 5
         names = tab.run("[...document.querySelectorAll('td.op')].map(e => e.title)")
-        assert names == ["first:0", f"{HOSTILE}:0", "last:0"]
+        assert names == ["first:0", f"{printable(HOSTILE)}:0", "last:0"]
+        tab.run("document.querySelector('.origins a.op').click()")
+        assert "\\u202ebackwards:0" in tab.texts("tr[aria-selected]")[0]
         assert tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 21, 27)"
         assert (tab.asked, tab.said) == ([], [])
 

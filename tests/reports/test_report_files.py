@@ -191,6 +191,14 @@ def test_of_nothing_compared_there_is_an_error():
     assert "nothing could be compared" in markdown_report(report)
 
 
+@pytest.mark.parametrize("form", [markdown_report, lambda report: junit_report(report).decode()])
+def test_reports_show_names_as_escapes(hostile, form):
+    text = form(hostile)
+    assert all(char.isprintable() or char in "\n\ufe0f" for char in text)
+    assert "\\u202ebackwards" in text.replace("\\\\", "\\")  # Markdown escapes backslashes
+    assert "odd\\x00" in text.replace("\\\\", "\\")
+
+
 def test_markdown_is_short_and_names_the_origin(fault):
     text = markdown_report(fault)
     assert text.startswith("### ❌ fault: diverged\n")
