@@ -65,7 +65,7 @@ def submodel_command(
     With --format ge the part is one of the device's graph.
     Exit code 2: the part may not be cut so; 1: --check found other outputs.
     """
-    from divergraph.submodels.bundle import BundleRequest, graph_of, write_bundle
+    from divergraph.submodels.bundle import BundleRequest, graph_of, is_of_device, write_bundle
     from divergraph.submodels.check import check_bundle
     from divergraph.submodels.device_parts import select_device
     from divergraph.submodels.exports.contract import PartFormat, own_format, writer_of
@@ -84,7 +84,7 @@ def submodel_command(
         if output is not None:
             writer_of(wanted, graph_of(parts, wanted))  # said before the work is done
         wish = Wish(whole=whole, all_outputs=all_outputs, data=output is not None)
-        if graph_of(parts, wanted) is parts.device:
+        if is_of_device(parts, wanted):
             selector, part = parts.device_selector, select_device(parts, starts, ends, wish)
         else:
             selector, part = parts.selector, parts.select(starts, ends, wish)

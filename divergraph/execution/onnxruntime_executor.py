@@ -244,4 +244,8 @@ class OnnxRuntimeExecutor:
             yield from self._run_side_by_side(batch[middle:])
             return
         for part in slices:
-            yield PieceResult(part.piece.key, {name: next(values) for name in part.made})
+            made = {name: next(values) for name in part.made}
+            arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
+            other = next((name for name in made if name not in arrays), None)
+            why = "" if other is None else f"{other!r} is a sequence, map or optional value"
+            yield PieceResult(part.piece.key, arrays, why)

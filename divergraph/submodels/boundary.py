@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from divergraph.submodels.arguments import argument_values
 from divergraph.submodels.selection import BoundaryTensor, Facts, Refusal, Rule, with_facts
@@ -10,6 +10,13 @@ from divergraph.submodels.steady import READS, feeds_the_model, is_another_each_
 from graphstore.arrays import GraphArrays
 from graphstore.model import ModelGraph, Op, Tensor, TensorRef
 
+_NO_TENSOR = frozenset(
+    (
+        *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceMap"),
+        *("SplitToSequence", "Optional", "ZipMap"),
+    )
+)
+"""ONNX ops that make something no tensor holds."""
 _SHAPE_TELLERS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
@@ -171,18 +178,39 @@ class Boundaries:
         return tuple(sorted({name for name in taken if name in self._initializers}))
 
     def without_form(
-        self, inputs: Sequence[BoundaryTensor], outputs: Sequence[BoundaryTensor]
+        self,
+        inputs: Sequence[BoundaryTensor],
+        outputs: Sequence[BoundaryTensor],
+        ends: Sequence[str],
     ) -> Iterable[Refusal]:
-        """Refusals for tensors nobody knows the shape or type of."""
+        """Refusals for tensors nobody knows the shape or type of, with ops to start or end
+        at instead."""
         for tensor in (*inputs, *outputs):
             missing = [
                 word
                 for word, known in (("shape", tensor.shape), ("type", tensor.dtype))
                 if known is None
             ]
-            if missing:
-                what = " and ".join(missing)
-                yield Refusal(Rule.NO_FORM, f"{tensor.name} has no known {what}; dump it")
+            if not missing:
+                continue
+            sentence = f"{tensor.name} has no known {' and '.join(missing)}; dump it"
+            if tensor.ref is not None and self._ops[tensor.ref.op].type in _NO_TENSOR:
+                sentence = f"{tensor.name} is no tensor but a sequence or optional value"
+            if tensor in outputs:
+                below = tuple(op for op in tensor.users if not self._ops[op].subgraph)
+                above: tuple[str, ...] = ()
+                if tensor.ref is not None and below:
+                    below = (*(op for op in ends if op != tensor.ref.op), *below)
+            else:
+                above, below = self._nearest(tensor, self._has_form), ()
+            yield Refusal(Rule.NO_FORM, sentence, above, below)
+
+    def _has_form(self, key: TensorRef | str) -> bool:
+        dtype, shape = with_facts(self._tensor(key), self._facts(key))
+        return dtype is not None and shape is not None
+
+    def _is_dumped(self, key: TensorRef | str) -> bool:
+        return self._facts(key).dumped
 
     def without_data(self, inputs: Sequence[BoundaryTensor]) -> Iterable[Refusal]:
         """Refusals for inputs that were not dumped, with ops to start at instead."""
@@ -190,12 +218,14 @@ class Boundaries:
             if tensor.dumped:
                 continue
             sentence = f"the input {tensor.name} was not dumped"
-            above = self._nearest_dumped(tensor)
+            above = self._nearest(tensor, self._is_dumped)
             offer = f"; start at {', '.join(above)} instead" if above else ""
             yield Refusal(Rule.NO_DATA, sentence + offer, above)
 
-    def _nearest_dumped(self, tensor: BoundaryTensor) -> tuple[str, ...]:
-        """The nearest ops upwards all of whose inputs were dumped."""
+    def _nearest(
+        self, tensor: BoundaryTensor, good: Callable[[TensorRef | str], bool]
+    ) -> tuple[str, ...]:
+        """The nearest ops upwards all of whose inputs are *good*."""
         if tensor.ref is None:
             return ()
         waiting, seen, found = [tensor.ref.op], {tensor.ref.op}, []
@@ -206,7 +236,7 @@ class Boundaries:
                 for ref, name in self._taken(self._ops[op])
                 if not (ref and ref.op in self.constants)
                 and name not in self._initializers
-                and not self._facts(ref or name).dumped
+                and not good(ref or name)
             ]
             if not open_inputs:
                 found.append(op)

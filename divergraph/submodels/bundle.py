@@ -74,11 +74,11 @@ def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bu
     if part.refused:
         raise InputError(part.refused[0].sentence)
     wanted = request.format or own_format(parts.golden)
+    of_device = is_of_device(parts, wanted)
     graph = graph_of(parts, wanted)
-    of_device = graph is parts.device
     writer = writer_of(wanted, graph)
     with appearing(request.output, _name()) as folder:
-        written = writer(_source(parts, part, request, graph), part, folder.path)
+        written = writer(_source(parts, part, request, of_device), part, folder.path)
         device = None if of_device else _write_device_graph(parts, part, folder.path)
         kind = DevicePartData if of_device else PartData
         data = kind(parts, part, folder.path, _read_again(written), written, device)
@@ -90,19 +90,23 @@ def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bu
 
 
 def graph_of(parts: RunParts, wanted: PartFormat) -> ModelGraph:
-    """The graph a part of this form is cut out of: GE's text is of the device's."""
-    of_device = wanted is PartFormat.GE and parts.golden.framework is not Framework.ASCEND
-    return parts.device if of_device else parts.golden
+    """The graph a part of this form is cut out of."""
+    return parts.device if is_of_device(parts, wanted) else parts.golden
+
+
+def is_of_device(parts: RunParts, wanted: PartFormat) -> bool:
+    """Whether parts of this form are of the device's graph: GE's text is."""
+    return wanted is PartFormat.GE and parts.golden.framework is not Framework.ASCEND
 
 
 def _source(
-    parts: RunParts, part: Selection, request: BundleRequest, graph: ModelGraph
+    parts: RunParts, part: Selection, request: BundleRequest, of_device: bool
 ) -> PartSource:
-    if graph is parts.device:
-        return PartSource(graph, parts.sources.device_path, None, {})
+    if of_device:
+        return PartSource(parts.device, parts.sources.device_path, None, {})
     values = {t.name: parts.golden_value(_key(t)) for t in part.inputs if t.frozen}
     values |= parts.variables(part)
-    return PartSource(graph, parts.sources.golden_path, request.weights, values)
+    return PartSource(parts.golden, parts.sources.golden_path, request.weights, values)
 
 
 def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selection | None:

@@ -93,12 +93,14 @@ class PartData:
 
     def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:
         key: TensorRef | str = tensor.ref if tensor.ref is not None else tensor.name
-        there = self.parts.golden_ref(key) is not None
+        there = self.parts.has_golden(key)
         yield "golden", self.parts.golden_value(key) if there else None
         yield "device", self.parts.device_value(key)
 
     def _write_raw(self, stem: str, value: Array) -> None:
         """The bytes alone, as inference tools take them, floats in both usual widths."""
+        if value.dtype.kind in "US":
+            return  # tools take text in forms of their own
         if value.dtype.kind != "f":
             value.tofile(self.folder / f"{stem}.{value.dtype}.bin")
             return
@@ -136,7 +138,7 @@ class PartData:
         return {self.written.names.get(name, name): key for name, key in found.items()}
 
     def _is_dumped(self, key: TensorRef | str | None) -> bool:
-        return key is not None and self.parts.golden_ref(key) is not None
+        return key is not None and self.parts.has_golden(key)
 
     def _save(self, path: Path, key: TensorRef | str | None) -> None:
         assert key is not None

@@ -49,7 +49,7 @@ class DevicePartData(PartData):
         ops = self.parts.selector.ops
         for op in self.golden_ops():
             for port, _ in enumerate(ops[op].outputs):
-                if self.parts.golden_ref(TensorRef(op, port)) is not None:
+                if self.parts.has_golden(TensorRef(op, port)):
                     value = self.parts.golden_value(TensorRef(op, port))
                     np.save(folder / names.of_output(ops[op], port), value)
         mapping = names.mapping()

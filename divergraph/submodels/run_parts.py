@@ -16,14 +16,10 @@ from divergraph.submodels.run_graphs import RunGraphs
 from divergraph.submodels.select import Selector
 from divergraph.submodels.selection import Facts, Selection, TensorFacts
 from divergraph.submodels.steady import values_of_the_run
+from divergraph.submodels.text_values import TextValues
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import (
-    DumpTensorRef,
-    Side,
-    TensorIO,
-    TensorRef,
-)
+from graphstore.model import DType, DumpTensorRef, Side, TensorIO, TensorRef
 from importers.dumps import DumpIndex, read_array
 
 
@@ -48,11 +44,12 @@ class RunParts(RunGraphs):
             if output in shapes:
                 self._outputs.setdefault(pair.match.golden, output)
         self._values = RunValues(pairs, shapes, sources.golden_dump, sources.device_dump, memory)
+        self._texts = TextValues(data.golden, sources.golden_dump)
 
     @cached_property
     def selector(self) -> Selector:
         """Cuts the golden graph; knows what was dumped."""
-        return Selector(self.golden, _facts_of(self.sources.golden_dump))
+        return Selector(self.golden, _facts_of(self.sources.golden_dump, texts=self._texts))
 
     @cached_property
     def device_selector(self) -> Selector:
@@ -77,9 +74,10 @@ class RunParts(RunGraphs):
             if item.io is TensorIO.OUTPUT and item.split and item.split.floor is not None
         }
 
-    def golden_ref(self, key: TensorRef | str) -> DumpTensorRef | None:
-        """Where the golden value of an output, or of an input of the model, lies."""
-        return _ref_of(self.sources.golden_dump, key)
+    def has_golden(self, key: TensorRef | str) -> bool:
+        """Whether the golden value of an output, or of an input of the model, was dumped."""
+        known = _ref_of(self.sources.golden_dump, key) is not None
+        return known or self._texts.shape(key) is not None
 
     def golden_value(self, key: TensorRef | str) -> Array:
         """The golden value of an output, or of an input of the model.
@@ -88,17 +86,19 @@ class RunParts(RunGraphs):
             InputError: it was not dumped.
             ImportFormatError: the dump is damaged.
         """
-        found = self.golden_ref(key)
-        if found is None:
-            raise InputError(f"the golden value of {key} was not dumped")
-        return read_array(found)
+        found = _ref_of(self.sources.golden_dump, key)
+        if found is not None:
+            return read_array(found)
+        if self._texts.shape(key) is not None:
+            return self._texts.value(key)
+        raise InputError(f"the golden value of {key} was not dumped")
 
     def variables(self, part: Selection) -> dict[str, Array]:
         """The dumped values of what *part* holds but its model file does not, by tensor name:
         variables and what reads them, numbers that were drawn."""
 
         def dumped(key: TensorRef) -> Array | None:
-            return None if self.golden_ref(key) is None else self.golden_value(key)
+            return self.golden_value(key) if self.has_golden(key) else None
 
         return values_of_the_run(self.selector.ops, part.ops, dumped)
 
@@ -125,13 +125,16 @@ def opened(
     return RunParts(data, sources_of(data, progress), memory)
 
 
-def _facts_of(dump: DumpIndex, *, as_stored: bool = False) -> Facts:
+def _facts_of(
+    dump: DumpIndex, *, as_stored: bool = False, texts: TextValues | None = None
+) -> Facts:
     """What a dump knows of tensors; *as_stored*: their shape in the layout they have."""
 
     def facts(key: TensorRef | str) -> TensorFacts:
         found = _ref_of(dump, key)
         if found is None:
-            return TensorFacts()
+            shape = None if texts is None else texts.shape(key)
+            return TensorFacts() if shape is None else TensorFacts(DType.STRING, shape, dumped=True)
         original = None if as_stored else found.original_shape
         return TensorFacts(found.dtype, original or found.shape, dumped=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from graphstore.model import Framework, ModelGraph
 from graphstore.topo import graph_arrays
 
 _MAX_NAMED = 3
+_MAX_OFFERS = 8
 JUST_SO = Wish()
 
 
@@ -49,6 +51,28 @@ class Selector:
         Raises:
             InputError: no start or end, or an op the graph does not have.
         """
+        part = self._between(starts, ends, wish)
+        if not part.refused:
+            return part
+        return replace(part, refused=tuple(self._nearest(one, part, wish) for one in part.refused))
+
+    def _nearest(self, refusal: Refusal, part: Selection, wish: Wish) -> Refusal:
+        """*refusal* with a choice that may be cut: what it offers, or what is offered instead
+        of that; with none if that leads nowhere."""
+        offered: tuple[tuple[str, ...], tuple[str, ...]] = refusal.starts, refusal.ends
+        seen = {(part.starts, part.ends)}
+        while any(offered):
+            starts, ends = offered[0] or part.starts, offered[1] or part.ends
+            if (starts, ends) in seen or len(seen) > _MAX_OFFERS:
+                break
+            seen.add((starts, ends))
+            part = self._between(starts, ends, wish)
+            if not part.refused:
+                return replace(refusal, starts=starts, ends=ends)
+            offered = part.refused[0].starts, part.refused[0].ends
+        return replace(refusal, starts=(), ends=())
+
+    def _between(self, starts: Sequence[str], ends: Sequence[str], wish: Wish) -> Selection:
         first = self._known(starts, "start")
         last = self._known(ends, "end")
         refused = [*self._in_one_body(first, last)]
@@ -102,7 +126,7 @@ class Selector:
         constants = boundary.feeding_constants(chosen)
         inputs = list(boundary.going_in(chosen, constants, set(starts)))
         outputs = list(boundary.coming_out(chosen, set(ends), all_of_them=wish.all_outputs))
-        refused += boundary.without_form(inputs, outputs)
+        refused += boundary.without_form(inputs, outputs, ends)
         if wish.data:
             refused += boundary.without_data(inputs)
         return Selection(

@@ -142,6 +142,8 @@ def apart(made: Any, expected: Any) -> float:
 
     if made.shape != expected.shape:
         return float("inf")
+    if expected.dtype.kind in "OSU" or made.dtype.kind in "OSU":
+        return 0.0 if list(map(text, made.flat)) == list(map(text, expected.flat)) else float("inf")
     made, expected = made.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
     finite = np.isfinite(expected)
     if not np.array_equal(made[~finite], expected[~finite], equal_nan=True):
@@ -149,6 +151,11 @@ def apart(made: Any, expected: Any) -> float:
     difference = float(np.linalg.norm(made[finite] - expected[finite]))
     scale = float(np.linalg.norm(expected[finite]))
     return 0.0 if difference == 0 else float("inf") if scale == 0 else difference / scale
+
+
+def text(value: Any) -> str:
+    """An element of a tensor of text, which some programs give as bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 RUNNERS = {"onnx": run_onnx, "tf": run_tensorflow, "caffe": run_caffe}
