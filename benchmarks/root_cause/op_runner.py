@@ -120,7 +120,7 @@ class OpRunner:
         return self._after(node, _run(self._sessions[number], node, values))
 
     def _after(self, node: onnx.NodeProto, made: dict[str, Array]) -> dict[str, Array]:
-        return {name: self.after(node, name, value) for name, value in made.items()}
+        return {name: np.asarray(self.after(node, name, value)) for name, value in made.items()}
 
     def _open(
         self, node: onnx.NodeProto, values: Mapping[str, Array], held: Mapping[str, Array]

@@ -8,7 +8,7 @@ inputs. Source of the idea and its measurements: the project's study of root cau
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +149,9 @@ def explode(
             if name in part.weights:  # asked for as it is
                 graph.node.append(helper.make_node("Identity", [name], [renamed[name]]))
         for place in part.nodes:
-            graph.node.append(_copy(source.model.graph.node[place], renamed, number))
+            node = _copy(source.model.graph.node[place], renamed, number)
+            _set_aside(node, {renamed[name] for name in part.piece.inputs})
+            graph.node.append(node)
         for name in part.made:
             _add_output(graph, renamed[name], narrow=name in narrow)
         weights.update(dict.fromkeys(part.weights))
@@ -211,6 +213,13 @@ def _copy(node: NodeProto, renamed: Mapping[str, str], number: int) -> NodeProto
     for body in bodies(copy):
         _rename_captured(body, renamed)
     return copy
+
+
+def _set_aside(node: NodeProto, given: Collection[str]) -> None:
+    """Give outputs of *node* that are given from outside another name: nobody reads them."""
+    for place, name in enumerate(node.output):
+        if name in given:
+            node.output[place] = f"{name}:unused"
 
 
 def _rename(names: _Names, renamed: Mapping[str, str]) -> None:

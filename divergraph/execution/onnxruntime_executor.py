@@ -226,7 +226,8 @@ class OnnxRuntimeExecutor:
         for name, value in values.items():
             kind = self._types.get(name)
             dtype = np.dtype(_NUMPY[kind]) if kind in _NUMPY else declared.get(name)
-            found[name] = value if dtype is None else np.asarray(value, dtype)
+            # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
+            found[name] = np.asarray(value, dtype)
         return found
 
     def _run_side_by_side(

@@ -24,6 +24,7 @@ from divergraph.root_cause.floors import (
 from divergraph.root_cause.gains import with_gain_floor
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.masks import standing_for_infinity, without
 from divergraph.root_cause.mixed import Arithmetics, borne_out, declared_single
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Family, Taken, named, remark
@@ -283,19 +284,37 @@ class _Analysis:
             if isinstance(reference, str):
                 yield group.output, unknown(reference, group.ops, self.executor.name)
             else:
-                floors = arithmetics.of(group)
-                floor = floor_of(reference, imitated, floors.precision, len(group.ops))
-                if not group.feeds:
-                    floor = max(floor, constant_floor(reference, floors.precision))
-                if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
-                    floor = max(floor, QUANTISED_UNSEEN)
-                if group.integers:
-                    floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
-                told = Explained(self._explained(group, reference, imitated), floor)
-                yield (
-                    group.output,
-                    self._split(group, self._looked(group, told, given, imitated, floors), given),
-                )
+                told = self._told(group, given, reference, imitated, arithmetics.of(group))
+                yield group.output, self._split(group, told, given)
+
+    def _told(
+        self,
+        group: Group,
+        given: Mapping[str, Array],
+        reference: Array,
+        imitated: Array | None,
+        floors: Floors,
+    ) -> Explained:
+        """What is expected of a group, and how far healthy arithmetic may be off."""
+        masked = self._masked(group, reference, floors)
+        reference = without(masked, reference)
+        if imitated is not None and imitated.shape == reference.shape:
+            imitated = without(masked, imitated)
+        floor = floor_of(reference, imitated, floors.precision, len(group.ops))
+        if not group.feeds:
+            floor = max(floor, constant_floor(reference, floors.precision))
+        if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
+            floor = max(floor, QUANTISED_UNSEEN)
+        if group.integers:
+            floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
+        told = Explained(self._explained(group, reference, imitated), floor, masked=masked)
+        return self._looked(group, told, given, imitated, floors)
+
+    def _masked(self, group: Group, reference: Array, floors: Floors) -> Array | None:
+        """Where the reference holds numbers that stand for infinity, and the device as well."""
+        huge = floors.huge(group)
+        device = self.values.device(group.output) if huge else None
+        return None if device is None else standing_for_infinity(reference, device, huge)
 
     def _looked(
         self,
@@ -312,6 +331,7 @@ class _Analysis:
         fitting = same_shape(device, told.reference.shape)
         if fitting is None:
             return told
+        fitting = without(told.masked, fitting)
         if relative(fitting, told.reference) > self.options.suspect * told.floor:
             told = look_again(floors, group, given, fitting, told)
         if group.integers or floors.quantisers.by_tensor:
@@ -392,6 +412,8 @@ class _Analysis:
             return unknown(said, group.ops, self.executor.name)
         if not all(map(is_numeric, (device, fitting, golden_like))):
             return unknown("its elements are no numbers", group.ops, self.executor.name)
+        if told.masked is not None:
+            device, golden_like = without(told.masked, device), without(told.masked, golden_like)
         error = self._inputs_error(group, group.measured if sources is None else sources)
         measured = Measured(device, fitting, golden_like, told.floor, error, told.absolute)
         split = split_error(measured, self.options, group.ops, self.executor.name)

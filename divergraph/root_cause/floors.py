@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.masks import FP16_MOST, MASKING, huge_values, is_mask_maker
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Taken, as_taken
 from divergraph.root_cause.precision import Precision, rounded
@@ -34,19 +35,18 @@ _LEAST_UNITS = {
 _SPREAD_OF_ONE = 1.5
 """The error of a single value may be several times the usual one by chance."""
 _WIDE = 8.0
+_NEXT_TO_INFINITY = 1e38
+"""Of larger numbers any noise makes infinity."""
 QUANTISED_UNSEEN = 0.05
 """The floor where a device quantises inside an op that is run as one, with scales not seen."""
 IN_INTEGERS = 0.02
 """The floor of ops computed in integers: what 8 bits for inputs and weights usually cost."""
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
-_FP16_MOST = 65504.0
 _FP16_NORMAL = 2.0**-14
 _FP16_LEAST = 2e-7
 CONVERTED_LEAST = 1e-7
 """Converters raise constants that fp16 cannot hold to this."""
-_MASKING = frozenset({"Add", "AddV2", "Sub", "Where", "Select", "SelectV2", "Min", "Max", "Clip"})
-"""Ops in which a constant beyond a type's range, -1e9 in a mask, stands for infinity."""
 _EXACT_CONSTANTS = frozenset(
     {
         *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
@@ -69,6 +69,7 @@ class Floors:
     taken: Taken = field(default_factory=dict)
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
+    _huge: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._noise = self._draws.uniform(-1.0, 1.0, _NOISE)
@@ -116,6 +117,16 @@ class Floors:
             self._advance(step, weights)
         return [self._result(state) for state in states]
 
+    def huge(self, group: Group) -> tuple[float, ...]:
+        """Constants of *group* beyond float16 that may stand for infinity there, once it was
+        emulated; () for other arithmetics."""
+        if self.precision is not Precision.FP16 or not self._huge:
+            return ()
+        ops = [self.golden.ops[op_id] for op_id in group.ops]
+        makers = [op for op in ops if is_mask_maker(op.type)]
+        names = {ref.tensor for op in makers for ref in self.golden.inputs(op)}
+        return tuple(value for name in names for value in self._huge.get(name, ()))
+
     def passed_on(self, group: Group, value: Array) -> Array:
         """What a device hands on of *value* that does not compute: rounded, or quantised."""
         name = self.golden.name(group.golden)
@@ -153,7 +164,7 @@ class Floors:
         found = self._round(constant)
         if self.precision is not Precision.FP16:
             return found
-        return np.where(np.isfinite(found), np.clip(found, -_FP16_MOST, _FP16_MOST), found)
+        return np.where(np.isfinite(found), np.clip(found, -FP16_MOST, FP16_MOST), found)
 
     def _result(self, state: _State) -> Array | None:
         value = state.result()
@@ -221,6 +232,8 @@ class Floors:
             value = result.values.get(result.key)
             if value is None or value.dtype.kind != "f":
                 continue
+            if huge := huge_values(value):
+                self._huge[result.key] = huge
             quantiser = self.quantisers.by_tensor.get(result.key)
             found[result.key] = self._weight(value) if quantiser is None else quantiser(value)
         return found
@@ -261,7 +274,7 @@ class _State:
 
     def inputs(self, piece: Piece, weights: Mapping[str, Array]) -> dict[str, Array]:
         op = self.next_op()
-        most = _FP16_MOST if op is not None and op.type in _MASKING else math.inf
+        most = FP16_MOST if op is not None and op.type in MASKING else math.inf
         return {
             name: self.values[name] if name in self.values else _limited(weights[name], most)
             for name in piece.inputs
@@ -285,7 +298,7 @@ class _State:
 
 
 def _limited(weight: Array, most: float) -> Array:
-    return np.clip(weight, -most, most) if math.isfinite(most) else weight
+    return np.asarray(np.clip(weight, -most, most)) if math.isfinite(most) else weight
 
 
 def constant_floor(reference: Array, precision: Precision) -> float:
@@ -313,7 +326,7 @@ def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops
     found = 0.0
     finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
     if finite is not None and not finite.all():
-        lost = np.count_nonzero(~finite & np.isfinite(reference))
+        lost = np.count_nonzero(~finite & (np.abs(reference) < _NEXT_TO_INFINITY))
         found = math.sqrt(lost / reference.size)  # arithmetic alone can make all of these NaN
         emulated, reference = emulated[finite], reference[finite]
     off = relative(emulated, reference)

@@ -55,13 +55,14 @@ def rounded(value: Array, precision: Precision) -> Array:
 
 
 def short(wide: Array, bits: int) -> Array:
-    """float32 values without their last *bits* of mantissa, rounded to nearest even."""
+    """float32 without its last *bits* of mantissa, rounded to nearest even, never to Inf."""
     raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
     last = (raw >> np.uint32(bits)) & np.uint32(1)
     moved = raw + np.uint32((1 << (bits - 1)) - 1) + last
     kept = (moved >> np.uint32(bits)) << np.uint32(bits)
     found = kept.view(np.float32).reshape(wide.shape)
-    return np.where(np.isfinite(wide), found, wide)
+    # NaN may lose what makes it one; and what rounds up to infinity is no rounding.
+    return np.where(np.isfinite(found) & np.isfinite(wide), found, wide)
 
 
 def precision_of(value: Array, dtype: DType | None) -> Precision | None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from divergraph.execution.contract import Array
 from divergraph.root_cause.floors import CONVERTED_LEAST, Floors, floor_of
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.masks import without
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.values import norms
 
@@ -35,11 +36,13 @@ _DRAWS = 8
 @dataclass(frozen=True, slots=True)
 class Explained:
     """The reference (NaN where nothing is to be measured), the relative floor, and the
-    absolute one: a norm below which no error says anything."""
+    absolute one: a norm below which no error says anything. ``masked`` are the places of
+    values that stand for infinity; the reference is 0 there."""
 
     reference: Array
     floor: float
     absolute: float = 0.0
+    masked: Array | None = None
 
 
 def look_again(
@@ -57,6 +60,7 @@ def look_again(
         doubted = floors.doubted(group, given)
         if doubted is None:
             break
+        doubted = without(first.masked, doubted) if doubted.shape == reference.shape else doubted
         floor = max(floor, floor_of(reference, doubted, floors.precision, len(group.ops)))
     normal = _SMALLEST_NORMAL.get(floors.precision, _SMALLEST_NORMAL_OF_WIDE)
     if not np.array_equal(rounded(device, floors.precision), device, equal_nan=True):
@@ -65,7 +69,12 @@ def look_again(
     raised = floors.raised(group, given) if normal > _SMALLEST_NORMAL_OF_WIDE else None
     if raised is not None and raised.shape == reference.shape:
         absolute = max(absolute, _among_small(raised, reference, normal))
-    return Explained(_without_flushed(device, reference, normal), floor, absolute)
+    return replace(
+        first,
+        reference=_without_flushed(device, reference, normal),
+        floor=floor,
+        absolute=absolute,
+    )
 
 
 def _spacing(normal: float) -> float:

@@ -32,6 +32,7 @@ def make_model(tmp_path: Path) -> Made:
         weights: Mapping[str, Array] | None = None,
         external: bool = False,
         name: str = "model.onnx",
+        opset: int = 17,
     ) -> Path:
         tensors = [
             numpy_helper.from_array(np.asarray(value), key)
@@ -44,7 +45,8 @@ def make_model(tmp_path: Path) -> Made:
             [float_info(each) for each in outputs or (nodes[-1].output[0],)],
             tensors,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        sets = [helper.make_opsetid("", opset)]
+        model = helper.make_model(graph, opset_imports=sets, ir_version=8)
         path = tmp_path / name
         onnx.save_model(
             model,

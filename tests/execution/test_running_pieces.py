@@ -63,6 +63,34 @@ def test_values_of_the_device_are_cast_to_what_the_model_computes_in(
     assert found.values["m"].dtype == np.float32
 
 
+def test_one_output_of_an_op_can_be_given_while_the_other_is_made(
+    make_model: Made, opened: Opened, x: Array
+) -> None:
+    executor = opened(
+        make_model(
+            helper.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2),
+            helper.make_node("Sub", ["a", "b"], ["y"]),
+            weights={},
+            opset=18,
+        )
+    )
+    given = {"x": x, "a": np.zeros((2, 2), np.float32)}
+    (found,) = executor.run_pieces([Piece("y", ("x", "a"), ("y",))], lambda _: given)
+    assert not found.failure
+    np.testing.assert_array_equal(found.values["y"], -x[:, 2:])
+
+
+def test_numbers_without_axes_are_taken_for_tensors(make_model: Made, opened: Opened) -> None:
+    """numpy makes plain numbers of arrays without axes that are computed with."""
+    executor = opened(
+        make_model(helper.make_node("Add", ["x", "c"], ["y"]), weights={"c": np.float32(0.5)})
+    )
+    given = {"x": np.ones((2, 4), np.float32), "c": np.float32(0.5) * 2}
+    (found,) = executor.run_pieces([Piece("y", ("x", "c"), ("y",))], lambda _: given)
+    assert not found.failure
+    np.testing.assert_array_equal(found.values["y"], np.full((2, 4), 2))
+
+
 def test_a_piece_that_cannot_run_does_not_stop_the_others(executor: Executor, x: Array) -> None:
     pieces = [
         Piece("fine", ("x",), ("n",)),

@@ -1,0 +1,68 @@
+"""Numbers that stand for infinity.
+
+Masks of attention add -1e9 or -3.4e38 to what is not to be seen. No 16 bits hold that:
+one device has -65504 there, one -10000 as converters put it, one minus infinity. All are
+as good, and none says anything of the op.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from divergraph.root_cause.values import is_numeric
+
+MASKING = frozenset(
+    {
+        *("Add", "AddV2", "Sub", "Where", "Select", "SelectV2"),
+        *("Min", "Max", "Minimum", "Maximum", "Clip"),
+    }
+)
+_MAKING_MASKS = MASKING | {"Mul"}
+"""Masks are made by a product with a constant, too: of 1 where nothing is to be seen."""
+FP16_MOST = 65504.0
+_FEW = 4
+"""A constant with more different values beyond float16 is no mask."""
+_NEAR = 0.01
+_LARGE_ENOUGH = 9e3
+"""Converters put 10000 for what float16 does not hold."""
+
+
+def huge_values(constant: Array) -> tuple[float, ...]:
+    """The few values of *constant* that float16 does not hold; () for another constant."""
+    if constant.dtype.kind != "f" or not constant.size:
+        return ()
+    with np.errstate(invalid="ignore"):
+        beyond = constant[np.isfinite(constant) & (np.abs(constant) > FP16_MOST)]
+    found = np.unique(beyond)
+    return tuple(map(float, found)) if found.size <= _FEW else ()
+
+
+def is_mask_maker(op_type: str) -> bool:
+    """Whether constants of such an op may be there to stand for infinity."""
+    return op_type in _MAKING_MASKS
+
+
+def without(masked: Array | None, value: Array) -> Array:
+    """*value* with 0 at the places *masked*."""
+    if masked is None:
+        return value
+    return np.where(masked.reshape(value.shape), value.dtype.type(0), value)
+
+
+def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ...]) -> Array | None:
+    """Where *reference* is one of the values *huge* and *device* (of its size) as much as it
+    holds; None if nowhere."""
+    if not huge or reference.dtype.kind != "f" or not is_numeric(device):
+        return None
+    if reference.size != device.size:
+        return None
+    there = np.zeros(reference.shape, np.bool_)
+    # Any float32 near the largest one times 1.01 is infinite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = np.asarray(reference, np.float64)
+        for value in huge:
+            there |= np.abs(wide - value) <= _NEAR * abs(value)
+        held = device.reshape(reference.shape)
+        there &= (np.abs(held) >= _LARGE_ENOUGH) & (np.signbit(held) == np.signbit(wide))
+    return there if there.any() else None
