@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from graphstore import codec
 from graphstore.contract import GraphInfo
-from graphstore.cypher_store import Place
+from graphstore.cypher_targets import Place
 from graphstore.embedded.folders import Entry
 from graphstore.errors import StoreError
 from graphstore.model import Run

@@ -16,7 +16,8 @@ from typing import Any
 from graphstore import codec
 from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
-from graphstore.cypher_store import CypherStore, Place
+from graphstore.cypher_store import CypherStore
+from graphstore.cypher_targets import Place
 from graphstore.embedded.aggregates import check_aggregates, check_lists
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import (

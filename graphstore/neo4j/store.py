@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from graphstore import codec
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
-from graphstore.cypher_store import CypherStore, Place
+from graphstore.cypher_store import CypherStore
+from graphstore.cypher_targets import Place
 from graphstore.entry_names import check_name
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
