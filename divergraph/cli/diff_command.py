@@ -77,7 +77,6 @@ def diff_command(
     comparable.
     """
     from divergraph.diff.diff_dumps import DiffRequest, diff_dumps
-    from divergraph.diff.single_pair import look_closely
 
     request = DiffRequest(
         device,
@@ -94,6 +93,8 @@ def diff_command(
             result = diff_dumps(request, progress)
         look = None
         if len(result.pairs) == 1:
+            from divergraph.diff.single_pair import look_closely
+
             progress.stage("looking at every element")
             look = look_closely(
                 result.pairs[0], result.wanted, first=first, top=top, workers=request.workers

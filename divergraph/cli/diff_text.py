@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from divergraph.analysis.verdicts import badness
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.diff.diff_dumps import DiffResult, PairDiff, reasons
-from divergraph.diff.elements import Element
-from divergraph.diff.single_pair import CloseLook
 from divergraph.wording import REASON_WORDS, counted, shape_text
 from graphstore.model import Level
+
+if TYPE_CHECKING:
+    from divergraph.diff.elements import Element
+    from divergraph.diff.single_pair import CloseLook
 
 _BAR = 30
 _LEVELS = list(Level)

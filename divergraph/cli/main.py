@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -17,6 +18,9 @@ from graphstore.errors import DivergraphError
 
 # What shells show of a program whose reader went away: no verdict, and no error either.
 READER_GONE = 141
+
+_NEW_OBJECTS = 20_000
+"""Objects made before a collection of garbage, usually 700."""
 
 _DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
@@ -100,7 +104,11 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(arguments))
+    # Modules are loaded for good: collecting garbage meanwhile, and at exit, finds none.
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
+    code = run(arguments)
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from divergraph.comparison.inspection import inspect
 from divergraph.comparison.tensor_pairs import (
     Measurement,
     TensorPair,
@@ -42,6 +41,8 @@ def closer_looks(
 
 def _looked(pair: TensorPair, found: Measurement, figures: Figures) -> Figures | None:
     """None for a file that has changed since it was measured, or fits no memory now."""
+    from divergraph.comparison.inspection import inspect
+
     try:
         device, golden = read_pair(pair)
         inspection = inspect(

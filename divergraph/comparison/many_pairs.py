@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from divergraph.comparison.split_pair import LEAST_BYTES, MeasureInParts
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair
 from divergraph.comparison.work import MeasureWork, measuring_journal
 from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor, usable_cores
 from divergraph.jobs.job import Job
 from divergraph.jobs.states import JobProgress
+from divergraph.jobs.work import Work
 from divergraph.progress import Progress
+
+LEAST_BYTES = 256 << 20
+"""Smaller pairs are not worth being measured in parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,12 @@ def measure_all(
     progress: Progress,
     workers: Workers = DEFAULT_WORKERS,
     work: MeasureWork | None = None,
+    sizes: Sequence[int] | None = None,
 ) -> list[Measurement]:
-    """The measurement of each pair in order, whoever did it."""
+    """The measurement of each pair in order, whoever did it. *sizes* are the bytes of the
+    pairs where those are known without asking each."""
     work = work or MeasureWork()
-    sizes = [pair.nbytes for pair in pairs]
+    sizes = [pair.nbytes for pair in pairs] if sizes is None else sizes
     with ExitStack() as stack:
         executor = workers.executor
         huge: list[int] = []
@@ -51,6 +56,8 @@ def measure_all(
             stack.callback(executor.close)
         if not huge or executor.workers == 1:
             return _measured(pairs, work, sizes, executor, progress, workers.resume)
+        from divergraph.comparison.split_pair import MeasureInParts
+
         # One after the other, each by all: the rest is too little to keep the others busy.
         found: dict[int, Measurement] = {}
         parted = MeasureInParts(executor, work.want)
@@ -71,7 +78,7 @@ def _measured(
     executor: Executor,
     progress: Progress,
     resume: bool,
-    parted: MeasureInParts | None = None,
+    parted: Work[TensorPair, Measurement] | None = None,
 ) -> list[Measurement]:
     def told(state: JobProgress, done: int) -> None:
         progress.step(done, state.rate_text())

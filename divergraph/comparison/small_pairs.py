@@ -44,6 +44,7 @@ AT_ONCE = 65_536
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
+_Ends = tuple[Float32, Float32]
 
 _ONES = np.ones(ROW)
 
@@ -109,13 +110,16 @@ def _measured(
         np.array([pair[side].reshape(-1) for pair in pairs]).astype(np.float32, copy=False)
         for side in (0, 1)
     )
-    rows = np.flatnonzero(_are_plain(device, golden))
+    equal = device == golden
+    ends = [_ends(side) for side in (device, golden)]
+    rows = np.flatnonzero(_are_plain(equal, ends))
     if not len(rows):
         return [], {}
     if len(rows) < len(pairs):
-        device, golden, numbers = device[rows], golden[rows], numbers[rows]
+        device, golden, numbers, equal = device[rows], golden[rows], numbers[rows], equal[rows]
+        ends = [(low[rows], high[rows]) for low, high in ends]
     sides = _Sides(device, golden, device.astype(np.float64), golden.astype(np.float64))
-    columns = _columns(sides)
+    columns = _columns(sides, equal, ends)
     second = _divergences(sides, columns)
     done = are_done(columns, size, want)
     known = {
@@ -130,16 +134,22 @@ def _measured(
     return [finished(numbers.tolist(), columns, second, size, want)], known
 
 
-def _are_plain(device: Float32, golden: Float32) -> NDArray[np.bool_]:
+def _ends(values: Float32) -> _Ends:
+    """Lowest and highest value of each row, NaN if there is one. Not by min and max, which
+    may give another zero of -0 and 0."""
+    return _at(values, values.argmin(axis=1)), _at(values, values.argmax(axis=1))
+
+
+def _are_plain(equal: NDArray[np.bool_], ends: Sequence[_Ends]) -> NDArray[np.bool_]:
     """Rows without NaN and infinities, not equal, and constant on neither side."""
-    plain: NDArray[np.bool_] = (device != golden).any(axis=1)
-    for side in (device, golden):
-        width = side.max(axis=1).astype(np.float64) - side.min(axis=1)
+    plain: NDArray[np.bool_] = np.logical_not(equal.all(axis=1))
+    for low, high in ends:
+        width = high.astype(np.float64) - low
         plain &= np.isfinite(width) & (width > 0.0)
     return plain
 
 
-def _columns(sides: _Sides) -> Columns:
+def _columns(sides: _Sides, equal: NDArray[np.bool_], ends: Sequence[_Ends]) -> Columns:
     device, golden, x, y = sides
     ones = _ones(x)
     error = x - y
@@ -152,22 +162,22 @@ def _columns(sides: _Sides) -> Columns:
         ratio[ratio <= EPSILON] = math.inf
     np.divide(error, ratio, out=ratio)
     return Columns(
-        _side(device, x, ones),
-        _side(golden, y, ones),
+        _side(device, x, ones, ends[0]),
+        _side(golden, y, ones, ends[1]),
         row_products(x, y),
         square_error,
         absolute,
         _at(error, places),
         row_products(ratio, ones),
         ratio.max(axis=1),
-        np.count_nonzero(device == golden, axis=1),
+        _counted(equal),
         places,
         _at(x, places),
         _at(y, places),
     )
 
 
-def _side(values: Float32, wide: Float64, ones: Float64) -> SideColumns:
+def _side(values: Float32, wide: Float64, ones: Float64, ends: _Ends) -> SideColumns:
     totals, squares = row_products(wide, ones), row_products(wide, wide)
     means = totals / wide.shape[1]
     levels = means * totals
@@ -176,10 +186,15 @@ def _side(values: Float32, wide: Float64, ones: Float64) -> SideColumns:
     if len(close):
         centred = wide[close] - means[close, None]
         spreads[close] = row_products(centred, centred)
-    # Not by min and max, which may give another zero of -0 and 0.
-    low, high = _at(values, values.argmin(axis=1)), _at(values, values.argmax(axis=1))
-    zeros = np.count_nonzero(values == 0.0, axis=1)
-    return SideColumns(totals, squares, spreads, low, high, zeros)
+    return SideColumns(totals, squares, spreads, *ends, _counted(values == 0.0))
+
+
+def _counted(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many of each row are set, mostly none."""
+    if not flags.any():
+        return np.zeros(len(flags), np.int64)
+    found: NDArray[np.int64] = np.count_nonzero(flags, axis=1)
+    return found
 
 
 def _sums(columns: Columns, row: int, size: int) -> Sums:

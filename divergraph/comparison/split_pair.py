@@ -25,9 +25,6 @@ from divergraph.jobs.executors import Executor
 from divergraph.jobs.job import Job
 from graphstore.errors import ImportFormatError
 
-LEAST_BYTES = 256 << 20
-"""Smaller pairs are not worth it."""
-
 _PART = BLOCK * 32
 """Elements a process takes at a time."""
 

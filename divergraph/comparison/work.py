@@ -68,7 +68,9 @@ def measuring_journal(pairs: Sequence[TensorPair], work: MeasureWork) -> Journal
         paths = [*_files(pair.device), *_files(pair.golden)]
         return file_key(now, paths, __version__, work, pair.reorder, *told)
 
-    name = "\n".join(f"{pair.device.path}\t{pair.golden.path}" for pair in pairs)
+    def name() -> str:
+        return "\n".join(f"{pair.device.path}\t{pair.golden.path}" for pair in pairs)
+
     return Journal(name, key, measurement_json, measurement_value)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import overload
 
 from divergraph.comparison.closer_look import closer_looks
 from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers, measure_all
@@ -64,16 +65,33 @@ class DiffRequest:
 @dataclass(frozen=True, slots=True)
 class PairDiff:
     """One pair with what came of it. ``level`` is None where nothing could be measured;
-    ``limit`` says which rule decided it. ``pair`` is None for a damaged file."""
+    ``limit`` says which rule decided it."""
 
-    name: str
-    device: Path
-    golden: Path
+    named: NamedPair
     found: Measurement
-    pair: TensorPair | None = None
     level: Level | None = None
     failed: tuple[Metric, ...] = ()
     limit: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the pair is shown as."""
+        return self.named.name
+
+    @property
+    def device(self) -> Path:
+        """The device's file."""
+        return self.named.device.path
+
+    @property
+    def golden(self) -> Path:
+        """The golden file."""
+        return self.named.golden.path
+
+    @property
+    def pair(self) -> TensorPair | None:
+        """What was measured; None for a damaged file."""
+        return _tensor_pair(self.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,27 +136,16 @@ def diff_dumps(request: DiffRequest, progress: Progress = NO_PROGRESS) -> DiffRe
     pairing = _paired(request, device, golden)
     if not pairing.pairs:
         raise InputError(_nothing(device, golden), where=f"{request.device}, {request.golden}")
-    readable = [
-        TensorPair(pair.device.ref, pair.golden.ref)
-        for pair in pairing.pairs
-        if pair.device.ref is not None and pair.golden.ref is not None
-    ]
+    readable = _Readable([pair for pair in pairing.pairs if not _damage(pair)])
     progress.stage("comparing tensors", len(readable))
     work = MeasureWork(request.wanted)
-    found = iter(zip(readable, measure_all(readable, progress, request.workers, work), strict=True))
+    found = iter(measure_all(readable, progress, request.workers, work, readable.sizes))
     judging = _Judging(request, thresholds)
     pairs = [
-        _damaged(pair)
-        if pair.device.ref is None or pair.golden.ref is None
-        else judging.judged(pair, *next(found))
+        _damaged(pair, damage) if (damage := _damage(pair)) else judging.judged(pair, next(found))
         for pair in pairing.pairs
     ]
-    over = (
-        (number, pair.pair, pair.found)
-        for number, pair in enumerate(pairs)
-        if pair.level is Level.FAIL and pair.pair is not None
-    )
-    for number, figures in closer_looks(over, _CLOSER):
+    for number, figures in closer_looks(_over(pairs), _CLOSER):
         measured = replace(pairs[number].found, figures=figures)
         pairs[number] = replace(pairs[number], found=measured)
     return DiffResult(
@@ -195,22 +202,55 @@ def _nothing(device: BareDump, golden: BareDump) -> str:
     )
 
 
+class _Readable(Sequence[TensorPair]):
+    """The pairs to measure, each made by whoever measures it: of many thousands that is
+    worth sharing."""
+
+    def __init__(self, named: Sequence[NamedPair]) -> None:
+        self._named = named
+        self.sizes = [pair.device.nbytes + pair.golden.nbytes for pair in named]
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    @overload
+    def __getitem__(self, place: int) -> TensorPair: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[TensorPair]: ...
+    def __getitem__(self, place: int | slice) -> TensorPair | Sequence[TensorPair]:
+        if isinstance(place, slice):
+            return _Readable(self._named[place])
+        pair = _tensor_pair(self._named[place])
+        assert pair is not None
+        return pair
+
+
+def _tensor_pair(named: NamedPair) -> TensorPair | None:
+    device, golden = named.device.ref, named.golden.ref
+    return None if device is None or golden is None else TensorPair(device, golden)
+
+
+def _over(pairs: Sequence[PairDiff]) -> Iterator[tuple[int, TensorPair, Measurement]]:
+    for number, pair in enumerate(pairs):
+        if pair.level is Level.FAIL and (measured := pair.pair) is not None:
+            yield number, measured, pair.found
+
+
 @dataclass(frozen=True, slots=True)
 class _Judging:
     request: DiffRequest
     thresholds: Thresholds
 
-    def judged(self, named: NamedPair, pair: TensorPair, found: Measurement) -> PairDiff:
-        told = (named.name, named.device.path, named.golden.path, found, pair)
+    def judged(self, named: NamedPair, found: Measurement) -> PairDiff:
         if found.metrics is None:
-            return PairDiff(*told)
+            return PairDiff(named, found)
         if self.request.by_elements and found.figures is not None:
             wanted = self.request.wanted
             bad = found.figures.bad
             if not bad:
-                return PairDiff(*told, Level.PASS)
+                return PairDiff(named, found, Level.PASS)
             limit = f"{bad} elements beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
-            return PairDiff(*told, Level.FAIL, limit=limit)
+            return PairDiff(named, found, Level.FAIL, limit=limit)
         op_type = named.device.op_type or named.golden.op_type
         judgement = self.thresholds.judge(
             found.metrics,
@@ -220,15 +260,16 @@ class _Judging:
             op_type=op_type,
             name=named.name,
         )
-        return PairDiff(*told, judgement.level, judgement.failed, judgement.limit)
+        return PairDiff(named, found, judgement.level, judgement.failed, judgement.limit)
 
 
-def _damaged(pair: NamedPair) -> PairDiff:
-    bad = next(side for side in (pair.device, pair.golden) if side.ref is None)
-    found = Measurement(
-        reason=bad.reason or Reason.UNREADABLE_DUMP, detail=f"{bad.path}: {bad.damage}"
-    )
-    return PairDiff(pair.name, pair.device.path, pair.golden.path, found)
+def _damage(pair: NamedPair) -> BareTensor | None:
+    """The side that cannot be read."""
+    return next((side for side in (pair.device, pair.golden) if side.reason is not None), None)
+
+
+def _damaged(pair: NamedPair, bad: BareTensor) -> PairDiff:
+    return PairDiff(pair, Measurement(reason=bad.reason, detail=f"{bad.path}: {bad.damage}"))
 
 
 def _notes(device: BareDump, golden: BareDump, pairing: NamePairing) -> Iterator[str]:

@@ -7,7 +7,6 @@ come back in the order of the items and are the same whatever did the work.
 from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor
 from divergraph.jobs.job import Job, JobCancelledError
 from divergraph.jobs.journal import Journal
-from divergraph.jobs.queue import JobQueue, QueuedJob
 from divergraph.jobs.states import JobProgress, JobState
 from divergraph.jobs.work import Work
 
@@ -16,10 +15,8 @@ __all__ = [
     "Job",
     "JobCancelledError",
     "JobProgress",
-    "JobQueue",
     "JobState",
     "Journal",
-    "QueuedJob",
     "SerialExecutor",
     "Work",
     "chosen_executor",

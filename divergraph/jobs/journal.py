@@ -7,12 +7,12 @@ measured again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
@@ -26,8 +26,9 @@ _VARIABLE = "DIVERGRAPH_CACHE"
 
 
 class Journal(Generic[R]):
-    """The journal of the job called *name*, in *folder*. *key* gives the key of an item by
-    its number, "" for one that must not be kept.
+    """The journal of the job called *name()*, in *folder*. *key* gives the key of an item by
+    its number, "" for one that must not be kept. Both are asked only if there is a journal,
+    or the job gets long enough for one.
 
     *encode* makes a JSON value of a result, *decode* the result of it; a ValueError,
     KeyError or TypeError from it means that item is done again.
@@ -35,7 +36,7 @@ class Journal(Generic[R]):
 
     def __init__(
         self,
-        name: str,
+        name: Callable[[], str],
         key: Callable[[int], str],
         encode: Callable[[R], Any],
         decode: Callable[[Any], R],
@@ -46,8 +47,8 @@ class Journal(Generic[R]):
         self._key = key
         self._encode = encode
         self._decode = decode
-        whole = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self.path = (journal_folder() if folder is None else folder) / (whole + _ENDING)
+        self._name = name
+        self._folder = journal_folder() if folder is None else folder
         self._worth = worth_seconds
         self._started = time.monotonic()
         self._kept: dict[int, R] = {}
@@ -57,6 +58,8 @@ class Journal(Generic[R]):
     def done(self, total: int) -> dict[int, R]:
         """Results an earlier job left, by the number of the item, of *total* items."""
         found: dict[int, R] = {}
+        if not any(self._folder.glob("*" + _ENDING)):
+            return found
         with suppress(OSError, UnicodeDecodeError), self.path.open(encoding="utf-8") as file:
             number_of = {self._key(number): number for number in range(total)}
             for line in file:
@@ -95,8 +98,17 @@ class Journal(Generic[R]):
     def remove(self) -> None:
         """The job is done: nothing is left of the journal."""
         self.close()
-        with suppress(OSError):
-            self.path.unlink()
+        if "path" in self.__dict__:  # else nobody has looked for it, as there was none
+            with suppress(OSError):
+                self.path.unlink()
+
+    @cached_property
+    def path(self) -> Path:
+        """The file of the journal."""
+        import hashlib
+
+        told = self._name().encode("utf-8", "surrogatepass")
+        return self._folder / (hashlib.sha256(told).hexdigest()[:32] + _ENDING)
 
     def _opened(self) -> IO[str]:
         if self._file is None:
@@ -124,6 +136,8 @@ def file_key(before: float, paths: Sequence[Path], *parts: object) -> str:
     """A key from everything a result depends on: *parts*, and of the files at *paths* name,
     size and time of change. Empty if one is missing or was changed after *before*, a time
     in seconds: then nobody knows which content was read."""
+    import hashlib
+
     told = [repr(part) for part in parts]
     for path in paths:
         try:

@@ -217,13 +217,20 @@ def _without_interrupts() -> Iterator[None]:
 def _may_fork() -> bool:
     """True where a copy of this process works: no threads that would be missing in it.
 
-    Those of OpenBLAS are no trouble, it starts them anew in the copy.
+    Those of OpenBLAS are no trouble, it starts them anew in the copy; nor is that of a
+    progress bar, which draws what a copy never does.
     """
+    threads = (thread for thread in threading.enumerate() if not _draws(thread))
     return (
         sys.platform == "linux"
-        and threading.active_count() == 1
+        and next(threads) is threading.current_thread()
+        and next(threads, None) is None
         and not any(name in sys.modules for name in _THREADED)
     )
+
+
+def _draws(thread: threading.Thread) -> bool:
+    return type(thread).__module__.startswith("rich.")
 
 
 def _forked(

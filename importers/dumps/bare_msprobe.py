@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from importers.dumps.bare import BareTensor, Identity
+from importers.dumps.bare_tensor import BareTensor, Identity
 from importers.dumps.index import DamagedError
 from importers.dumps.msprobe import DUMP, call_tensors, read_dump_json
 
@@ -24,6 +24,6 @@ def msprobe_tensors(folder: Path, below: str) -> Iterator[BareTensor]:
             full = f"{below}/{name}" if below else name
             identity = Identity(below, "", call, io, port)
             if isinstance(found, DamagedError):
-                yield BareTensor(full, path, None, found.reason, found.detail, (identity, 0))
+                yield BareTensor(full, str(path), None, found.reason, found.detail, (identity, 0))
             else:
-                yield BareTensor(full, found.path, found, _told=(identity, 0))
+                yield BareTensor(full, str(found.path), found, _told=(identity, 0))

@@ -18,9 +18,7 @@ from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError
 from importers.dumps.npy import parse_npy_header, read_npy_header
-from importers.dumps.npz import member_data
 from importers.dumps.openfile import open_dump
-from importers.dumps.polygraphy import array_bytes
 from importers.dumps.small_npy import MOST_BYTES, small_npy, small_npy_file
 
 _WHOLE = 1 << 16
@@ -79,6 +77,8 @@ def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
 
 def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
     """The values of a ``.npy`` file kept as base64."""
+    from importers.dumps.polygraphy import array_bytes
+
     header, data = array_bytes(fd, ref)
     if header.shape != ref.shape:
         raise ImportFormatError(
@@ -130,6 +130,8 @@ def read_npy(
 
 def _from_member(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
     """The values of one array of an archive."""
+    from importers.dumps.npz import member_data
+
     header, found = member_data(fd, ref)
     if header.shape != ref.shape:
         raise ImportFormatError(

@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from divergraph.jobs import JobQueue, JobState
+from divergraph.jobs import JobState
+from divergraph.jobs.queue import JobQueue
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ from divergraph.jobs.journal import file_key
 
 
 def journal(keys, **options):
-    return Journal("squares", lambda number: keys[number], str, int, worth_seconds=0, **options)
+    return Journal(
+        lambda: "squares", lambda number: keys[number], str, int, worth_seconds=0, **options
+    )
 
 
 def run(items, folder, keys=None, **options):
@@ -76,7 +78,7 @@ def test_a_cache_that_cannot_be_written_is_no_trouble(tmp_path, monkeypatch):
 
 
 def test_short_jobs_leave_no_journal(tmp_path, own_cache):
-    job = Job([1, 2], Square(), [1, 1], journal=Journal("short", str, str, int))
+    job = Job([1, 2], Square(), [1, 1], journal=Journal(lambda: "short", str, str, int))
     assert job.run() == [1, 4]
     assert not own_cache.exists()
 
@@ -102,7 +104,7 @@ from job_works import Square
 from divergraph.jobs import Job, Journal
 from divergraph.jobs.processes import ProcessExecutor
 items = list(range(200))
-keys = Journal("killed", lambda number: str(items[number]), str, int, worth_seconds=0)
+keys = Journal(lambda: "killed", lambda number: str(items[number]), str, int, worth_seconds=0)
 work, executor = Square(Path(sys.argv[1]), 0.01), ProcessExecutor(2)
 job = Job(items, work, [1] * 200, executor=executor, journal=keys)
 print(sum(job.run()), job.progress.resumed)

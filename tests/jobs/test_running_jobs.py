@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -48,6 +51,40 @@ def test_processes_that_cannot_be_forked_are_started_anew():
     finally:
         waiting.set()
         thread.join()
+
+
+BESIDE_A_BAR = """
+from io import StringIO
+from rich.console import Console
+from rich.progress import Progress
+from divergraph.jobs import Job
+from divergraph.jobs.processes import ProcessExecutor
+from job_works import Square
+
+class OfThisProgram(Square):
+    'Only a copy of this process knows it: it cannot be pickled.'
+    def __reduce__(self):
+        raise TypeError
+
+with Progress(console=Console(file=StringIO(), force_terminal=True)) as bar:
+    bar.add_task("comparing")
+    found = Job(range(9), OfThisProgram(), [1] * 9, executor=ProcessExecutor(2)).run()
+print(found)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
+def test_the_thread_of_a_progress_bar_does_not_keep_from_forking():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_A_BAR],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == str([number * number for number in range(9)]), done.stderr
 
 
 def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path):
