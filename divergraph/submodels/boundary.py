@@ -191,10 +191,10 @@ class Boundaries:
                 for word, known in (("shape", tensor.shape), ("type", tensor.dtype))
                 if known is None
             ]
-            if not missing:
+            if not missing and self._is_tensor(tensor.ref):
                 continue
             sentence = f"{tensor.name} has no known {' and '.join(missing)}; dump it"
-            if tensor.ref is not None and self._ops[tensor.ref.op].type in _NO_TENSOR:
+            if not self._is_tensor(tensor.ref):
                 sentence = f"{tensor.name} is no tensor but a sequence or optional value"
             if tensor in outputs:
                 below = tuple(op for op in tensor.users if not self._ops[op].subgraph)
@@ -207,7 +207,11 @@ class Boundaries:
 
     def _has_form(self, key: TensorRef | str) -> bool:
         dtype, shape = with_facts(self._tensor(key), self._facts(key))
-        return dtype is not None and shape is not None
+        of_tensor = isinstance(key, str) or self._is_tensor(key)
+        return dtype is not None and shape is not None and of_tensor
+
+    def _is_tensor(self, ref: TensorRef | None) -> bool:
+        return ref is None or self._ops[ref.op].type not in _NO_TENSOR
 
     def _is_dumped(self, key: TensorRef | str) -> bool:
         return self._facts(key).dumped

@@ -31,6 +31,7 @@ from divergraph.submodels.exports.contract import (
     writer_of,
 )
 from divergraph.submodels.exports.ge_export import write_ge_part
+from divergraph.submodels.exports.onnx_types import codes_of, half_tolerance, halves_inside
 from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
@@ -215,12 +216,22 @@ def _manifest(
         "evidence": dict(request.evidence),
         "files": [path.name for path in written.files],
         "runner": wanted.value,
+        "inner": halves_inside(parts, part) if wanted is PartFormat.ONNX else [],
         "needs": REPLAYED_BY.get(wanted, ""),
-        "tolerance": {"golden": TOLERANCE.get(wanted, 0.0), "device": data.device_tolerance()},
+        "tolerance": {
+            "golden": _golden_tolerance(parts, part, wanted),
+            "device": data.device_tolerance(),
+        },
         "inputs": [_entry(tensor, written, data) for tensor in part.inputs if not tensor.frozen],
         "outputs": [_entry(tensor, written, data) for tensor in part.outputs],
         "sha256": {name: _digest(folder / name) for name in sorted(_below(folder))},
     }
+
+
+def _golden_tolerance(parts: RunParts, part: Selection, wanted: PartFormat) -> float:
+    if wanted is PartFormat.ONNX:
+        return half_tolerance(parts, part)
+    return TOLERANCE.get(wanted, 0.0)
 
 
 def _entry(tensor: BoundaryTensor, written: WrittenPart, data: PartData) -> dict[str, Any]:
@@ -231,6 +242,7 @@ def _entry(tensor: BoundaryTensor, written: WrittenPart, data: PartData) -> dict
         "shape": None if tensor.shape is None else list(tensor.shape),
         "dtype": None if tensor.dtype is None else tensor.dtype.value,
         "numpy": None if dtype is None else str(dtype),
+        "codes": codes_of(tensor.dtype),
         "layout": tensor.layout,
         "side_input": tensor.side,
         **data.files_of(tensor),

@@ -179,14 +179,16 @@ class Selector:
 
     def _in_one_body(self, starts: Sequence[str], ends: Sequence[str]) -> list[Refusal]:
         bodies = {self.ops[op].subgraph for op in (*starts, *ends)}
-        if len(bodies) == 1:
+        alone = self.graph.framework is not Framework.ONNX  # only there bodies are no models
+        if len(bodies) == 1 and (alone or "" in bodies):
             return []
         root = [self._at_root(op) for op in starts]
         last = [self._at_root(op) for op in ends]
         inner = next(op for op in (*starts, *ends) if self.ops[op].subgraph)
+        why = "but another start or end is outside it" if len(bodies) > 1 else "not to be run alone"
         sentence = (
             f"{inner} is in the body {self.ops[inner].subgraph!r} of {self._at_root(inner)}, "
-            "but another start or end is outside it: a body goes whole"
+            f"{why}: a body goes whole"
         )
         offer = tuple(dict.fromkeys(root)), tuple(dict.fromkeys(last))
         return [Refusal(Rule.BODY_CUT, sentence, *offer)]

@@ -104,7 +104,7 @@ class _Part:
         fields += [(INITIALIZER, tensor) for tensor in self._moved(outside, beside)]
         fields += [(SPARSE, span) for span in self._sparse(taken)]
         fields += [(INITIALIZER, tensor) for tensor in self._constants()]
-        fields += [(INPUT, _info(t)) for t in self._part.inputs if t.name not in self._frozen]
+        fields += [(INPUT, info) for info in self._inputs(taken)]
         fields += [(OUTPUT, _info(tensor)) for tensor in self._part.outputs]
         fields += [(number, span) for number, span in self._facts(made, taken)]
         with target.open("wb") as out:
@@ -147,6 +147,23 @@ class _Part:
                     done.add(place)
                     order.append(place)
         return order
+
+    def _inputs(self, taken: Iterable[str]) -> Iterator[bytes | Span]:
+        listed = self._file.constants_are_inputs
+        for tensor in self._part.inputs:
+            if listed or tensor.name not in self._frozen:
+                yield _info(tensor)
+        for name in sorted(set(taken) & self._file.initializers.keys()) if listed else ():
+            if name in self._file.inputs:
+                yield self._file.inputs[name]
+            else:
+                yield self._declared(self._file.tensor(self._file.initializers[name]))
+
+    def _declared(self, tensor: TensorProto) -> bytes:
+        from onnx import helper
+
+        info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        return info.SerializeToString()
 
     def _sparse(self, taken: Iterable[str]) -> Iterator[Span]:
         for name in sorted(set(taken)):

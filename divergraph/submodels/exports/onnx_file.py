@@ -27,6 +27,7 @@ Buffer: TypeAlias = "bytes | mmap.mmap"
 GRAPH, FUNCTIONS = 7, 25
 NODE, NAME, INITIALIZER, VALUE_INFO, QUANTIZATION, SPARSE = 1, 2, 5, 13, 14, 15
 INPUT, OUTPUT = 11, 12
+_IR_VERSION, _WEIGHTS_ALONE = 1, 4
 _TENSOR_NAME = 8
 _SPARSE_VALUES = 1
 _INFO_NAME = 1
@@ -65,6 +66,17 @@ class OnnxFile:
                     if values.number == _SPARSE_VALUES:
                         found[self._text(values, _TENSOR_NAME)] = span
         return found
+
+    @cached_property
+    def constants_are_inputs(self) -> bool:
+        """Whether weights have to be inputs of the graph, too, as before IR version 4."""
+        told = [span.value for span in self.outer if span.number == _IR_VERSION]
+        return bool(told) and told[-1] < _WEIGHTS_ALONE
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Span]:
+        """The declared inputs of the graph by name."""
+        return {self._text(span, _INFO_NAME): span for span in self.inner if span.number == INPUT}
 
     @cached_property
     def infos(self) -> Mapping[str, Span]:
