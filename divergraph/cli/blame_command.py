@@ -30,6 +30,14 @@ _file = click.Path(dir_okay=False, path_type=Path)
     metavar="N",
     help="Ops to list, and to keep exact at most.",
 )
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="TENSOR",
+    help="Explain the error of this tensor of the golden model; repeat for more. "
+    "[default: the model's outputs]",
+)
 @click.option("--keep-dtype", type=_file, help="Write the ops to keep for ATC's --keep_dtype.")
 @click.option(
     "--customize-dtypes", type=_file, help="Write them for ATC's --customize_dtypes, as float32."
@@ -49,6 +57,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 def blame_command(
     run: str,
     top: int,
+    outputs: tuple[str, ...],
     keep_dtype: Path | None,
     customize_dtypes: Path | None,
     block_list: Path | None,
@@ -60,7 +69,8 @@ def blame_command(
 
     Each op's introduced error is added alone to the golden run. Then ops are picked to be
     kept in higher precision, each pick proved by a run with all other errors as they were.
-    Needs the models and dumps where they were, and an ONNX model as the golden side.
+    Needs the models and dumps where they were, and a golden model that can be run here: of
+    ONNX, or of TensorFlow, where the outputs of a training step are its gradients.
     """
     from divergraph.blame_json import blame_json
     from divergraph.root_cause.blame_files import (
@@ -77,7 +87,7 @@ def blame_command(
             check_place(path)
     with opened(store) as opened_store, progress_bar() as progress:
         data = opened_store.run_data(run)
-        found = blame_run(data, options, BlameChoice(keep=top), progress)
+        found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress)
         opened_store.save_run(with_blame(data, found), replace=True)
     files: list[tuple[Path | None, Callable[[RunData, Sequence[Kept]], list[str]]]] = [
         (keep_dtype, keep_dtype_lines),

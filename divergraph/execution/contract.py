@@ -133,6 +133,8 @@ class Additive(Protocol):
     ) -> AdditiveRun:
         """The model on *feeds*, *tensors* open for additions as far as they are floats.
 
+        *feeds* may hold tensors inside of the model beside its inputs: these are not computed.
+
         Raises:
             InputError: a feed does not fit, or a tensor is none of the model.
             ExecutionError: the framework refuses it.

@@ -21,11 +21,13 @@ _BEFORE = ":before"
 _ADDED = ":added"
 
 
-def open_for_additions(model: ModelProto, types: Mapping[str, int], outputs: Sequence[str]) -> None:
+def open_for_additions(
+    model: ModelProto, types: Mapping[str, int], fed: Mapping[str, int], outputs: Sequence[str]
+) -> None:
     """Give *model* an input for each tensor of *types* that is added to it, and *outputs*.
 
     The input is called ``<tensor>:added``, has the given ONNX element type and any shape; a
-    single zero adds nothing.
+    single zero adds nothing. Tensors *fed* become inputs under their own names.
     """
     from onnx import NodeProto, ValueInfoProto, helper
 
@@ -35,43 +37,49 @@ def open_for_additions(model: ModelProto, types: Mapping[str, int], outputs: Seq
         copy.CopyFrom(node)
         nodes.append(copy)
         for place, name in enumerate(node.output):
-            if name in types:
+            if name in fed:
+                copy.output[place] = name + _BEFORE
+            elif name in types:
                 copy.output[place] = name + _BEFORE
                 nodes.append(helper.make_node("Add", [name + _BEFORE, name + _ADDED], [name]))
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    for name, kind in types.items():
-        info = ValueInfoProto(name=name + _ADDED)
+    inputs = {**{name + _ADDED: kind for name, kind in types.items()}, **fed}
+    for name, kind in inputs.items():
+        info = ValueInfoProto(name=name)
         info.type.tensor_type.elem_type = kind
         model.graph.input.append(info)
     set_outputs(model, outputs)
 
 
 class OnnxAdditiveRun:
-    """A session of such a model with its feeds."""
+    """A session of such a model with its feeds, those of *fed* tensors open for additions, too."""
 
     def __init__(
         self,
         session: InferenceSession,
         feeds: Mapping[str, Array],
         types: Mapping[str, np.dtype],
+        fed: Sequence[str],
         outputs: Sequence[str],
     ) -> None:
-        self.tensors = tuple(types)
+        self.tensors = (*types, *fed)
         self._session = session
         self._outputs = list(outputs)
         self._types = types
+        self._fed = frozenset(fed)
         self._feeds = dict(feeds)
         self._nothing = {name + _ADDED: np.zeros((), kind) for name, kind in types.items()}
 
     def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         """The outputs with *additions* added."""
+        feeds = {**self._feeds, **self._nothing}
         with np.errstate(over="ignore", invalid="ignore"):
-            added = {
-                name + _ADDED: np.asarray(value, self._types[name])
-                for name, value in additions.items()
-            }
-        feeds = {**self._feeds, **self._nothing, **added}
+            for name, value in additions.items():
+                if name in self._fed:
+                    feeds[name] = self._feeds[name] + np.asarray(value, self._feeds[name].dtype)
+                else:
+                    feeds[name + _ADDED] = np.asarray(value, self._types[name])
         made = run_session(self._session, self._outputs, feeds)
         return dict(zip(self._outputs, made, strict=True))
 

@@ -151,14 +151,24 @@ class OnnxRuntimeExecutor:
         from onnx import ModelProto, helper
 
         chosen_tensors(self.tensors, (*tensors, *outputs))
-        checked = checked_feeds(self.inputs, feeds)
-        types = {name: np.dtype(_NUMPY[kind]) for name in tensors if (kind := self._open(name))}
+        inside = self._as_declared({n: each for n, each in feeds.items() if n in self._types})
+        outside = {name: value for name, value in feeds.items() if name not in inside}
+        checked = {**checked_feeds(self.inputs, outside), **inside}
+        types = {
+            name: np.dtype(_NUMPY[kind])
+            for name in tensors
+            if name not in inside and (kind := self._open(name))
+        }
         model = ModelProto()
         model.CopyFrom(self._model)
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
-        open_for_additions(model, numbers, outputs)
+        fed = {
+            name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()
+        }
+        open_for_additions(model, numbers, fed, outputs)
         session = open_session(model, self._folder, plain_options())
-        return OnnxAdditiveRun(session, checked, types, outputs)
+        open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]
+        return OnnxAdditiveRun(session, checked, types, open_feeds, outputs)
 
     def run_altered(
         self, piece: Piece, values: Mapping[str, Array], tensor: str, attrs: Mapping[str, AttrValue]

@@ -8,6 +8,7 @@ from typing import Any
 
 from divergraph.execution.contract import (
     DEFAULT_MEMORY,
+    AdditiveRun,
     Array,
     Executor,
     Piece,
@@ -109,6 +110,20 @@ class TensorFlowExecutor:
             held += size
         if batch:
             yield from self._side_by_side(batch)
+
+    def with_additions(
+        self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
+    ) -> AdditiveRun:
+        """One session of what the outputs need, a placeholder added to each of *tensors*."""
+        from divergraph.execution.tensorflow_additions import TensorFlowAdditiveRun
+
+        inside = set(self.tensors)
+        fed = {name: value for name, value in feeds.items() if name not in inside}
+        chosen_tensors(self.tensors, (*tensors, *outputs))
+        # What the outputs do not need has not to be fed.
+        taken = [tensor for tensor in self.inputs if tensor.name in fed]
+        given = {**feeds, **checked_feeds(taken, fed)}
+        return TensorFlowAdditiveRun(self._model.pieces(), given, tensors, outputs)
 
     def close(self) -> None:
         """Let go of the model."""

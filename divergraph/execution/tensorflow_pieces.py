@@ -78,6 +78,10 @@ class Pieces:
                 waiting += [each.outputs[0] for each in op.control_inputs if each.outputs]
         return Slice(piece, tuple(ops), tuple(variables))
 
+    def in_loop(self, op: Any) -> bool:
+        """Whether *op* is computed anew in each turn of a loop."""
+        return op.name in self._in_loops
+
     def run(
         self, slices: Sequence[Slice], given: Sequence[Mapping[str, Array]]
     ) -> list[list[Array]]:
@@ -86,8 +90,22 @@ class Pieces:
         Raises:
             ExecutionError: TensorFlow does not run one of them.
         """
-        tf = tensorflow()
-        definition = tf.compat.v1.GraphDef()
+        definition, feeds, wanted = self.definition(slices, given)
+        try:
+            with new_session(self.imported(definition)) as session:
+                made = iter(session.run(wanted, feeds))
+        except tensorflow_errors() as error:
+            raise ExecutionError(first_line(error)) from error
+        return [[plain(next(made)) for _ in part.made] for part in slices]
+
+    def definition(
+        self, slices: Sequence[Slice], given: Sequence[Mapping[str, Array]]
+    ) -> tuple[Any, dict[str, Any], list[str]]:
+        """A GraphDef of slices side by side, what it is fed and the tensors to fetch of it.
+
+        What the model calls ``name`` is called ``0/name`` in the first, ``1/name`` in the next.
+        """
+        definition = tensorflow().compat.v1.GraphDef()
         definition.versions.CopyFrom(self._meta.graph_def.versions)
         definition.library.CopyFrom(self._meta.graph_def.library)
         feeds: dict[str, Any] = {}
@@ -95,19 +113,17 @@ class Pieces:
         for number, (part, values) in enumerate(zip(slices, given, strict=True)):
             feeds.update(self._add(definition, part, values, number))
             wanted += [f"{number}/{name}" for name in part.made]
-        try:
-            graph = tf.Graph()
-            with graph.as_default():
-                tf.compat.v1.import_graph_def(
-                    definition,
-                    name="",
-                    producer_op_list=producer_ops(self._meta),
-                )
-            with new_session(graph) as session:
-                made = iter(session.run(wanted, feeds))
-        except tensorflow_errors() as error:
-            raise ExecutionError(first_line(error)) from error
-        return [[plain(next(made)) for _ in part.made] for part in slices]
+        return definition, feeds, wanted
+
+    def imported(self, definition: Any) -> Any:
+        """The graph of such a GraphDef; errors are TensorFlow's."""
+        tf = tensorflow()
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.compat.v1.import_graph_def(
+                definition, name="", producer_op_list=producer_ops(self._meta)
+            )
+        return graph
 
     def _tensor(self, name: str) -> Any:
         try:

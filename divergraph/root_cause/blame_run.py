@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,25 +14,31 @@ from divergraph.execution.installed import open_executor
 from divergraph.progress import Progress
 from divergraph.root_cause.analysis import split_run
 from divergraph.root_cause.blame import MOST, Blame, Introduced, blame
+from divergraph.root_cause.blamed_outputs import blamed_outputs, tensor_names, tensors_before
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.explaining import Judged
 from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.root_cause.run import RunSources
 from divergraph.root_cause.run_inputs import RunInputs
 from divergraph.root_cause.stored import sources_of
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, ImportFormatError, InputError
-from graphstore.model import ModelGraph
+from graphstore.model import ModelGraph, Op, TensorIO
 from importers.dumps.read import read_array
 from importers.layouts.tables import LayoutError
 
 
 @dataclass(frozen=True, slots=True)
 class BlameChoice:
-    """``keep`` ops to keep exact at most, ``most`` ops looked at one by one."""
+    """``keep`` ops to keep exact at most, ``most`` ops looked at one by one.
+
+    ``outputs`` are the golden tensors whose error is asked for; none: the model's outputs.
+    """
 
     keep: int = 10
     most: int = MOST
+    outputs: tuple[str, ...] = ()
 
 
 def blame_run(
@@ -49,17 +55,23 @@ def blame_run(
         if not isinstance(executor, Additive):
             raise ExecutionError(
                 f"{executor.name} cannot add an error to a tensor inside of the model",
-                hint="blame works for ONNX models",
+                hint="blame works for ONNX and TensorFlow models",
             )
-        collected = _collect(data, sources, executor, options, progress)
+        wanted = blamed_outputs(data, choice.outputs, executor.tensors)
+        collected = _collect(data, sources, executor, wanted, options, progress)
         outputs = collected.outputs
         if not outputs:
             raise InputError(
-                "no output of the golden model with float values was compared",
-                hint="blame needs the device's dump of at least one output of the model",
+                "no tensor with float values near the end of the golden model was compared",
+                hint="blame needs the device's dump of an output of the model, or of what is "
+                "before it",
             )
-        tensors = [each.tensor for each in collected.items()]
-        model = executor.with_additions(_feeds(executor, sources), tensors, tuple(outputs))
+        known = set(executor.tensors)
+        tensors = [each.tensor for each in collected.items() if each.tensor in known]
+        inside = _sources(data.golden, sources, known)
+        needed = tensors_before(data.golden, outputs, inside)
+        feeds = {**_feeds(executor, sources, needed), **inside}
+        model = executor.with_additions(feeds, tensors, tuple(outputs))
         return blame(
             model,
             collected.items(),
@@ -143,12 +155,11 @@ def _collect(
     data: RunData,
     sources: RunSources,
     executor: Executor,
+    wanted: frozenset[str],
     options: RootCauseOptions,
     progress: Progress,
 ) -> _Collected:
-    outputs = _tensor_names(data.golden)
-    wanted = frozenset(outputs[str(ref)] for ref in data.golden.outputs if str(ref) in outputs)
-    collected = _Collected(outputs, options.memory // 2, wanted)
+    collected = _Collected(tensor_names(data.golden), options.memory // 2, wanted)
     with DeviceConstants(sources.device_path, data.device) as constants:
         inputs = RunInputs(
             data.golden,
@@ -164,13 +175,7 @@ def _collect(
     return collected
 
 
-def _tensor_names(graph: ModelGraph) -> dict[str, str]:
-    return {
-        f"{op.id}:{port}": tensor.name for op in graph.ops for port, tensor in enumerate(op.outputs)
-    }
-
-
-def _feeds(executor: Executor, sources: RunSources) -> dict[str, Array]:
+def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[str, Array]:
     """What the golden run was fed, by the golden dump; else what the device was."""
     found: dict[str, Array] = {}
     for tensor in executor.inputs:
@@ -185,8 +190,39 @@ def _feeds(executor: Executor, sources: RunSources) -> dict[str, Array]:
                 raise InputError(said) from None
             break
         else:
+            if tensor.name not in needed:
+                continue  # only what else the graph can do takes it
             raise InputError(
                 f"no dump holds the input {tensor.name!r} of the golden model",
                 hint="capture writes it beside the other tensors",
             )
     return found
+
+
+def _sources(golden: ModelGraph, sources: RunSources, known: set[str]) -> dict[str, Array]:
+    """What the golden run drew, was fed and read of its variables, where it was dumped."""
+    graph = OpGraph(golden)
+    tensors = sources.golden_dump.tensors
+    found: dict[str, Array] = {}
+    for op in _bringing_in(graph):
+        for port, tensor in enumerate(op.outputs):
+            ref = tensors.get((op.id, TensorIO.OUTPUT, port))
+            if ref is None or tensor.name not in known:
+                continue
+            try:
+                found[tensor.name] = read_array(ref)
+            except (ImportFormatError, LayoutError):
+                continue  # then it is computed
+    return found
+
+
+def _bringing_in(graph: OpGraph) -> Iterator[Op]:
+    """The ops that bring in values; a read variable is one, a Dropout on its input is none."""
+    for op in graph.graph.ops:
+        source = source_of(op)
+        if source is None and op.type == "Identity" and op.inputs and op.inputs[0] is not None:
+            read = op.inputs[0].producer
+            source = None if read is None else source_of(graph.ops[read.op])
+            source = source if source is Source.VARIABLE else None
+        if source is Source.ENTRY or (source is not None and op.id not in graph.fed):
+            yield op
