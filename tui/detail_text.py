@@ -118,6 +118,8 @@ def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpR
         if lines.whole or tensor.dtype != row.dtype or (tensor.layout or "") != row.layout:
             what = f"{wording.dtype_text(tensor.dtype)} {what} {tensor.layout or ''}".rstrip()
         state = _tensor_state(tensor.comparison, g)
+        if tensor.shape is None and tensor.dtype is None:
+            what = tensor.layout or ""  # a constant or input of which the graph says no more
         feeds = "" if tensor.producer is not None or not tensor.consumers else f"{g.feeds} "
         taken = LABEL + 3 + len(feeds) + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
         name = lines.name(_partner(tensor), lines.width - taken)

@@ -49,8 +49,8 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     if run.method is Method.ROOT_CAUSE and overview.answer is not None:
         lines.append(_line("judged", (limits_text(overview.answer.analysis), theme.QUIET)))
     for warning in run.warnings:
-        text = cut_to(printable(warning), width - _LABEL, glyphs.ellipsis)
-        lines.append(_line("note", (text, theme.QUIET)))
+        for at, text in enumerate(textwrap.wrap(printable(warning), max(20, width - _LABEL))):
+            lines.append(_line("" if at else "note", (text, theme.QUIET)))
     return Content("\n").join(line.truncate(width) for line in lines)
 
 

@@ -41,7 +41,7 @@ class PaletteProvider(Provider):
                 yield Hit(score, matcher.highlight(title), run, help=words)
         for op in self._ops(query):
             shown = Content(printable(op))
-            yield Hit(0.9, shown, partial(self._owner.open_op, op), text=op, help="op")
+            yield Hit(0.9, shown, partial(self._owner.open_op, op), text=printable(op), help="op")
 
     def _commands(self) -> list[tuple[str, str, str]]:
         return [

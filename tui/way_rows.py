@@ -20,7 +20,7 @@ from tui.widgets.cells import cut_to, fit, width_of
 from tui.widgets.columns import Column
 from tui.widgets.rows import Cell
 
-BAR = 16
+BAR = 8
 _LABEL = 9
 
 
@@ -56,7 +56,7 @@ class WayRows:
             Column("type", "type", 8, types, priority=7, sortable=False),
             Column("cos", "cos out", 8, align="right", priority=5, sortable=False),
             Column("rel", "rel.err", 7, align="right", sortable=False),
-            Column("bar", "decades", 8, BAR, priority=4, sortable=False),
+            Column("bar", "decades", BAR, priority=4, sortable=False),
             Column("gain", "gain", 6, 7, align="right", sortable=False),
             Column("note", "note", 18, max(map(width_of, notes)), priority=2, sortable=False),
         )

@@ -203,7 +203,10 @@ class Curve(Titled, can_focus=True):
         return Content("\n").join(lines)
 
     def _line(self, rows: int, row: int, shown: Columns) -> Content:
-        label = fit(shown.scale.label((rows - row) / rows), self._left - 2, "", "right")
+        label = shown.scale.label((rows - row) / rows)
+        if row and label == shown.scale.label((rows - row + 1) / rows):
+            label = ""  # few digits cannot tell the lines of a high chart apart
+        label = fit(label, self._left - 2, "", "right")
         parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
         below = rows - 1 - row
         for op in shown.worst:
