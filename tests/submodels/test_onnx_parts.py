@@ -168,7 +168,8 @@ def test_a_body_takes_what_it_captures(tmp_path):
     assert {tensor.name for tensor in part.inputs} == {"a", "flag"}
     assert net.check(written.path) == ["y"]
     body = next(op.id for op in net.graph.ops if op.name == "inner")
-    inside = net.selector.between([body], [body], Wish(data=False))
+    assert net.selector.between([body], [body]).refused[0].starts == ("if",)
+    inside = net.selector.hull([body], Wish(data=False))
     with pytest.raises(InputError, match="lies in a body"):
         export_onnx(net.graph, path, inside, tmp_path / "no.onnx")
 
