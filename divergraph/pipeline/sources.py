@@ -72,7 +72,7 @@ def load_graph(
         _check_folder(dump_dir, side)
         names = model_names(dump_dir)
     chosen = choose_graph(path, names)
-    note = f"{side} graph {chosen.path.name}: {chosen.reason}"
+    note = f"{side} graph {chosen.reason}"
     return GraphSource(read_graph(chosen.path), chosen.path, (note,))
 
 

@@ -96,6 +96,19 @@ async def test_the_chart_shows_origin_and_broken_by_their_marks():
         assert "topo 15" in text
 
 
+async def test_the_axis_of_a_high_chart_says_no_number_twice():
+    class HighChart(CurveApp):
+        CSS = "Curve { height: 40; }"
+
+    app = HighChart(made(30))
+    app.ops[3] = op(3, -0.5)  # so the scale is by nines
+    async with app.run_test(size=(80, 50)):
+        lines = app.query_one(Curve).render().plain.splitlines()
+        labels = [line.split()[0] for line in lines if line[:7].strip() and line[8] == "┤"]
+        assert len(labels) > 10
+        assert len(set(labels)) == len(labels)
+
+
 async def test_a_run_without_compared_ops_says_so():
     app = CurveApp([])
     async with app.run_test(size=(80, 24)) as pilot:

@@ -203,16 +203,18 @@ class Curve(Titled, can_focus=True):
         return Content("\n").join(lines)
 
     def _line(self, rows: int, row: int, shown: Columns) -> Content:
-        label = shown.scale.label((rows - row) / rows)
-        if row and label == shown.scale.label((rows - row + 1) / rows):
-            label = ""  # few digits cannot tell the lines of a high chart apart
-        label = fit(label, self._left - 2, "", "right")
+        label = self._label(rows, row, shown.scale)
+        if row and label == self._label(rows, row - 1, shown.scale):
+            label = " " * len(label)  # few digits cannot tell the lines of a high chart apart
         parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
         below = rows - 1 - row
         for op in shown.worst:
             bar = self._bar(op, shown.scale, rows, below)
             parts.append((bar * shown.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
         return Content.assemble(*_joined(parts))
+
+    def _label(self, rows: int, row: int, scale: Scale) -> str:
+        return fit(scale.label((rows - row) / rows), self._left - 2, "", "right")
 
     def _bar(self, op: CurveOp, scale: Scale, rows: int, below: int) -> str:
         """The cell of one column with *below* cells under it."""
