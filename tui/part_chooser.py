@@ -194,7 +194,7 @@ class PartChooser:
         """Why no part of this run can be written; empty if it can."""
         if self._parts is None:
             return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
-        from divergraph.submodels.exports.contract import own_format, writer_of
+        from divergraph.submodels.exports.choosing import own_format, writer_of
 
         try:
             writer_of(own_format(self._parts.golden), self._parts.golden)
@@ -205,7 +205,7 @@ class PartChooser:
     @property
     def form(self) -> str:
         """The form parts are written in: that of the golden model."""
-        from divergraph.submodels.exports.contract import own_format
+        from divergraph.submodels.exports.choosing import own_format
 
         return own_format(self._graphs.golden).value
 

@@ -106,7 +106,7 @@ def minimize_command(
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
-    from divergraph.submodels.exports.contract import own_format, writer_of
+    from divergraph.submodels.exports.choosing import own_format, writer_of
     from divergraph.submodels.minimize.minimize_run import (
         MinimizeRequest,
         minimize_run,

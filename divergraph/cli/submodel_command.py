@@ -68,7 +68,8 @@ def submodel_command(
     from divergraph.submodels.bundle import BundleRequest, graph_of, is_of_device, write_bundle
     from divergraph.submodels.check import check_bundle
     from divergraph.submodels.device_parts import select_device
-    from divergraph.submodels.exports.contract import PartFormat, own_format, writer_of
+    from divergraph.submodels.exports.choosing import own_format, writer_of
+    from divergraph.submodels.exports.contract import PartFormat
     from divergraph.submodels.part_json import part_json
     from divergraph.submodels.run_parts import opened as opened_parts
     from divergraph.submodels.selection import Wish

@@ -12,8 +12,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from divergraph.jobs.batches import Batch, halves
-from divergraph.jobs.executors import Stopped
-from divergraph.jobs.work import Work, run_batch
+from divergraph.jobs.work import Stopped, Work, run_batch
 from graphstore.errors import InputError
 
 T = TypeVar("T")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from divergraph.jobs.batches import Batch
-from divergraph.jobs.work import Work, run_batch
+from divergraph.jobs.work import Stopped, Work, run_batch
 from graphstore.errors import InputError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-Stopped = Callable[[], bool]
 
 _WORTH_BYTES = 64 << 20
 _WORTH_ITEMS = 2000

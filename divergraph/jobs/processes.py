@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeAlias, TypeVar
 
 from divergraph.jobs.batches import Batch, halves
-from divergraph.jobs.executors import Stopped
-from divergraph.jobs.work import Work
+from divergraph.jobs.work import Stopped, Work
 from divergraph.jobs.worker import serve
 from graphstore.errors import DivergraphError
 

@@ -11,6 +11,9 @@ T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 
+Stopped = Callable[[], bool]
+"""Whether a job was told to stop."""
+
 NO_MEMORY = "it does not fit into the memory"
 
 

@@ -21,14 +21,13 @@ from typing import Any
 from divergraph.submodels.bundle_data import PartData
 from divergraph.submodels.device_data import DevicePartData
 from divergraph.submodels.device_parts import standing_for
+from divergraph.submodels.exports.choosing import own_format, writer_of
 from divergraph.submodels.exports.contract import (
     REPLAYED_BY,
     TOLERANCE,
     PartFormat,
     PartSource,
     WrittenPart,
-    own_format,
-    writer_of,
 )
 from divergraph.submodels.exports.ge_export import write_ge_part
 from divergraph.submodels.exports.onnx_types import codes_of, half_tolerance, halves_inside

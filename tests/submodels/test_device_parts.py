@@ -8,7 +8,8 @@ import pytest
 
 from divergraph.cli.main import run
 from divergraph.submodels.device_parts import select_device, standing_for
-from divergraph.submodels.exports.contract import PartFormat, PartSource, writer_of
+from divergraph.submodels.exports.choosing import writer_of
+from divergraph.submodels.exports.contract import PartFormat, PartSource
 from divergraph.submodels.run_graphs import RunGraphs
 from divergraph.submodels.select import Selector
 from divergraph.submodels.selection import Wish

@@ -22,7 +22,7 @@ import numpy as np
 
 from divergraph.execution.contract import Array
 from divergraph.submodels.bundle import Bundle, BundleRequest, write_bundle
-from divergraph.submodels.exports.contract import own_format, writer_of
+from divergraph.submodels.exports.choosing import own_format, writer_of
 from divergraph.submodels.minimize.oracle import OracleOptions, Part
 from divergraph.submodels.minimize.part_values import NoValueError, PartValues
 from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
