@@ -252,7 +252,7 @@ class CypherStore(CypherTargets):
         text = limited(wanted, limit)
         if query in _KEPT and place.stamp is not None:
             key = f"{query} {stamped(place)}"
-            whole = self._answers.get(key, lambda: self._ask(place, wanted, values))
+            whole = self._answers.get(key, lambda: self._whole(place, wanted, values))
             return cut(whole, limit)
         if f"${WINDOW}" not in wanted.text:
             return self._ask(place, text, values, limits)
@@ -304,6 +304,10 @@ class CypherStore(CypherTargets):
     ) -> str:
         """The plan of a checked query; not all its parameters need a value."""
 
+    def _whole(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+        """The whole answer of a query of :data:`_KEPT`."""
+        return self._ask(place, query, params)
+
     def _on_arrays(
         self, place: Place, query: NamedQuery, params: Mapping[str, object], limit: int | None
     ) -> QueryResult:
@@ -346,10 +350,10 @@ class CypherStore(CypherTargets):
     def _windows(self, place: Place, text: str, limit: int | None) -> Iterator[dict[str, object]]:
         """Where to look for *limit* rows, farther and farther; the last is everywhere."""
         key, content = place.graph(Side.DEVICE)
-        arrays, first = self._arrays.known(content), first_id(key)
-        edge = None
-        if "$end_target" in text and arrays is not None and limit is not None:
-            edge = first_edges(arrays, limit)
+        first, edge = first_id(key), None
+        if "$end_target" in text and limit is not None:
+            arrays = self._quick_arrays(place, key, content)
+            edge = None if arrays is None else first_edges(arrays, limit)
         if edge is not None:
             yield window_values(text, first, edge[0] + 1, edge)
         else:

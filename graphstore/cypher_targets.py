@@ -208,6 +208,10 @@ class CypherTargets(GraphStore):
     def _arrays_of(self, place: Place, key: str, content: str) -> GraphArrays:
         return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
 
+    def _quick_arrays(self, place: Place, key: str, content: str) -> GraphArrays | None:
+        """The arrays, if they are here or got in no time."""
+        return self._arrays.known(content)
+
     def _read_arrays(self, place: Place, key: str, content: str) -> GraphArrays:
         index = self._indexes.get(content, lambda: self._read_index(place, key))
         return arrays_from_edges(

@@ -22,6 +22,8 @@ SCHEMA_VERSION = 3
 """Raised whenever tables or columns change. Newer stores are refused."""
 FIRST_READABLE = 2
 """The oldest stores that are read: what they lack is absent, columns only join at the end."""
+NEO4J_VERSION = 4
+"""The same as SCHEMA_VERSION for Neo4j stores; 4 has nodes ``Columns``."""
 
 
 class ColumnType(StrEnum):
@@ -259,7 +261,14 @@ NODES: tuple[NodeTable, ...] = (
         + SPLIT_COLUMNS
         + _columns(limit_rule="STRING")
         + FIGURE_COLUMNS,
-        (("run", "seq"), ("run", "op"), ("run", "reason")),
+        (
+            ("run", "seq"),
+            ("run", "io"),
+            ("run", "reason"),
+            ("run", "guilt"),
+            ("run", "amplification"),
+            ("origin_rank",),
+        ),
     ),
     NodeTable(
         "Finding",
@@ -352,8 +361,9 @@ def neo4j_ddl() -> dict[str, str]:
     """The statements that make Neo4j's constraints and indexes, by the name of each."""
     made = {}
     labels = [node.label for node in NODES] + [f"Pending{label}" for label in _SHOWN_OR_NOT]
-    for label in [*labels, "SchemaVersion", "Writer"]:
+    for label in [*labels, "SchemaVersion", "Writer", "Columns"]:
         made[f"{label.lower()}_id"] = f"CONSTRAINT {{}} FOR (n:{label}) REQUIRE n.id IS UNIQUE"
+    made["columns_of"] = "INDEX {} FOR (n:Columns) ON (n.of, n.kind)"
     made["run_name"] = "CONSTRAINT {} FOR (n:Run) REQUIRE n.name IS UNIQUE"
     for node in NODES:
         for columns in node.indexed:
@@ -367,6 +377,8 @@ def neo4j_ddl() -> dict[str, str]:
     return _statements(made)
 
 
+NEO4J_DROPPED = ("divergraph_metric_run_op",)
+"""Indexes of older programs that nothing asks any more."""
 NAME_PARTS = "divergraph_op_name_text"
 """Neo4j only: the index on parts of op names, a fifth of the server's work of an import."""
 

@@ -7,7 +7,7 @@ measured to cost the server a quarter less. Two connections keep two of its core
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from graphstore.errors import StoreError
+from graphstore.neo4j.columns import parts
 from graphstore.neo4j.writers import server_code
 from graphstore.records import Records, as_table
 from graphstore.schema import NODES, RELS
@@ -196,6 +197,17 @@ def finding_batches(records: Records, run_key: str) -> Iterator[Batch]:
             f"WITH f, row MATCH (o:Op {{id: row[{names.index('op')}]}}) CREATE (f)-[:ABOUT]->(o)"
         )
         yield Batch(cypher, rows, {"run": run_key})
+
+
+def columns_batches(of: str, made: Mapping[str, Callable[[], bytes]]) -> Iterator[Batch]:
+    """Packed columns (:mod:`graphstore.neo4j.columns`) by kind, each made when it is its turn."""
+    cypher = (
+        "UNWIND $rows AS row "
+        "CREATE (n:Columns {id: row[0], of: row[1], kind: row[2], part: row[3], data: row[4]})"
+    )
+    for kind, make in made.items():
+        for number, data in parts(make()):
+            yield Batch(cypher, [(f"{kind} {number} {of}", of, kind, number, data)])
 
 
 def properties_of(label: str, row: Sequence[object]) -> dict[str, object]:

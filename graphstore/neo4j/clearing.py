@@ -19,12 +19,14 @@ _HUBS = 100
 """Hubs that lose their relationships together."""
 
 _RUN_ROWS = (
+    "MATCH (x:Columns {of: $key}) WHERE x.kind IN ['outputs', 'links'] WITH x LIMIT $rows DELETE x",
     "MATCH (x:Metric {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
     "MATCH (x:Finding {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
     "MATCH ()-[x:FUSES {run: $key}]->() WITH x LIMIT $rows DELETE x",
     "MATCH ()-[x:NEXT_MEASURED {run: $key}]->() WITH x LIMIT $rows DELETE x",
 )
 _GRAPH_ROWS = (
+    "MATCH (x:Columns {of: $key}) WHERE x.kind IN ['ops', 'edges'] WITH x LIMIT $rows DELETE x",
     "MATCH (x:OpBlock {graph: $key}) WITH x LIMIT $rows DETACH DELETE x",
     # tensors are written after their ops, and so are never without them
     "MATCH (o:Op {graph: $key}) WITH o LIMIT $rows OPTIONAL MATCH (t:Tensor {op: o.id}) "

@@ -41,6 +41,9 @@ _UNSURE = 3
 _QUERY_NAME = "divergraph_query"
 """The key in a transaction's metadata under which it can be found again."""
 
+_SCALARS = frozenset((type(None), bool, int, float, str, bytes))
+"""Values that are taken as they come."""
+
 _T = TypeVar("_T")
 
 Statement: TypeAlias = Callable[..., list[dict[str, Any]]]
@@ -126,7 +129,8 @@ class Connection:
                     stopped.check()
                     if limit is not None and len(rows) == limit:
                         return QueryResult(columns, tuple(rows), truncated=True)
-                    rows.append(tuple(_plain(value) for value in record.values()))
+                    values = record.values()
+                    rows.append(tuple([v if type(v) in _SCALARS else _plain(v) for v in values]))
                 return QueryResult(columns, tuple(rows))
 
         with (
@@ -376,7 +380,7 @@ def _plain(value: Any) -> object:
     if isinstance(value, neo4j.graph.Path):
         return [_plain(node) for node in value.nodes]
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [item if type(item) in _SCALARS else _plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value.iso_format() if hasattr(value, "iso_format") else value

@@ -9,7 +9,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphstore.neo4j.credentials import DEFAULT_USER
@@ -64,8 +64,9 @@ def local_server(
         port or _free_port(),
         heap,
         settings or {},
-        _QUICK_START if quick_start else (),
     )
+    if quick_start:
+        setup = replace(setup, java_options=_QUICK_START)
     password = prepare(setup)
     process = launch(setup)
     try:

@@ -14,7 +14,8 @@ from graphstore.neo4j.writers import take_turn
 from graphstore.schema import (
     FIRST_READABLE,
     NAME_PARTS,
-    SCHEMA_VERSION,
+    NEO4J_DROPPED,
+    NEO4J_VERSION,
     neo4j_ddl,
     neo4j_search_ddl,
 )
@@ -40,9 +41,9 @@ def schema_version(wire: Connection) -> int | None:
     version = wire.read(_VERSION, {}).rows[0][0]
     if version is None:
         return None
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
+    if not isinstance(version, int) or version > NEO4J_VERSION:
         raise StoreError(
-            f"the store has schema version {version}, this program knows {SCHEMA_VERSION}",
+            f"the store has schema version {version}, this program knows {NEO4J_VERSION}",
             where=wire.url,
             hint="install a newer divergraph",
         )
@@ -64,8 +65,10 @@ def make_schema(wire: Connection) -> None:
     """
     version = schema_version(wire)
     _define(wire, neo4j_ddl())
-    if version == SCHEMA_VERSION:
+    if version == NEO4J_VERSION:
         return
+    for name in NEO4J_DROPPED:
+        wire.define(f"DROP INDEX {name} IF EXISTS")
     wire.define("CALL db.awaitIndexes(600)")
     for target, step in _STEPS.items():
         if version is not None and version < target:
@@ -112,7 +115,7 @@ def _mark(run: Statement) -> None:
     run(
         "MATCH (s:SchemaVersion {id: 'divergraph'}) "
         "SET s.version = CASE WHEN s.version > $version THEN s.version ELSE $version END",
-        version=SCHEMA_VERSION,
+        version=NEO4J_VERSION,
     )
 
 
@@ -123,4 +126,5 @@ def _to_2(run: Statement) -> None:
 
 
 _STEPS: Mapping[int, Callable[[Statement], None]] = {2: _to_2}
-"""By the form they lead to. Form 3 has more properties, which are absent in older rows."""
+"""By the form they lead to. Form 3 has more properties, form 4 nodes ``Columns``: older rows
+lack both, and are read without."""

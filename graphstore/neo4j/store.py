@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
 
 from graphstore import codec
+from graphstore.arrays import GraphArrays
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore
 from graphstore.cypher_targets import Place
@@ -14,13 +18,23 @@ from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j import writing
 from graphstore.neo4j.address import parse_address
+from graphstore.neo4j.columns import (
+    graph_arrays,
+    linked_ops,
+    op_index,
+    originals,
+    run_outputs,
+    unpacked,
+)
 from graphstore.neo4j.connection import Connection
 from graphstore.neo4j.credentials import Password, find_credentials
 from graphstore.neo4j.migrations import make_schema, schema_version
 from graphstore.neo4j.pending import left_behind
+from graphstore.op_search import OpIndex
 from graphstore.queries import Dialect, NamedQuery, load
 from graphstore.query_limits import NO_LIMITS, QueryLimits
 from graphstore.records import StoredGraph, graph_info, plain_text
+from graphstore.run_outputs import RunOutputs
 
 _ANY = Place("", "", "")
 
@@ -210,6 +224,49 @@ class Neo4jStore(CypherStore):
         if place is not _ANY:
             self._check_there(place)
         return answer
+
+    def _columns(self, place: Place, of: str, kind: str) -> dict[str, Any] | None:
+        """Packed columns of a graph or run; None if an older program wrote it."""
+        rows = self._rows(place, "columns", {"of": of, "kind": kind})
+        return unpacked(b"".join(row["data"] for row in rows)) if rows else None
+
+    def _read_index(self, place: Place, key: str) -> OpIndex:
+        columns = self._columns(place, key, "ops")
+        return super()._read_index(place, key) if columns is None else op_index(columns)
+
+    def _quick_arrays(self, place: Place, key: str, content: str) -> GraphArrays | None:
+        return self._arrays_of(place, key, content)
+
+    def _read_arrays(self, place: Place, key: str, content: str) -> GraphArrays:
+        columns = self._columns(place, key, "edges")
+        if columns is None:
+            return super()._read_arrays(place, key, content)
+        index = self._indexes.get(content, lambda: self._read_index(place, key))
+        return graph_arrays(index.ids, columns)
+
+    def _read_outputs(self, place: Place) -> RunOutputs:
+        columns = self._columns(place, str(place.run), "outputs")
+        return super()._read_outputs(place) if columns is None else run_outputs(columns)
+
+    def _whole(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+        links = None
+        if query.name in ("sides", "unlinked_ops"):
+            links = self._columns(place, str(place.run), "links")
+        if links is None:
+            return super()._whole(place, query, params)
+        device, golden = linked_ops(links)
+        if query.name == "sides":
+            names = self._ask_internal(place, "graph_names", {})
+            counts = int(device.sum()), int(golden.sum())
+            columns = (*names.columns, "linked_device_ops", "linked_golden_ops")
+            return QueryResult(columns, tuple((*row, *counts) for row in names.rows))
+        ops = self._columns(place, place.device, "ops")
+        if ops is None:
+            return super()._whole(place, query, params)
+        index, counted = op_index(ops), originals(ops)
+        unlinked = np.flatnonzero(~device).tolist()
+        rows = ((topo, index.ids[topo], index.kinds[topo], counted[topo]) for topo in unlinked)
+        return QueryResult(("topo", "op", "type", "originals"), tuple(rows))
 
     def _check_there(self, place: Place) -> None:
         """Return if *place* is still shown, so that what was just read of it is whole.

@@ -15,6 +15,7 @@ from graphstore.model import ModelGraph
 from graphstore.neo4j.bulk import (
     LANES,
     Sender,
+    columns_batches,
     finding_batches,
     graph_batches,
     metric_batches,
@@ -23,6 +24,14 @@ from graphstore.neo4j.bulk import (
     run_batches,
 )
 from graphstore.neo4j.clearing import clear, clear_own
+from graphstore.neo4j.columns import (
+    packed_edges,
+    packed_links,
+    packed_ops,
+    packed_outputs,
+    watched_links,
+    watched_metrics,
+)
 from graphstore.neo4j.migrations import make_search_indexes, set_names_aside
 from graphstore.neo4j.pending import (
     Claim,
@@ -76,9 +85,11 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
             key = claimed.run or name
             records = run_records(data, golden, device, key)
             _set_facts(writer, "Run", records)
+            packed = _packed_run(records, golden, device)
             sender.stage(metric_batches(records, key))
             sender.stage(run_batches(records))
             sender.stage(finding_batches(records, key))
+            sender.stage(columns_batches(key, packed))
         make_search_indexes(wire)
         _show(writer, lambda run: show_run(run, writer.token, wanted, claimed))
 
@@ -171,6 +182,24 @@ def _send_graphs(writer: Writer, sender: Sender, wanted: Wish, claimed: Claim) -
         _set_facts(writer, "Graph", records)
         sender.stage(op_batches(records))
         sender.stage(graph_batches(records))
+        packed = {
+            "ops": partial(packed_ops, by_key[key]),
+            "edges": partial(packed_edges, by_key[key]),
+        }
+        sender.stage(columns_batches(key, packed))
+
+
+def _packed_run(
+    records: Records, golden: StoredGraph, device: StoredGraph
+) -> Mapping[str, Callable[[], bytes]]:
+    """How the columns of a run are made once its metrics and links are written."""
+    metrics = watched_metrics(records.nodes["Metric"])
+    links = watched_links(records.rels["FUSES"])
+    records.nodes["Metric"], records.rels["FUSES"] = metrics.table, links.table
+    return {
+        "outputs": lambda: packed_outputs(metrics, device),
+        "links": lambda: packed_links(links, device, golden),
+    }
 
 
 def _set_facts(writer: Writer, label: str, records: Records) -> None:

@@ -1,5 +1,5 @@
 // Answers: what was found in a run, in words: causes, advice, consistency; the surest first.
-MATCH (f:Finding {run: $run})
+MATCH (f:Finding {run: $run}) WHERE f.seq >= 0
 OPTIONAL MATCH (f)-[:ABOUT]->(o:Op)
 RETURN f.kind AS kind, f.label AS label, coalesce(o.name, f.op_name) AS op, f.port AS port,
        f.confidence AS confidence, f.sentence AS sentence

@@ -10,7 +10,7 @@ from graphstore.copying import whole_run_hash
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore, migrations
 from graphstore.neo4j.local_server import LocalServer
-from graphstore.schema import NAME_PARTS, SCHEMA_VERSION, neo4j_ddl, neo4j_search_ddl
+from graphstore.schema import NAME_PARTS, NEO4J_VERSION, neo4j_ddl, neo4j_search_ddl
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 
@@ -30,7 +30,7 @@ def test_a_new_database_gets_all_indexes(neo4j_store: Neo4jStore, sample_run) ->
     neo4j_store.save_run(sample_run("first"))
     there = {name for (name,) in neo4j_store._wire.read("SHOW INDEXES YIELD name", {}).rows}
     assert there >= {*neo4j_ddl(), *neo4j_search_ddl()}
-    assert neo4j_store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
+    assert neo4j_store._wire.read(MARKS, {}).rows == ((NEO4J_VERSION, 0),)
 
 
 def test_the_index_on_names_is_made_anew_for_many(
@@ -72,8 +72,8 @@ def test_the_mark_of_form_1_is_replaced(
         assert store.runs() == []
     with opened(neo4j_server) as store:
         store.save_run(sample_run("first"))
-        assert store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
-        assert store.info().schema == SCHEMA_VERSION
+        assert store._wire.read(MARKS, {}).rows == ((NEO4J_VERSION, 0),)
+        assert store.info().schema == NEO4J_VERSION
 
 
 def test_rows_of_form_2_are_read_and_joined_by_new_ones(
@@ -95,7 +95,7 @@ def test_rows_of_form_2_are_read_and_joined_by_new_ones(
         assert store.info().schema == 2
     with opened(neo4j_server) as store:
         store.save_run(new)
-        assert store._wire.read(MARKS, {}).rows == ((SCHEMA_VERSION, 0),)
+        assert store._wire.read(MARKS, {}).rows == ((NEO4J_VERSION, 0),)
         assert migrations._names(store._wire) >= {*neo4j_ddl()}
         for data in (old, new):
             assert whole_run_hash(store.run_data(data.run.name)) == whole_run_hash(data)

@@ -16,7 +16,8 @@ from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.drafts import draft_folder, draft_path
 from graphstore.errors import StoreError
-from graphstore.schema import SCHEMA_VERSION
+from graphstore.neo4j import Neo4jStore
+from graphstore.schema import NEO4J_VERSION, SCHEMA_VERSION
 
 Sample = Callable[..., RunData]
 
@@ -49,7 +50,8 @@ def test_what_a_store_holds(store: GraphStore, sample_run: Sample) -> None:
     store.save_run(sample_run("second"))
     store.save_graph(data.device, "graph")
     info = store.info()
-    assert (info.url, info.schema) == (store.url, SCHEMA_VERSION)
+    version = NEO4J_VERSION if isinstance(store, Neo4jStore) else SCHEMA_VERSION
+    assert (info.url, info.schema) == (store.url, version)
     assert (info.runs, info.graphs) == (2, 1)
     assert info.ops == len(data.device.ops) + len(data.golden.ops), "shared graphs count once"
     assert (info.pending, info.damaged) == ((), ())
