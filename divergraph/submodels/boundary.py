@@ -46,6 +46,11 @@ class Boundaries:
         numbers = self._arrays.predecessors(self._arrays.number[op]).tolist()
         return {self._arrays.ids[number] for number in numbers}
 
+    def children(self, ops: Iterable[str]) -> set[str]:
+        """The ops that *ops* feed."""
+        numbers = (self._arrays.successors(self._arrays.number[op]).tolist() for op in ops)
+        return {self._arrays.ids[number] for found in numbers for number in found}
+
     def fed(self, chosen: set[str]) -> set[str]:
         """Those of *chosen* that only stand for what the model is given."""
         return {op for op in chosen if feeds_the_model(self._ops[op])}
@@ -155,12 +160,7 @@ class Boundaries:
 
     def _users_outside(self, chosen: set[str]) -> dict[TensorRef, list[str]]:
         users: dict[TensorRef, list[str]] = {}
-        near = {
-            self._arrays.ids[number]
-            for op in chosen
-            for number in self._arrays.successors(self._arrays.number[op]).tolist()
-        }
-        for op in self.in_order(near - chosen):
+        for op in self.in_order(self.children(chosen) - chosen):
             for ref, _ in self._taken(self._ops[op]):
                 if ref is not None and ref.op in chosen:
                     users.setdefault(ref, []).append(op)

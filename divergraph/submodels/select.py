@@ -126,6 +126,7 @@ class Selector:
         constants = boundary.feeding_constants(chosen)
         inputs = list(boundary.going_in(chosen, constants, set(starts)))
         outputs = list(boundary.coming_out(chosen, set(ends), all_of_them=wish.all_outputs))
+        refused += self._nothing(chosen, outputs)
         refused += boundary.without_form(inputs, outputs, ends)
         if wish.data:
             refused += boundary.without_data(inputs)
@@ -141,6 +142,20 @@ class Selector:
             tuple(boundary.notes(inputs, added)),
             tuple(refused),
         )
+
+    def _nothing(self, chosen: set[str], outputs: Sequence[BoundaryTensor]) -> Iterable[Refusal]:
+        """A refusal if all of *chosen* only stands for the model's inputs, or gives nothing."""
+        if chosen and not outputs:
+            last = self._edges_of(chosen)[1]
+            above = set().union(*map(self._boundaries.parents, last))
+            ends = self._boundaries.in_order(above - self._boundaries.constants)
+            sentence = f"nothing comes out of {', '.join(last[:_MAX_NAMED])}"
+            yield Refusal(Rule.NOTHING, sentence, (), ends)
+        elif chosen and self._boundaries.fed(chosen) == chosen:
+            named = ", ".join(self._boundaries.in_order(chosen)[:_MAX_NAMED])
+            users = self._boundaries.in_order(self._boundaries.children(chosen) - chosen)
+            sentence = f"{named} only stands for what the model is given: nothing is computed there"
+            yield Refusal(Rule.NOTHING, sentence, users[:1], users[:1])
 
     def _without_fed(
         self, starts: Sequence[str], ends: Sequence[str], chosen: set[str]

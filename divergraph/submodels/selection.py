@@ -26,6 +26,8 @@ class Rule(StrEnum):
     """Part of a loop (a frame of Switch, Merge, Enter, Exit)."""
     FUSED_CUT = "fused_cut"
     """Some originals of one fused op, others not."""
+    NOTHING = "nothing"
+    """Nothing in it is computed: it only stands for what the model is given."""
     NO_FORM = "no_form"
     """A tensor at the boundary has no known shape or type."""
     NO_DATA = "no_data"

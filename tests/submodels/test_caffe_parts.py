@@ -126,7 +126,9 @@ class Cutter:
             written.names.get(tensor.name, tensor.name): self.values[tensor.name]
             for tensor in part.inputs
         }
-        made = replay.run_caffe([path.name for path in written.files], feeds, called)
+        files = [path.name for path in written.files]
+        outputs = [{"called": name} for name in called]
+        made = replay.run_caffe({"files": files, "outputs": outputs}, feeds)
         for tensor, value in zip(part.outputs, made, strict=True):
             assert replay.apart(value, self.values[tensor.name]) <= 1e-5, tensor.name
         return [tensor.name for tensor in part.outputs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 from hypothesis import given, settings
@@ -246,3 +248,31 @@ def test_drawn_numbers_are_no_constants(graph_of):
     graph = graph_of("k = Const\nr = RandomNormal k\nm = Mul r k\na = Relu x\nb = Add a m")
     part = Selector(graph, all_dumped).between(["a"], ["b"])
     assert [(tensor.name, tensor.frozen) for tensor in part.inputs] == [("x", False), ("m", False)]
+
+
+def test_what_computes_nothing_is_refused_with_what_does(graph_of):
+    graph = graph_of("x = Placeholder\na = Relu x\nb = NoOp a")
+    ops = (*graph.ops[:2], replace(graph.ops[2], outputs=()))
+    selector = Selector(replace(graph, ops=ops, outputs=()), all_dumped)
+    (given,) = selector.between(["x"], ["x"]).refused
+    assert (given.rule, given.starts, given.ends) == (Rule.NOTHING, ("a",), ("a",))
+    (last,) = selector.between(["a"], ["b"]).refused
+    assert (last.rule, last.starts, last.ends) == (Rule.NOTHING, ("a",), ("a",))
+    assert "nothing comes out of b" in last.sentence
+
+
+@settings(max_examples=60, deadline=None)
+@given(dags(), st.data())
+def test_what_is_offered_instead_may_be_cut(graph_of, text, data):
+    made = graph_of(text)
+    ids = [op.id for op in made.ops]
+    dumped = data.draw(st.sets(st.sampled_from(ids)))
+
+    def facts(key: TensorRef | str) -> TensorFacts:
+        return TensorFacts(dumped=isinstance(key, str) or key.op in dumped)
+
+    selector = Selector(made, facts)
+    picked = st.lists(st.sampled_from(ids), min_size=1, max_size=2)
+    for refused in selector.between(data.draw(picked), data.draw(picked)).refused:
+        if refused.starts or refused.ends:
+            assert not selector.between(refused.starts, refused.ends).refused

@@ -171,7 +171,12 @@ class _Part:
 
     def _note_name(self, tensor: BoundaryTensor) -> None:
         assert tensor.ref is not None
-        written = self._refs[tensor.ref]
+        written = self._refs.get(tensor.ref)
+        if written is None:
+            raise InputError(
+                f"{tensor.name} is a variable itself, not its value",
+                hint=f"end at what reads it: {some(tensor.users)}" if tensor.users else "",
+            )
         self.names[tensor.name] = written if ":" in written else f"{written}:0"
 
     def _single(self, key: TensorRef | str, name: str) -> Any:

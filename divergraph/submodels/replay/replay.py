@@ -44,9 +44,14 @@ def main() -> int:
             return 2
         value = np.load(HERE / tensor[side], allow_pickle=False)
         feeds[tensor["called"]] = value.astype(tensor["numpy"]) if tensor["numpy"] else value
-    outputs = manifest["outputs"]
+    for tensor in manifest["outputs"]:
+        if tensor[side] is None:
+            print(f"       {tensor['name']}: its {side} value was not dumped")
+    outputs = [tensor for tensor in manifest["outputs"] if tensor[side] is not None]
+    if not outputs:
+        return 2
     try:
-        made = RUNNERS[manifest["runner"]](manifest, feeds)
+        made = RUNNERS[manifest["runner"]](manifest | {"outputs": outputs}, feeds)
     except ImportError as error:
         print(f"{error}: install {manifest['needs']}")
         return 2
@@ -55,17 +60,12 @@ def main() -> int:
         print(f"it cannot be run here: {type(error).__name__}: {said}")
         return 2
     limit = manifest["tolerance"][side]
-    failed = compared = 0
+    failed = 0
     for tensor, value in zip(outputs, made, strict=True):
-        if tensor[side] is None:
-            print(f"       {tensor['name']}: its {side} value was not dumped")
-            continue
         off = apart(np.asarray(value), np.load(HERE / tensor[side], allow_pickle=False))
-        good = off <= limit
-        failed += not good
-        compared += 1
-        print(f"{'ok    ' if good else 'FAILED'} {tensor['name']}: relative error {off:.3g}")
-    return 1 if failed else 0 if compared else 2
+        failed += off > limit
+        print(f"{'FAILED' if off > limit else 'ok    '} {tensor['name']}: relative error {off:.3g}")
+    return 1 if failed else 0
 
 
 def run_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
