@@ -37,7 +37,7 @@ REASON_WORDS = {
 
 _VERDICTS = {
     Verdict.CLEAN: "clean: every compared tensor is within its limits",
-    Verdict.NOISE: "noise: small differences, no op is over its limits",
+    Verdict.NOISE: "noise: small differences, and no op at which an error starts",
     Verdict.DIVERGED: "diverged",
     Verdict.NOT_COMPARED: "nothing could be compared",
 }

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divergraph.analysis.advisor_choices import chose_otherwise
 from divergraph.analysis.advisor_inputs import INPUT_INCONSISTENT, inconsistent_inputs
 from divergraph.analysis.advisor_view import RunView
+from divergraph.analysis.starts import Starts
 from divergraph.analysis.verdicts import worst
 from divergraph.comparison import notes as comparison_notes
 from divergraph.comparison.limits.exceptions import NEGLIGIBLE
@@ -42,8 +42,6 @@ PROBLEMS = frozenset({OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
 """The labels that ask for something to be done."""
 
 _LISTED = 20
-_GROWN = 3.0
-_GROWN_AT_LEAST = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,8 @@ def _origins(
 ) -> tuple[list[tuple[Comparison, Origin | None]], list[str]]:
     """The outputs where an error starts that is no input's, and why others are no error."""
     found: list[tuple[Comparison, Origin | None]] = []
-    notes: list[str] = []
+    starts = view.starts if _by_thresholds(view) else Starts()
+    notes = [*starts.notes(view.ops)]
     for origin in view.data.origins:
         if view.reaches(fed, origin.op):
             continue
@@ -153,14 +152,8 @@ def _origins(
         if _negligible(item):
             notes.append(f"{origin.op} ({origin.type}): noise where golden is zero")
             continue
-        why = chose_otherwise(origin.type, item, outputs) if _by_thresholds(view) else ""
-        if not why:
-            found.append((item, origin))
-            continue
-        notes.append(f"{origin.op} ({origin.type}): {why}")
-        grown = _grown(view, item)
-        if grown is not None:
-            found.append((grown, None))
+        if origin.op not in starts.choices:
+            found.append((item, None if origin.op in starts.grown else origin))
     return found, notes
 
 
@@ -174,21 +167,6 @@ def _negligible(item: Comparison) -> bool:
 
 def _by_thresholds(view: RunView) -> bool:
     return view.data.run.method is Method.THRESHOLDS
-
-
-def _grown(view: RunView, start: Comparison) -> Comparison | None:
-    """The first output after *start* whose error a few other choices do not explain."""
-    assert start.metrics is not None
-    limit = max(_GROWN * start.metrics.relative_euclidean_distance, _GROWN_AT_LEAST)
-    for op in view.later(start.op):
-        outputs = view.outputs.get(op, ())
-        item = worst(outputs)
-        if item is None or item.metrics is None or not item.over:
-            continue
-        error = item.metrics.relative_euclidean_distance
-        if not error <= limit and not chose_otherwise(view.type_of(op), item, outputs):
-            return item
-    return None
 
 
 def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -> Finding:

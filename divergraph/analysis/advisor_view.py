@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from divergraph.analysis.starts import Starts, starts_by_limits
 from divergraph.analysis.verdicts import outputs_by_op, worst
 from divergraph.lineage.fusion_groups import fusion_groups
 from graphstore.algorithms import (
@@ -53,6 +54,12 @@ class RunView:
     def over(self) -> Bool:
         """Which ops have an output over a limit, by number."""
         return over_ops(self.arrays, self.data.comparisons)
+
+    @cached_property
+    def starts(self) -> Starts:
+        """Where errors over a limit start."""
+        comparisons = self.data.comparisons
+        return starts_by_limits(self.arrays, self.data.device, comparisons, self.outputs)
 
     @cached_property
     def indices(self) -> Mapping[str, int]:

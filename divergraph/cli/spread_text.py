@@ -49,7 +49,7 @@ def show_origins_answer(answer: OriginsAnswer) -> None:
 def _none_found(answer: OriginsAnswer) -> str:
     if answer.analysis.method is Method.ROOT_CAUSE:
         return "no origin: no op makes more error than its precision explains"
-    return "no origin: no op is over its limits"
+    return "no origin: no op at which an error starts"
 
 
 def _show_origin(one: OriginAnswer, mark: str) -> None:

@@ -75,7 +75,7 @@ def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> Non
     """Where the error starts, one op and its originals each, with what is said of it."""
     items = list(origins)
     if not items:
-        say("no origin: no op is over its limits")
+        say("no origin: no op at which an error starts")
         return
     say("the error starts at")
     for origin in items:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from divergraph.analysis.bodies import owners_around
 from divergraph.analysis.consistency_run import run_findings
+from divergraph.analysis.starts import Starts, starts_by_limits
 from divergraph.analysis.verdicts import (
     count,
     describe_origins,
@@ -30,12 +30,9 @@ from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
 from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.limits import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
-from graphstore.algorithms import first_diverging
-from graphstore.arrays import GraphArrays
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.measured import measured_ops, over_ops
-from graphstore.model import Comparison, GraphKind, Method, ModelGraph, Run, TensorIO
+from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
 from graphstore.topo import graph_arrays
 from importers.dumps import ANY_DUMP, DumpChoice
 
@@ -127,7 +124,8 @@ class _Comparing:
         comparisons = with_overflows(compared, self.device_dump.index)
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
-        origin_ids = _origins(arrays, comparisons, self.device.graph)
+        starts = starts_by_limits(arrays, self.device.graph, comparisons, outputs)
+        origin_ids = starts.origins
         ops = self.device.graph.op_index()
         origins = describe_origins(origin_ids, ops, outputs, lineage.links)
         counts = count(len(order), comparisons)
@@ -154,7 +152,7 @@ class _Comparing:
             origins,
         )
         data = replace(data, findings=run_findings(data, arrays))
-        return self._with_root_cause(data, items, progress)
+        return _with_choices(self._with_root_cause(data, items, progress), starts)
 
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
@@ -210,13 +208,12 @@ class _Comparing:
         yield from _entry_mismatches(comparisons, origins)
 
 
-def _origins(
-    arrays: GraphArrays, comparisons: Sequence[Comparison], graph: ModelGraph
-) -> list[str]:
-    measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
-    first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
-    explained = owners_around(graph, {item.op for item in comparisons if item.over})
-    return [op for op in first if op not in explained]
+def _with_choices(data: RunData, starts: Starts) -> RunData:
+    """*data* with a word on ops that are no origins although they are over, if limits decide."""
+    if data.run.method is not Method.THRESHOLDS or not starts.choices:
+        return data
+    notes = [f"no origin: {note}" for note in starts.notes(data.device.op_index())]
+    return replace(data, run=replace(data.run, warnings=(*data.run.warnings, *notes)))
 
 
 def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from divergraph.analysis.starts import starts_by_limits
 from divergraph.analysis.verdicts import (
     count,
     describe_origins,
@@ -20,9 +21,7 @@ from divergraph.analysis.verdicts import (
 from divergraph.comparison.measure import measure
 from divergraph.comparison.metrics import overflow_flag
 from divergraph.comparison.thresholds import Thresholds
-from graphstore.algorithms import first_diverging
 from graphstore.contract import RunData
-from graphstore.measured import measured_ops, over_ops
 from graphstore.model import (
     Comparison,
     DType,
@@ -121,8 +120,7 @@ def run_of() -> Callable[..., RunData]:
         ops = graph.op_index()
         comparisons = tuple(_compared(ops[name], *pairs[name], limits) for name in pairs)
         outputs = outputs_by_op(comparisons)
-        masks = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
-        first = [arrays.ids[number] for number in first_diverging(arrays, *masks)]
+        first = starts_by_limits(arrays, graph, comparisons, outputs).origins
         origins = describe_origins(first, ops, outputs, ())
         counts = count(len(ops), comparisons)
         found = verdict(counts, origins, comparisons)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from divergraph.analysis.advisor import Advice, advise
-from divergraph.analysis.advisor_choices import chose_otherwise
 from divergraph.analysis.advisor_text import summary, write_summary
+from divergraph.analysis.choices import chose_otherwise
 from divergraph.comparison.measure import measure
 from divergraph.pipeline import CompareRequest, compare
 from graphstore.errors import InputError

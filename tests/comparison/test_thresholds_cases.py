@@ -122,6 +122,13 @@ CASES: dict[str, tuple[Level, object, object, DType]] = {
     # zeros
     "all zero": (PASS, np.zeros(1000), np.zeros(1000), DType.FLOAT16),
     "noise where golden is zero": (PASS, np.full(1000, 1e-12), np.zeros(1000), DType.FLOAT32),
+    "subnormal noise where golden is zero": (
+        WARN,
+        np.full(1000, 4e-6),
+        np.zeros(1000),
+        DType.FLOAT16,
+    ),
+    "the same in float32": (FAIL, np.full(1000, 4e-6), np.zeros(1000), DType.FLOAT32),
     "values where golden is zero": (FAIL, np.full(1000, 1e-3), np.zeros(1000), DType.FLOAT16),
     "a gradient lost": (FAIL, np.zeros(1000), LONG[:1000] * 1e-3, DType.FLOAT16),
     "a gradient under float16's smallest step": (

@@ -22,6 +22,9 @@ from graphstore.model import DType, Figures, Level, Metric, MetricSet
 NEGLIGIBLE = 1e-6
 """Largest absolute error let pass where golden is all zero, so no ratio is defined."""
 
+SUBNORMAL: Mapping[DType, float] = {DType.FLOAT16: 2.0**-14}
+"""Below this a type has fewer bits: where golden is all zero its noise is worth a warning."""
+
 TINY = 8
 """Up to so many elements sums say little, so single elements are looked at, too."""
 
@@ -67,6 +70,8 @@ def fixed(
     if _golden_is_zero(metrics):
         by_definition = not math.isnan(metrics.cosine_similarity)
         blamed = Metric.RELATIVE_EUCLIDEAN_DISTANCE if by_definition else Metric.COSINE_SIMILARITY
+        if device is not None and metrics.max_absolute_error < SUBNORMAL.get(device, 0.0):
+            return Fixed(Level.WARN, (blamed,), f"{_ZERO} (warn: in {device} that is subnormal)")
         return Fixed(Level.FAIL, (blamed,), _ZERO)
     if metrics.different:
         return _of_booleans(metrics, limits)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from graphstore.model import Comparison, DType, Figures
+from graphstore.model import Comparison, DType, Figures, SideFigures
 
 _RANKS = re.compile(r".*(TopK|Sort|NonMaxSuppression|MaxPoolWithArgmax|ArgMaxWithValue)")
 _MOVES = re.compile(r"MaxPool.*Grad|.*MaxPool.*Backward|ReduceMax.*Grad")
@@ -20,6 +20,10 @@ _DECIDES = re.compile(
     r"(ArgMax|ArgMin|Greater|Less|Equal|NotEqual|Sign|Round|Rint|Floor|Ceil|NonMaxSuppression|"
     r"Quantize|AscendQuant|OneHot|InTopK)"
 )
+_SATURATES = re.compile(r".*(Tanh|Sigmoid|Erf|Softsign)(?!.*(Grad|Backward))")
+_TWO_ENDS = 0.9
+"""Share of the largest variance values between two ends can have, from which on nearly all
+are at one of the ends: (high - mean) (mean - low), by Bhatia and Davis."""
 _FEW = 0.005
 _AT_LEAST = 2
 _NOT_TINY = 64
@@ -47,7 +51,14 @@ def chose_otherwise(op_type: str, item: Comparison, outputs: Sequence[Comparison
         return f"{amount} are let through on one side only, as when a value is close to zero"
     if _DECIDES.match(op_type):
         return f"{amount} were decided otherwise, as when a value is close to the border"
+    if _SATURATES.match(op_type) and _all_at_two_ends(figures.golden):
+        return f"{amount} differ where all others are at either end, as when a value is near zero"
     return ""
+
+
+def _all_at_two_ends(side: SideFigures) -> bool:
+    most = (side.high - side.mean) * (side.mean - side.low)
+    return most > 0.0 and side.std * side.std >= _TWO_ENDS * most
 
 
 def _values_hold(outputs: Sequence[Comparison]) -> bool:
