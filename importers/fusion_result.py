@@ -109,7 +109,7 @@ def with_fusion_result(graph: ModelGraph, path: Path) -> ModelGraph:
     fitting = _of_graph(results, graph)
     told: tuple[str, ...] = ()
     if not fitting:
-        told = (f"{FILE_NAME} lists {len(results)} graphs and none has this one's id",)
+        told = (f"{FILE_NAME} lists no graph with this one's id (it lists {len(results)})",)
     attrs: dict[str, AttrValue] = dict(graph.attrs)
     for key, passes in (
         (GRAPH_PASSES, [each for one in fitting for each in one.graph_passes]),

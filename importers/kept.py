@@ -1,4 +1,4 @@
-"""What is kept of an attribute: small values as they are, large ones as a short text."""
+"""What is kept of an attribute, large ones as a short text; and short texts of many names."""
 
 from __future__ import annotations
 
@@ -38,3 +38,8 @@ def some(names: Sequence[str], shown: int = 3) -> str:
     """The first few of *names*, and how many more there are."""
     listed = ", ".join(names[:shown])
     return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more"
+
+
+def told_of(names: Sequence[str], one: str, many: str) -> str:
+    """How many *names* there are, what is *one* or are *many* of them, and the first few."""
+    return f"{len(names)} {one if len(names) == 1 else many}: {some(names)}"

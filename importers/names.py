@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphstore.model import op_id
-from importers.kept import some
+from importers.kept import told_of
 
 
 class UniqueIds:
@@ -32,5 +32,5 @@ class UniqueIds:
         """What was repaired, as lines for the user."""
         if not self._repeated:
             return []
-        count = len(self._repeated)
-        return [f"{count} repeated op names were numbered: {some(self._repeated)}"]
+        one, many = "repeated op name was numbered", "repeated op names were numbered"
+        return [told_of(self._repeated, one, many)]

@@ -40,7 +40,10 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"GGUF", 0, "a GGUF file of weights"),
 )
 _FUSION_RESULT = "the compiler's list of fusion passes"
-_MAX_SAFETENSORS_HEADER = 100_000_000  # as its own reader has it
+_MAX_JSON_HEADER = 100_000_000  # of safetensors, as its own reader has it
+_SAFETENSORS = re.compile(rb'\{\s*(\}|"__metadata__"|"[^"]*"\s*:\s*\{\s*"(dtype|shape|data_offsets)")')
+"""The header after its length; JSON headers of dumps begin with facts of the dump."""
+_MARKUP = re.compile(rb"<[!?a-zA-Z]")
 _IN_ZIPS = (
     (re.compile(rb"[^/\0]+/(?:data\.pkl|constants\.pkl|byteorder|\.format_version)"), _PYTORCH),
     (re.compile(rb"(?:config|metadata)\.json"), _KERAS),
@@ -87,10 +90,10 @@ def _foreign_name(path: Path, head: bytes) -> str:
         return "a TensorFlow checkpoint's list"
     if head.startswith(b"PK\x03\x04"):
         return _zip_name(head)
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < _MAX_SAFETENSORS_HEADER:
+    if _SAFETENSORS.match(head, 8) and int.from_bytes(head[:8], "little") < _MAX_JSON_HEADER:
         return "a file of safetensors"
     stripped = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if stripped[:1] == b"<":
+    if _MARKUP.match(stripped):
         start = stripped[:2000].lower()
         if b"<html" in start or b"<!doctype html" in start:
             return "an HTML page"

@@ -14,6 +14,7 @@ from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.say import say, say_cells, say_lines
 from divergraph.cli.stoppable import stoppable
 from divergraph.json_shapes import query_json
+from divergraph.wording import counted
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore, QueryParameters, QueryResult
 from graphstore.errors import InputError, QueryError
@@ -147,7 +148,7 @@ def _print_result(result: QueryResult, *, as_json: bool) -> None:
         for row in result.rows:
             say_cells(map(_cell, row))
         if result.truncated:
-            say(f"the first {len(result.rows)} rows; --limit gives more", err=True)
+            say(f"the first {counted(len(result.rows), 'row')}; --limit gives more", err=True)
     for note in result.notes:
         say(f"note: {note}", err=True)
 

@@ -13,6 +13,7 @@ from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.printable import printable
+from divergraph.wording import counted
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _show(part: Selection, written: Path | None, verdict: Check | None) -> None:
             offer += [f"--end {op}" for op in refusal.ends[:_SHOWN]]
             say(f"  nearest that may be cut: {' '.join(offer)}", err=True)
     if part.chosen:
-        say(f"{len(part.chosen)} ops, {len(part.weights)} weights")
+        say(f"{counted(len(part.chosen), 'op')}, {counted(len(part.weights), 'weight')}")
         for what, tensors in (("in ", part.inputs), ("out", part.outputs)):
             for tensor in tensors[:_SHOWN]:
                 shape = "x".join(map(str, tensor.shape or ())) or "one value"

@@ -32,7 +32,8 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
     counts = run.counts
     say(f"{run.name}: {verdict_text(run)}", bold=True)
     say(
-        f"  {counts.ops} ops, {counts.tensors} tensors: {counts.compared} compared, "
+        f"  {counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
+        f"{counts.compared} compared, "
         f"{counts.over} over a limit, {counts.not_compared} not compared"
     )
     if origins:

@@ -202,7 +202,9 @@ class _Comparing:
                 yield f"{side} dump: {problem.path.name}: {problem.detail}"
             if dump.index.unmatched:
                 names = ", ".join(path.name for path in dump.index.unmatched[:3])
-                yield f"{side} dump: {len(dump.index.unmatched)} files belong to no op ({names})"
+                count = len(dump.index.unmatched)
+                belong = "file belongs" if count == 1 else "files belong"
+                yield f"{side} dump: {count} {belong} to no op ({names})"
             yield from dump_remarks(side, dump.index)
         yield from statistics_remark(comparisons)
         yield from _entry_mismatches(comparisons, origins)

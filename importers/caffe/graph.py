@@ -27,7 +27,7 @@ from graphstore.model import (
 )
 from importers.caffe.net import Blob, Layer, Net
 from importers.caffe.shapes import top_shapes
-from importers.kept import some
+from importers.kept import told_of
 from importers.names import UniqueIds
 
 _WEIGHTED = frozenset(
@@ -64,8 +64,8 @@ class NetGraph:
         """What was numbered or not found, as lines for the user."""
         told = self._ids.warnings()
         if self._missing:
-            count = len(self._missing)
-            told.append(f"{count} bottoms are made by no layer: {some(self._missing)}")
+            one, many = "bottom is made by no layer", "bottoms are made by no layer"
+            told.append(told_of(self._missing, one, many))
         return told
 
     def _declare(self, name: str, shape: Shape | None) -> None:
@@ -128,9 +128,11 @@ def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:
     unused = sorted(found.keys() - {each.name for each in layers})
     told = []
     if bare:
-        told.append(f"{len(bare)} layers have no weights in the caffemodel: {some(bare)}")
+        one = "layer has no weights in the caffemodel"
+        told.append(told_of(bare, one, "layers have no weights in the caffemodel"))
     if unused:
-        told.append(f"weights of {len(unused)} layers the net has not: {some(unused)}")
+        one = "layer of the caffemodel is not in the net"
+        told.append(told_of(unused, one, "layers of the caffemodel are not in the net"))
     return replace(net, layers=layers), told
 
 

@@ -183,7 +183,8 @@ class _Scan:
         notes: tuple[str, ...] = ()
         if self._missing:
             listed = ", ".join(map(shown, self._missing[:3]))
-            notes = (f"{len(self._missing)} calls belong to no op ({listed})",)
+            belong = "call belongs" if len(self._missing) == 1 else "calls belong"
+            notes = (f"{len(self._missing)} {belong} to no op ({listed})",)
         return DumpIndex(
             tensors=self._tensors,
             problems=tuple(self._problems),

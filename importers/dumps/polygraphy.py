@@ -186,9 +186,8 @@ class _Scan:
     def result(self, notes: tuple[str, ...]) -> DumpIndex:
         if self._missing:
             listed = ", ".join(map(shown, sorted(self._missing)[:3]))
-            notes += (
-                f"{self._path.name}: {len(self._missing)} tensors belong to no op ({listed})",
-            )
+            belong = "tensor belongs" if len(self._missing) == 1 else "tensors belong"
+            notes += (f"{self._path.name}: {len(self._missing)} {belong} to no op ({listed})",)
         return DumpIndex(
             tensors=self._tensors,
             problems=tuple(self._problems),

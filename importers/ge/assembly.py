@@ -22,7 +22,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.ge.messages import Node
-from importers.kept import MAX_PORT, some
+from importers.kept import MAX_PORT, told_of
 from importers.names import UniqueIds
 
 _ORIGINAL_NAMES = "_datadump_original_op_names"
@@ -173,10 +173,12 @@ class _Assembly:
                 else:
                     owners[body] = linked, _role(linked.node.type, position)
         if missing:
-            self._warnings.append(f"{len(missing)} sub-graphs are not in the file: {some(missing)}")
+            one, many = "sub-graph is not in the file", "sub-graphs are not in the file"
+            self._warnings.append(told_of(missing, one, many))
         orphans = [body for body in self._bodies if body not in owners]
         if orphans:
-            self._warnings.append(f"{len(orphans)} sub-graphs belong to no op: {some(orphans)}")
+            one, many = "sub-graph belongs to no op", "sub-graphs belong to no op"
+            self._warnings.append(told_of(orphans, one, many))
         return owners
 
     def _op(self, linked: _Linked, owns: tuple[str, ...]) -> Op:
@@ -226,8 +228,9 @@ class _Assembly:
     def _told_dangling(self) -> list[str]:
         if not self._dangling:
             return []
-        count = len(self._dangling)
-        return [f"{count} inputs name an op that is not in their graph: {some(self._dangling)}"]
+        one = "input names an op that is not in its graph"
+        many = "inputs name an op that is not in their graph"
+        return [told_of(self._dangling, one, many)]
 
 
 def split_reference(entry: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from importers.ge.assembly import RawGraph
 from importers.ge.messages import Node
-from importers.kept import some
+from importers.kept import told_of
 
 _CALLERS = frozenset({"PartitionedCall", "If", "Case", "While", "For"})
 
@@ -26,8 +26,9 @@ def name_owners(graphs: list[RawGraph]) -> list[str]:
             given.append(body.name)
     if not given:
         return []
-    what = "sub-graphs were given to ops by their names, as the file does not say whose they are"
-    return [f"{len(given)} {what}: {some(given)}"]
+    one = "sub-graph was given to an op by its name, as the file does not say whose it is"
+    many = "sub-graphs were given to ops by their names, as the file does not say whose they are"
+    return [told_of(given, one, many)]
 
 
 def _is_caller(node: Node) -> bool:

@@ -26,7 +26,7 @@ from graphstore.model import (
     TensorRef,
     op_id,
 )
-from importers.kept import kept_text, some
+from importers.kept import kept_text, told_of
 from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
 from importers.msprobe.files import RunFiles
 
@@ -253,10 +253,12 @@ class _Nesting:
                 self.parents[name] = first
                 missing[first] = None
         if loops:
-            self.told.append(f"{len(loops)} calls are nested in themselves: {some(loops)}")
+            one, many = "call is nested in itself", "calls are nested in themselves"
+            self.told.append(told_of(loops, one, many))
         if missing:
-            what = "calls that others ran in were not dumped"
-            self.told.append(f"{len(missing)} {what}: {some(list(missing))}")
+            one = "call that others ran in was not dumped"
+            many = "calls that others ran in were not dumped"
+            self.told.append(told_of(list(missing), one, many))
 
     def is_inside(self, op: str, owner: str) -> bool:
         """Whether the op with id *op* ran inside the call *owner*, at any depth."""

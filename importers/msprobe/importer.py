@@ -34,7 +34,8 @@ class MsprobeImporter:
             runs = runs_in(path) if path.is_dir() else []
             if not runs:
                 return _NO
-            return Detection(Confidence.SURE, f"{len(runs)} folders with a {DUMP}")
+            folders = "1 folder" if len(runs) == 1 else f"{len(runs)} folders"
+            return Detection(Confidence.SURE, f"{folders} with a {DUMP}")
         kind = kind_of(head)
         if kind == DUMP:
             return Detection(Confidence.SURE, "JSON with a task, a level and the data of calls")

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import Constant
-from importers.kept import some
+from importers.kept import told_of
 
 _HINT = "values may lie only in the model's folder or below it; save the model again"
 
@@ -36,9 +36,11 @@ def check_external(path: Path, constants: Iterable[Constant]) -> list[str]:
     missing = sorted(place for place, size in sizes.items() if size is None)
     told = []
     if missing:
-        told.append(f"{len(missing)} files with values are not there: {some(missing)}")
+        one, many = "file with values is not there", "files with values are not there"
+        told.append(told_of(missing, one, many))
     if short:
-        told.append(f"{len(short)} values reach past the end of their file: {some(short)}")
+        one = "value reaches past the end of its file"
+        told.append(told_of(short, one, "values reach past the end of their file"))
     return told
 
 

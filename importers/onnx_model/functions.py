@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from importers.kept import some
+from importers.kept import told_of
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
@@ -78,16 +78,25 @@ class Functions:
     def warnings(self) -> list[str]:
         """What was not expanded, as lines for the user."""
         told = []
-        for names, what in (
-            (list(self._recursive), "calls of a function inside itself were not expanded"),
-            (list(self._too_many), "calls were not expanded, there are too many"),
+        for names, one, many in (
+            (
+                list(self._recursive),
+                "call of a function inside itself was not expanded",
+                "calls of a function inside itself were not expanded",
+            ),
+            (
+                list(self._too_many),
+                "call was not expanded, there are too many",
+                "calls were not expanded, there are too many",
+            ),
             (
                 sorted(self._functions.keys() - self._called),
+                "local function is called by nothing and was left out",
                 "local functions are called by nothing and were left out",
             ),
         ):
             if names:
-                told.append(f"{len(names)} {what}: {some(names)}")
+                told.append(told_of(names, one, many))
         return told
 
 

@@ -16,7 +16,7 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
-from importers.kept import some
+from importers.kept import told_of
 from importers.names import UniqueIds
 from importers.nesting import Reading, with_inner_readers
 from importers.onnx_model.functions import Functions, function_key
@@ -126,13 +126,21 @@ class GraphWalk:
     def warnings(self) -> list[str]:
         """What was named, numbered or not found, as lines for the user."""
         told = self._ids.warnings()
-        for names, what in (
-            (self._unnamed, "nodes have no name and were given one"),
-            (self._missing, "inputs are made by no node"),
-            (self._passed, "graph outputs are inputs or constants passed through"),
+        for names, one, many in (
+            (
+                self._unnamed,
+                "node has no name and was given one",
+                "nodes have no name and were given one",
+            ),
+            (self._missing, "input is made by no node", "inputs are made by no node"),
+            (
+                self._passed,
+                "graph output is an input or constant passed through",
+                "graph outputs are inputs or constants passed through",
+            ),
         ):
             if names:
-                told.append(f"{len(names)} {what}: {some(names)}")
+                told.append(told_of(names, one, many))
         return [*told, *self._functions.warnings()]
 
     def _walk(self, body: _Body) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
-from importers.kept import MAX_PORT, some
+from importers.kept import MAX_PORT, told_of
 from importers.names import UniqueIds
 from importers.nesting import Reading, with_inner_readers
 from importers.protos import tf_graph_pb2 as pb
@@ -114,14 +114,30 @@ class GraphNodes:
         """What was numbered, not found or not expanded, as lines for the user."""
         told = self._unique.warnings()
         uncalled = self._library.uncalled()
-        for names, what in (
-            (self._missing, "inputs name a node that is not there"),
-            (list(self._recursive), "calls of a function inside itself were not expanded"),
-            (list(self._too_many), "calls were not expanded, there are too many"),
-            (uncalled, "library functions are called by nothing and were left out"),
+        for names, one, many in (
+            (
+                self._missing,
+                "input names a node that is not there",
+                "inputs name a node that is not there",
+            ),
+            (
+                list(self._recursive),
+                "call of a function inside itself was not expanded",
+                "calls of a function inside itself were not expanded",
+            ),
+            (
+                list(self._too_many),
+                "call was not expanded, there are too many",
+                "calls were not expanded, there are too many",
+            ),
+            (
+                uncalled,
+                "library function is called by nothing and was left out",
+                "library functions are called by nothing and were left out",
+            ),
         ):
             if names:
-                told.append(f"{len(names)} {what}: {some(names)}")
+                told.append(told_of(names, one, many))
         return told
 
     def _read(self, body: _Body) -> None:

@@ -142,7 +142,7 @@ def test_statistics_are_kept_by_call_and_place(tmp_path, graph):
     statistics = index.tensors[CALL, OUT, 0].statistics
     assert (statistics.count, statistics.maximum, statistics.norm) == (2048, 2.0, 5.5)
     assert ("Module.c.Conv2d.parameters_grad.0", OUT, 0) in index.tensors
-    assert index.notes == ("1 calls belong to no op (Module.other.forward.0)",)
+    assert index.notes == ("1 call belongs to no op (Module.other.forward.0)",)
 
 
 def test_tensors_are_read_from_npy(tmp_path, graph, tensors):

@@ -64,7 +64,7 @@ def test_tensors_are_found_by_their_names(tmp_path, graph, form):
         assert np.array_equal(read_array(index.tensors["relu", OUT, 0]), relu)
         assert index.tensors["conv", OUT, 0].format is DumpFormat.BASE64_NPY
         assert np.array_equal(read_array(index.graph_inputs["x"]), conv)
-        assert index.notes == ("all.json: 1 tensors belong to no op (y)",)
+        assert index.notes == ("all.json: 1 tensor belongs to no op (y)",)
 
 
 def test_a_file_of_inputs_is_a_dump_of_the_graphs_inputs(tmp_path, graph):

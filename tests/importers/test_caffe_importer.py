@@ -212,7 +212,7 @@ def test_layers_of_old_nets_get_their_present_types(net_of):
         ("l", "SoftmaxWithLoss"),
     ]
     assert graph.ops[1].outputs[0].shape == (1, 3)
-    assert graph.warnings == ("1 bottoms are made by no layer: label of l",)
+    assert graph.warnings == ("1 bottom is made by no layer: label of l",)
 
 
 def test_the_first_format_is_refused_with_what_to_do(net_of):
@@ -268,9 +268,9 @@ def test_weights_of_another_file(tmp_path, net_of):
     text = OLD.replace('name: "r" type: RELU', 'name: "p" type: CONVOLUTION')
     graph = net_of(text, weights=str(weights))
     assert [constant.location for constant in graph.constants] == ["trained.caffemodel"]
-    assert "1 layers have no weights in the caffemodel: p" in graph.warnings
+    assert "1 layer has no weights in the caffemodel: p" in graph.warnings
     told = net_of(text.replace('"ip"', '"other"'), weights=str(weights)).warnings
-    assert "weights of 1 layers the net has not: ip" in told
+    assert "1 layer of the caffemodel is not in the net: ip" in told
 
 
 def test_options_other_formats_do_not_have(net_of, tmp_path):

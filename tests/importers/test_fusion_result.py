@@ -88,7 +88,7 @@ def test_the_only_entry_needs_no_id(graph_beside):
 def test_an_id_that_does_not_fit_is_told(graph_beside):
     graph = graph_beside(FORMS["a list"], "7_7")
     assert "fusion_passes" not in graph.attrs
-    assert graph.warnings == ("fusion_result.json lists 2 graphs and none has this one's id",)
+    assert graph.warnings == ("fusion_result.json lists no graph with this one's id (it lists 2)",)
     assert passes_note(graph) == ""
 
 

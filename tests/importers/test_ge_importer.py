@@ -236,7 +236,7 @@ def test_what_does_not_fit_together_is_told(graph_of):
     told = "\n".join(graph.warnings)
     assert "2 inputs name an op that is not in their graph: gone:0 of loop" in told
     assert "nowhere of loop" in told
-    assert "1 sub-graphs belong to no op: c" in told
+    assert "1 sub-graph belongs to no op: c" in told
     assert len(list(graph.edges())) > 0
 
 

@@ -186,7 +186,7 @@ def test_subgraphs_are_given_to_the_ops_named_like_them(read):
     given, lineage, orphans = graph.warnings
     assert given.startswith("2 sub-graphs were given to ops by their names")
     assert lineage.startswith("the file does not say which originals its ops stand for")
-    assert orphans == "1 sub-graphs belong to no op: stray"
+    assert orphans == "1 sub-graph belongs to no op: stray"
 
 
 @pytest.mark.parametrize(

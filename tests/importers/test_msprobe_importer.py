@@ -242,12 +242,12 @@ def test_a_call_that_was_not_dumped_is_passed_over(run_of):
     assert graph.ops[0].attrs["inside"] == "Module.in.M.forward.0"
     graph = run_of({"Torch.a.0.forward": {}}, construct)
     assert [(body.name, body.owner) for body in graph.subgraphs] == [("Module.in.M.forward.0", "")]
-    assert any("were not dumped" in told for told in graph.warnings)
+    assert any("not dumped" in told for told in graph.warnings)
 
 
 def test_nesting_that_turns_in_a_circle_is_cut(run_of):
     graph = run_of({"a": {}, "b": {}}, {"a": "b", "b": "a"})
-    assert any("nested in themselves" in told for told in graph.warnings)
+    assert any("nested in itself" in told for told in graph.warnings)
     assert len(topo_order(graph)) == 2
 
 

@@ -140,7 +140,7 @@ def test_overloads_are_told_apart(read):
     call.overload = "second"
     graph = read(model_of([call], [one, two]))
     assert [op.type for op in graph.ops] == ["F", "Neg"]
-    assert graph.warnings == ("1 local functions are called by nothing and were left out: mine::F",)
+    assert graph.warnings == ("1 local function is called by nothing and was left out: mine::F",)
 
 
 def test_a_branch_in_a_function_sees_its_tensors_and_attributes(read):
@@ -229,10 +229,10 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path, read, attribute):
 
 
 def test_missing_and_short_files_with_values_are_told(tmp_path, read):
-    assert read(outside("gone.bin")).warnings == ("1 files with values are not there: gone.bin",)
-    assert read(outside("x" * 300)).warnings[0].startswith("1 files with values are not there")
+    assert read(outside("gone.bin")).warnings == ("1 file with values is not there: gone.bin",)
+    assert read(outside("x" * 300)).warnings[0].startswith("1 file with values is not there")
     (tmp_path / "short.bin").write_bytes(bytes(23))
-    assert read(outside("short.bin")).warnings == ("1 values reach past the end of their file: w",)
+    assert read(outside("short.bin")).warnings == ("1 value reaches past the end of its file: w",)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "whole.bin").write_bytes(bytes(24))
     graph = read(outside("sub/whole.bin"))

@@ -104,7 +104,7 @@ def test_repeated_node_names_get_ids_of_their_own(graph_of):
     )
     assert [(op.id, op.name) for op in graph.ops] == [("same", "same"), ("same#2", "same")]
     assert graph.ops[1].inputs[0].producer == TensorRef("same", 0)
-    assert "1 repeated op names" in graph.warnings[0]
+    assert "1 repeated op name was" in graph.warnings[0]
 
 
 def test_omitted_optional_inputs_keep_their_place(graph_of):
@@ -332,7 +332,7 @@ def test_every_onnx_type_has_a_name(graph_of, number):
 def test_an_input_nobody_makes_is_told(graph_of):
     graph = graph_of([node("Abs", "ghost", "y", "abs")], [value("x")], [value("y"), value("x")])
     assert graph.ops[0].inputs == (InputRef("ghost"),)
-    assert "1 inputs are made by no node: ghost of abs" in graph.warnings
+    assert "1 input is made by no node: ghost of abs" in graph.warnings
     assert any("passed through: x" in line for line in graph.warnings)
 
 

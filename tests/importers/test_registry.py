@@ -103,6 +103,8 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, ending):
         (b'net: "lenet.prototxt"\nbase_lr: 0.01\n', "a Caffe solver"),
         (b"just some words\n", "not a graph in a known format"),
         (b"\x00" * 100, "not a graph in a known format"),
+        (b'\x40\0\0\0\0\0\0\0{"version": "2.0", "dump_time": 1}', "not a graph in a known"),
+        (b"\t<\xb3\xb7\xe1\x17*\xc3!\n\x12model/dense_1", "not a graph in a known format"),
         (bytes(range(256)), "not a graph in a known format"),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_function_inside_itself_is_told(graph_of):
     graph = graph_of(X + 'node { name: "y" op: "again" input: "x" }' + LIBRARY)
     assert [op.id for op in graph.ops] == ["x", "p", "y", "y/f/loop"]
     assert graph.warnings == (
-        "1 calls of a function inside itself were not expanded: again in y/f/loop",
+        "1 call of a function inside itself was not expanded: again in y/f/loop",
         "2 library functions are called by nothing and were left out: best, outer",
     )
 

@@ -211,7 +211,7 @@ def test_what_does_not_fit_together_is_told(graph_of):
     assert graph.ops[0].inputs == (InputRef("gone:1"),)
     assert graph.ops[2].inputs[0].producer == TensorRef("a", 0)
     told = "\n".join(graph.warnings)
-    assert "1 repeated op names" in told
+    assert "1 repeated op name was" in told
     assert "2 inputs name a node that is not there: gone:1 of a, ^lost of a" in told
 
 
@@ -245,7 +245,7 @@ def test_a_metagraph_defines_its_own_ops(graph_of, as_text):
     assert [t.dtype for t in graph.ops[1].outputs] == [DType.FLOAT16, DType.INT32, DType.INT32]
     assert graph.outputs == (TensorRef("y", 0), TensorRef("save", 0))
     assert graph.warnings == (
-        "1 library functions are called by nothing and were left out: helper_fn",
+        "1 library function is called by nothing and was left out: helper_fn",
     )
     assert graph.attrs == {"tensorflow_version": "1.15.0"}
 
