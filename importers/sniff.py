@@ -41,7 +41,9 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
 )
 _FUSION_RESULT = "the compiler's list of fusion passes"
 _MAX_JSON_HEADER = 100_000_000  # of safetensors, as its own reader has it
-_SAFETENSORS = re.compile(rb'\{\s*(\}|"__metadata__"|"[^"]*"\s*:\s*\{\s*"(dtype|shape|data_offsets)")')
+_SAFETENSORS = re.compile(
+    rb'\{\s*(\}|"__metadata__"|"[^"]*"\s*:\s*\{\s*"(dtype|shape|data_offsets)")'
+)
 """The header after its length; JSON headers of dumps begin with facts of the dump."""
 _MARKUP = re.compile(rb"<[!?a-zA-Z]")
 _IN_ZIPS = (
