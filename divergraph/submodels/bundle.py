@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 
 from divergraph.submodels.bundle_data import PartData
 from divergraph.submodels.device_data import DevicePartData
-from divergraph.submodels.device_parts import standing_for
+from divergraph.submodels.device_parts import is_in_bodies, standing_for
 from divergraph.submodels.exports.choosing import own_format, writer_of
 from divergraph.submodels.exports.contract import (
     REPLAYED_BY,
@@ -35,6 +35,7 @@ from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph, TensorRef
+from importers.kept import some
 
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
@@ -151,27 +152,31 @@ class Appearing:
 def appearing(output: Path, name: str) -> Iterator[Appearing]:
     """A hidden folder in *output* that becomes ``output/name`` at the end of the block.
 
-    A taken name gets a number. After a failure or a kill there is nothing of that name.
+    A taken name gets a number. After a failure or a kill there is nothing of that name; after
+    a failure *output* is gone, too, if it was made for this.
 
     Raises:
         InputError: *output* cannot be written to.
     """
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        hidden = output / f".{name}.{secrets.token_hex(4)}.part"
-        hidden.mkdir()
-    except OSError as error:
-        raise InputError(
-            f"the folder cannot be written: {error.strerror}", where=str(output)
-        ) from error
+    made: list[Path] = []
+    hidden = output / f".{name}.{secrets.token_hex(4)}.part"
     folder = Appearing(hidden, output / name)
     try:
+        for place in reversed([hidden, *hidden.parents]):
+            if not place.is_dir():
+                place.mkdir()
+                made.append(place)
         yield folder
         folder.target = _moved(hidden, output / name)
     except OSError as error:
-        raise InputError(f"the bundle cannot be written: {error}", where=str(output)) from error
+        # numpy says how many bytes it wrote, and no number, when a disk is full
+        why = error.strerror or f"the disk is full ({error})"
+        raise InputError(f"the bundle cannot be written: {why}", where=str(output)) from error
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
+        for place in reversed(made):
+            with suppress(OSError):  # something else is in it
+                place.rmdir()
 
 
 def _moved(hidden: Path, target: Path) -> Path:
@@ -200,6 +205,7 @@ def _manifest(
 
     folder = data.folder
     run = parts.data.run
+    device_notes = _device_notes(parts, part, data, of_device=is_of_device(parts, wanted))
     return {
         "format": FORMAT_VERSION,
         "divergraph": __version__,
@@ -211,7 +217,7 @@ def _manifest(
         "ends": list(part.ends),
         "ops": list(part.ops),
         "device_ops": list(data.device_ops()),
-        "notes": [*part.notes, *written.notes],
+        "notes": [*part.notes, *written.notes, *device_notes],
         "evidence": dict(request.evidence),
         "files": [path.name for path in written.files],
         "runner": wanted.value,
@@ -225,6 +231,19 @@ def _manifest(
         "outputs": [_entry(tensor, written, data) for tensor in part.outputs],
         "sha256": {name: _digest(folder / name) for name in sorted(_below(folder))},
     }
+
+
+def _device_notes(
+    parts: RunParts, part: Selection, data: PartData, *, of_device: bool
+) -> Iterator[str]:
+    if data.device is not None and is_in_bodies(parts, part):
+        owners = [op for op in data.device.chosen if parts.device_selector.ops[op].owns]
+        yield (
+            "the device has these ops in several bodies: device/dump.txt holds all of "
+            f"{some(owners)}"
+        )
+    elif data.device is None and parts.device.framework is Framework.ASCEND and not of_device:
+        yield "no op of the device stands for these ops: there is no device/dump.txt"
 
 
 def _golden_tolerance(parts: RunParts, part: Selection, wanted: PartFormat) -> float:

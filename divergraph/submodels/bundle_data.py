@@ -12,6 +12,7 @@ import numpy as np
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.execution.contract import Array
 from divergraph.submodels.exports.contract import WrittenPart
+from divergraph.submodels.exports.ge_export import with_bodies
 from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
 from graphstore.model import DumpTensorRef, ModelGraph, TensorIO, TensorRef
@@ -88,7 +89,7 @@ class PartData:
     def device_ops(self) -> tuple[str, ...]:
         """The device ops of the part, in execution order."""
         if self.device is not None:
-            return self.device.chosen
+            return tuple(with_bodies(self.parts.device, self.device.chosen))
         return self.parts.device_ops(self.part.chosen)
 
     def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:

@@ -10,6 +10,7 @@ import numpy as np
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.execution.contract import Array
 from divergraph.submodels.bundle_data import TIMESTAMP, PartData
+from divergraph.submodels.exports.ge_export import with_bodies
 from divergraph.submodels.selection import BoundaryTensor
 from graphstore.model import TensorIO, TensorRef
 from importers.dumps import read_array
@@ -30,8 +31,8 @@ class DevicePartData(PartData):
         return 0.0
 
     def device_ops(self) -> tuple[str, ...]:
-        """The chosen ones."""
-        return self.part.chosen
+        """The chosen ones and those of their bodies."""
+        return tuple(with_bodies(self.parts.device, self.part.chosen))
 
     def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:
         if tensor.ref is None:

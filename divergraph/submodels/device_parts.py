@@ -30,14 +30,24 @@ def select_device(
 
 
 def standing_for(graphs: RunGraphs, part: Selection) -> Selection | None:
-    """The part of the device graph that stands for a golden *part*; None if there is none
-    in one body of it."""
+    """The part of the device graph that stands for a golden *part*; None if there is none.
+
+    Where these ops are in several bodies, it is of the ops of the root graph that own them.
+    """
     ops = graphs.device_ops(part.chosen)
-    known = graphs.device_selector.ops
-    if not ops or len({known[op].subgraph for op in ops}) > 1:
+    selector = graphs.device_selector
+    if not ops:
         return None
+    if is_in_bodies(graphs, part):
+        ops = tuple(dict.fromkeys(selector.at_root(op) for op in ops))
     wish = Wish(data=False)
-    return _with_inserted(graphs.device_selector, graphs.device_selector.hull(ops, wish), wish)
+    return _with_inserted(selector, selector.hull(ops, wish), wish)
+
+
+def is_in_bodies(graphs: RunGraphs, part: Selection) -> bool:
+    """Whether the device has the ops of a golden *part* in several bodies."""
+    known = graphs.device_selector.ops
+    return len({known[op].subgraph for op in graphs.device_ops(part.chosen)}) > 1
 
 
 def _device_ops(graphs: RunGraphs, name: str, *, last: bool) -> tuple[str, ...]:

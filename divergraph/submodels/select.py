@@ -93,6 +93,12 @@ class Selector:
         constants = self._boundaries.feeding_constants({op})
         return tuple(self._boundaries.going_in({op}, constants, {op}))
 
+    def at_root(self, op: str) -> str:
+        """The op of the root graph that owns the body *op* is in; itself if it is in none."""
+        while (body := self.ops[op].subgraph) and self._owner.get(body):
+            op = self._owner[body]
+        return op
+
     def _edges_of(self, chosen: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The first and the last ops of a part."""
         chosen = (chosen - self._boundaries.constants) or chosen
@@ -197,21 +203,16 @@ class Selector:
         alone = self.graph.framework is not Framework.ONNX  # only there bodies are no models
         if len(bodies) == 1 and (alone or "" in bodies):
             return []
-        root = [self._at_root(op) for op in starts]
-        last = [self._at_root(op) for op in ends]
+        root = [self.at_root(op) for op in starts]
+        last = [self.at_root(op) for op in ends]
         inner = next(op for op in (*starts, *ends) if self.ops[op].subgraph)
         why = "but another start or end is outside it" if len(bodies) > 1 else "not to be run alone"
         sentence = (
-            f"{inner} is in the body {self.ops[inner].subgraph!r} of {self._at_root(inner)}, "
+            f"{inner} is in the body {self.ops[inner].subgraph!r} of {self.at_root(inner)}, "
             f"{why}: a body goes whole"
         )
         offer = tuple(dict.fromkeys(root)), tuple(dict.fromkeys(last))
         return [Refusal(Rule.BODY_CUT, sentence, *offer)]
-
-    def _at_root(self, op: str) -> str:
-        while (body := self.ops[op].subgraph) and self._owner.get(body):
-            op = self._owner[body]
-        return op
 
     def _connected(self, starts: Sequence[str], ends: Sequence[str]) -> list[Refusal]:
         refused: list[Refusal] = []

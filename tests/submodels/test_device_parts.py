@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
 from divergraph.cli.main import run
-from divergraph.submodels.device_parts import select_device, standing_for
+from divergraph.submodels.device_parts import is_in_bodies, select_device, standing_for
 from divergraph.submodels.exports.choosing import writer_of
 from divergraph.submodels.exports.contract import PartFormat, PartSource
+from divergraph.submodels.exports.ge_export import with_bodies, write_ge_part
 from divergraph.submodels.run_graphs import RunGraphs
 from divergraph.submodels.select import Selector
 from divergraph.submodels.selection import Wish
-from graphstore.errors import InputError
-from graphstore.model import DType
+from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import DType, Framework
 from importers.registry import read_graph
 
 CONV2 = "LeNet/conv2/Conv2DRelu"
@@ -116,10 +118,11 @@ class Graphs(RunGraphs):
 
     def __init__(self, golden, device):
         self.golden, self.device = golden, device
+        self.stand = {op.id: (op.id,) for op in golden.ops if op.id in self.device_ids}
 
     @property
     def stands_for(self):
-        return {op.id: (op.id,) for op in self.golden.ops if op.id in self.device_ids}
+        return self.stand
 
 
 @pytest.fixture
@@ -199,3 +202,96 @@ def test_values_of_constants_come_along_from_the_file(tmp_path):
 def test_a_part_of_another_framework_cannot_be_written_so(graphs):
     with pytest.raises(InputError, match="cannot be written as ge"):
         writer_of(PartFormat.GE, graphs.golden)
+
+
+BODIES = """
+graph { name: "g"
+  op { name: "x" type: "Data" id: 0 output_desc { dtype: DT_FLOAT shape { dim: 2 } } }
+  op { name: "p0" type: "PartitionedCall" id: 1 input: "x:0" subgraph_name: "first"
+    output_desc { dtype: DT_FLOAT shape { dim: 2 } } }
+  op { name: "p1" type: "PartitionedCall" id: 2 input: "p0:0" subgraph_name: "second"
+    output_desc { dtype: DT_FLOAT shape { dim: 2 } } }
+  op { name: "out" type: "NetOutput" id: 3 input: "p1:0" }
+}
+"""
+
+
+def body(name, op, kind):
+    desc = "output_desc { dtype: DT_FLOAT shape { dim: 2 } }"
+    index = 'attr { key: "_parent_node_index" value { i: 0 } }'
+    return (
+        f'graph {{ name: "{name}"\n'
+        f'  op {{ name: "{name}/in" type: "Data" id: 0 {index} {desc} }}\n'
+        f'  op {{ name: "{op}" type: "{kind}" id: 1 input: "{name}/in:0" {desc} }}\n'
+        f'  op {{ name: "{name}/out" type: "NetOutput" id: 2 input: "{op}:0" '
+        f"input_desc {{ {index} }} }}\n}}\n"
+    )
+
+
+def test_ops_in_several_bodies_stand_for_a_part_with_the_bodies_whole(graph_of, tmp_path):
+    path = tmp_path / "ge_proto_00000001_Build.txt"
+    path.write_text(BODIES + body("first", "b", "Relu") + body("second", "c", "Tanh"))
+    device = read_graph(path)
+    inner = {op.name: op.id for op in device.ops}
+    graphs = Graphs(graph_of("b = Relu a\nc = Tanh b"), device)
+    graphs.stand = {"b": (inner["b"],), "c": (inner["c"],)}
+    golden = graphs.selector.between(["b"], ["c"], Wish(data=False))
+    assert is_in_bodies(graphs, golden)
+    part = standing_for(graphs, golden)
+    assert part.chosen == ("p0", "p1")
+    write_ge_part(PartSource(device, path, None, {}), part, tmp_path)
+    again = read_graph(tmp_path / "dump.txt")
+    assert {op.name for op in again.ops} >= {"p0", "p1", "b", "c", "first/in", "second/out"}
+    assert not again.warnings
+
+
+def edges_of(graph):
+    return {
+        (str(ref.producer), op.id, place)
+        for op in graph.ops
+        for place, ref in enumerate(op.inputs)
+        if ref is not None and ref.producer is not None
+    }
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("seed", range(3))
+def test_written_parts_of_real_graphs_are_read_again_op_by_op(shared_data, tmp_path, seed):
+    """What GE's own tools would read; there is no device here to run it."""
+    found = sorted((shared_data / "ge_proto").rglob("*.txt"))
+    assert found
+    chance = random.Random(seed)
+    for path in chance.sample(found, min(4, len(found))):
+        try:
+            graph = read_graph(path)
+        except ImportFormatError:
+            continue  # a sample of another kind
+        if graph.framework is not Framework.ASCEND:
+            continue
+        selector = Selector(graph)
+        root = [op for op in selector.arrays.ids if not selector.ops[op].subgraph]
+        first = chance.randrange(len(root))
+        last = root[first : first + 40]
+        part = selector.hull([root[first], chance.choice(last)], Wish(data=False, whole=True))
+        if part.refused:
+            continue
+        target = tmp_path / path.stem
+        target.mkdir()
+        write_ge_part(PartSource(graph, path, None, {}), part, target)
+        again = read_graph(target / "dump.txt")
+        ops = again.op_index()
+        kept = with_bodies(graph, part.ops)
+        for op in kept.values():
+            assert ops[op.id].type == op.type
+            assert ops[op.id].original_names == op.original_names
+            assert [(t.dtype, t.shape, t.layout) for t in ops[op.id].outputs] == [
+                (t.dtype, t.shape, t.layout) for t in op.outputs
+            ]
+        inner = {
+            (source, op, place)
+            for source, op, place in edges_of(graph)
+            if op in kept and source.rpartition(":")[0] in kept
+        }
+        assert inner <= edges_of(again)
+        added = [op for op in again.ops if op.id not in kept]
+        assert {op.type for op in added} <= {"Data", "NetOutput"}

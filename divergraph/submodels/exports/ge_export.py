@@ -82,7 +82,7 @@ def is_inserted(op: Op) -> bool:
 def ge_part(graph: ModelGraph, part: Selection) -> tuple[ModelGraph, dict[str, str]]:
     """*part* of *graph* as a graph of its own, and what its inputs are called there."""
     ops = graph.op_index()
-    kept = _with_bodies(graph, part)
+    kept = with_bodies(graph, part.ops)
     inputs = {op.name for op in kept.values() if not op.subgraph}
     names: dict[str, str] = {}
     given: dict[TensorRef | str, TensorRef] = {}
@@ -113,9 +113,9 @@ def _body_of(part: Selection, ops: dict[str, Op]) -> str:
     return ops[part.ops[0]].subgraph
 
 
-def _with_bodies(graph: ModelGraph, part: Selection) -> dict[str, Op]:
-    """The ops of the part and of the bodies they own, by id."""
-    chosen = set(part.ops)
+def with_bodies(graph: ModelGraph, ops: Iterable[str]) -> dict[str, Op]:
+    """*ops* and those of the bodies they own, by id, in the graph's order."""
+    chosen = set(ops)
     bodies = {body.name: body.owner for body in graph.subgraphs}
     kept: dict[str, Op] = {}
     for op in graph.ops:
