@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from divergraph.pipeline.sources import GraphSource, load_graph
 from graphstore.contract import GraphInfo, GraphStore
-from graphstore.entry_names import check_name
+from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError
 from graphstore.model import ModelGraph
 
@@ -43,7 +43,7 @@ def import_into(
     """
     store.check_writable()
     if name is not None:
-        check_name(name)
+        check_new_name(name)
     source = load_graph(path, options=options)
     wanted = name or _safe(source.graph.name)
     graphs = {info.name: info for info in store.graphs()}

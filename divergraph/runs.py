@@ -9,7 +9,7 @@ from divergraph.pipeline import CompareRequest, compare
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.limits import DEFAULT_OPTIONS, RootCauseOptions
 from graphstore.contract import GraphStore, RunData
-from graphstore.entry_names import check_name
+from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError
 from graphstore.model import Verdict
 
@@ -29,7 +29,7 @@ def check_name_free(store: GraphStore, name: str, *, replace_it: bool) -> None:
     Raises:
         InputError: *name* is no name, a graph, or a run that may not be replaced.
     """
-    check_name(name)
+    check_new_name(name)
     if any(info.name == name for info in store.graphs()):
         raise InputError(f"{name!r} is an imported graph", hint="choose another --run name")
     if not replace_it and any(run.name == name for run in store.runs()):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from graphstore.arrays import Bool, GraphArrays, Int32
 from graphstore.components import condense
+from graphstore.loops_before import worst_before_with_loops
 from graphstore.measured_pairs import MeasuredPairs
 
 
@@ -146,11 +147,7 @@ def worst_before(
     """
     sources, targets = _edge_sources(arrays), arrays.successor_ops
     if not np.all(sources < targets):
-        pairs = next_measured(arrays, measured)
-        forward = pairs[0] < pairs[1]
-        found = np.full(len(arrays.ids), np.nan)
-        np.fmax.at(found, pairs[1][forward], error[pairs[0][forward]])
-        return found
+        return worst_before_with_loops(arrays, sources, measured, error)
     passed = np.where(measured, error, np.nan).tolist()
     passes = (~measured).tolist()
     before = [math.nan] * len(arrays.ids)

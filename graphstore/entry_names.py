@@ -22,3 +22,16 @@ def check_name(name: str) -> None:
         raise InputError(f"the name {name!r} has {''.join(bad)!r} in it", hint="use another name")
     if len(name.encode()) > _MAX_NAME_BYTES:
         raise InputError(f"the name {name[:40]!r}... is longer than {_MAX_NAME_BYTES} bytes")
+
+
+def check_new_name(name: str) -> None:
+    """Return if *name* can be given to a run or graph; older ones may have others.
+
+    Raises:
+        InputError: it cannot name a folder, or every command would take it for an option.
+    """
+    check_name(name)
+    if name.startswith("-"):
+        raise InputError(
+            f"{name!r} cannot be a name", hint="commands take what starts with a dash for an option"
+        )

@@ -43,7 +43,7 @@ from graphstore.embedded.repairs import (
 )
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.table_writing import write_database
-from graphstore.entry_names import check_name
+from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.queries import Dialect, NamedQuery
@@ -306,7 +306,7 @@ class EmbeddedStore(CypherStore):
 
     def _check_name(self, name: str) -> None:
         self._check_allowed()
-        check_name(name)
+        check_new_name(name)
 
     def _check_free(self, kind: str, name: str, replace: bool) -> None:
         entry = self._entry(name)

@@ -13,7 +13,7 @@ from graphstore.arrays import GraphArrays
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore
 from graphstore.cypher_targets import Place
-from graphstore.entry_names import check_name
+from graphstore.entry_names import check_new_name
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j import writing
@@ -301,7 +301,7 @@ class Neo4jStore(CypherStore):
     def _prepare(self, name: str) -> None:
         """Make sure *name* can be written under."""
         self._check_writable()
-        check_name(name)
+        check_new_name(name)
         if not self._has_schema:
             make_schema(self._wire)
             self._has_schema = True

@@ -291,7 +291,7 @@ def test_an_empty_store_is_empty(store: GraphStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "a/b", "..\\x", "a\nb", "a\0", " a", ".hidden", "x" * 300]
+    "name", ["", ".", "..", "a/b", "..\\x", "a\nb", "a\0", " a", ".hidden", "-x", "x" * 300]
 )
 def test_names_that_are_no_names(store: GraphStore, name: str, sample_run) -> None:
     store.save_graph(sample_run("x").device, "mine")

@@ -300,6 +300,18 @@ def test_the_worst_error_just_before_an_op(case: Case, data: st.DataObject) -> N
     np.testing.assert_array_equal(found[everywhere], expected[everywhere])
 
 
+def test_the_worst_error_before_ops_of_a_large_loop() -> None:
+    """As many pairs as the square of its ops, which are not listed."""
+    many = 20_000
+    edges = [(i, many) for i in range(many)] + [(many, many + 1 + i) for i in range(many)]
+    arrays = arrays_of(2 * many + 1, [*edges, (2 * many, 0)])
+    measured = np.ones(2 * many + 1, dtype=np.bool_)
+    measured[many] = False
+    found = worst_before(arrays, measured, np.arange(2 * many + 1) % 777.0)
+    assert np.isnan(found[:many]).all()
+    assert (found[many + 1 :] == 776).all()
+
+
 @given(graphs(loops=True))
 def test_edges_are_counted_by_source_then_target(case: Case) -> None:
     arrays = arrays_of(*case[:2])
