@@ -11,6 +11,12 @@ from divergraph.submodels.bundle import appearing
 from graphstore.errors import InputError
 
 
+def fill(target, error):
+    with appearing(target, "bundle") as folder:
+        (folder.path / "half").write_text("of it")
+        raise error
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -19,10 +25,8 @@ from graphstore.errors import InputError
     ],
 )
 def test_nothing_is_left_when_the_disk_is_full(tmp_path, error, said):
-    target = tmp_path / "new" / "out"
-    with pytest.raises(InputError, match=said) as caught, appearing(target, "bundle") as folder:
-        (folder.path / "half").write_text("of it")
-        raise error
+    with pytest.raises(InputError, match=said) as caught:
+        fill(tmp_path / "new" / "out", error)
     assert "secret" not in str(caught.value)
     assert "Errno" not in str(caught.value)
     assert not list(tmp_path.iterdir())
