@@ -27,7 +27,7 @@ def analyse_command(
 ) -> int:
     """Find the root cause in a RUN compared before, or judge it by other limits.
 
-    Its models and dumps must still lie where they were. Exit code as of compare.
+    Its models and dumps must still lie where they were. Exit codes are those of compare.
     """
     from divergraph.runs import analyse_stored
 

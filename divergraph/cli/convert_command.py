@@ -40,9 +40,21 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
 )
 @click.option("-f", "--format", "layout", metavar="LAYOUT", help="Bring tensors into NCHW, ND, …")
 @click.option("-s", "--shape", metavar="1,3,8,8", help="Their shape then, if the dump has none.")
-@click.option("-i", "--input_tensor", "number_in", type=click.IntRange(0), help="Only this input.")
 @click.option(
-    "-o", "--output_tensor", "number_out", type=click.IntRange(0), help="Only this output."
+    "-i",
+    "--input_tensor",
+    "number_in",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only this input.",
+)
+@click.option(
+    "-o",
+    "--output_tensor",
+    "number_out",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only this output.",
 )
 @click.option(
     "-v",

@@ -14,7 +14,7 @@ from divergraph.wording import counted
 
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path, readable=False))
-@click.option("--name", metavar="N", help="Name in the store; default: the graph's own.")
+@click.option("--name", metavar="NAME", help="Name in the store; default: the graph's own.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a graph of that name.")
 @click.option(
     "--weights",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say, say_lines
@@ -33,15 +34,22 @@ _STOPPED = 130
 )
 @click.option("--start", "starts", multiple=True, metavar="OP", help="Search behind this op only.")
 @click.option("--end", "ends", multiple=True, metavar="OP", help="... and before this one.")
-@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Calls of the oracle.")
-@click.option("--time", "seconds", type=click.FloatRange(min=0), metavar="S", help="Stop then.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Calls of the oracle after which to stop.",
+)
+@click.option(
+    "--time", "seconds", type=FiniteRange(min=0), metavar="S", help="Seconds after which to stop."
+)
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=600.0,
     show_default=True,
     metavar="S",
-    help="For one call of a program.",
+    help="Seconds one call of a program may take.",
 )
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
@@ -57,7 +65,7 @@ _STOPPED = 130
 )
 @click.option(
     "--factor",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=3.0,
     show_default=True,
     metavar="N",

@@ -27,7 +27,9 @@ def neo4j_command() -> None:
 
 @neo4j_command.command("start")
 @click.option("--version", metavar="lts|newest|X", help="Default: as last time, else lts.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Default: as last time, else 7687.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), metavar="N", help="Default: as last time, else 7687."
+)
 @click.option("--heap", metavar="SIZE", help="Memory for Java, like 512m or 4g. Default: 1g.")
 @_as_json
 def start_command(version: str | None, port: int | None, heap: str | None, as_json: bool) -> int:

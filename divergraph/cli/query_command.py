@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.say import say, say_cells, say_lines
 from divergraph.cli.stoppable import stoppable
@@ -26,13 +27,19 @@ from graphstore.queries import Dialect, is_name, load
 @click.option("--run", "target", metavar="RUN", help="Ask this run or graph only.")
 @click.option("--param", "-p", "params", multiple=True, metavar="NAME=VALUE", help="$NAME's value.")
 @click.option(
-    "--limit", type=click.IntRange(0), default=1000, show_default=True, help="Rows at most."
+    "--limit",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Rows at most.",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, 1e9, min_open=True),
     default=30.0,
     show_default=True,
+    metavar="S",
     help="Seconds at most.",
 )
 @click.option("--list", "show_list", is_flag=True, help="Show the named queries.")

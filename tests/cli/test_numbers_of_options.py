@@ -28,3 +28,15 @@ def test_limits_of_diff_are_finite(tmp_path: Path, capsys, option: str, value: s
 def test_limits_of_judging_are_finite(arguments: list[str], capsys):
     assert run(arguments) == 2
     assert "is no finite number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["query", "RETURN 1", "--timeout", value] for value in ("nan", "inf", "1e300", "-1")),
+        *(["minimize", "r", option, "nan"] for option in ("--time", "--timeout")),
+    ],
+)
+def test_times_are_finite(arguments: list[str], tmp_path: Path, capsys):
+    assert run([*arguments, "--store", str(tmp_path)]) == 2
+    assert "Invalid value for '--time" in capsys.readouterr().err
