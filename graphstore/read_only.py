@@ -160,11 +160,17 @@ def _check_call(found: list[Token], place: int, dialect: Dialect) -> None:
 
 def _check_transactions(found: list[Token], place: int) -> None:
     """Refuse ``{...} IN [n CONCURRENT] TRANSACTIONS``."""
-    following = [token.word for token in found[place + 1 : place + 16]]
-    if following[:1] == ["IN"] and {"TRANSACTION", "TRANSACTIONS"} & set(following):
-        raise QueryError(
-            "CALL IN TRANSACTIONS is not allowed: queries only read", position=found[place].start
-        )
+    following = [token.word for token in found[place + 1 :]]
+    if following[:1] != ["IN"]:
+        return
+    for word in following:
+        if word in _STARTS:
+            return
+        if word in ("TRANSACTION", "TRANSACTIONS"):
+            raise QueryError(
+                "CALL IN TRANSACTIONS is not allowed: queries only read",
+                position=found[place].start,
+            )
 
 
 def _check_function(found: list[Token], place: int, dialect: Dialect) -> None:
@@ -204,4 +210,6 @@ def _is_name(found: list[Token], place: int) -> bool:
         return any(token.kind == "number" or token.text == "$" for token in following)
     if word == "USE" or (word == "LOAD" and after.word == "WITH"):
         return False
+    if word == "CALL" and [token.text for token in following] == ["."]:
+        return False  # a procedure of a name space named like a clause
     return after.word in _GO_ON

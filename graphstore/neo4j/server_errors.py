@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _HOPELESS = ("MemoryPoolOutOfMemory", "OutOfMemory", "ForbiddenOnReadOnlyDatabase")
 """Parts of codes the driver would try again, although the answer will be the same."""
+_OF_THE_TEXT = ("Neo.ClientError.Statement", "Neo.ClientError.Procedure")
+"""Codes of errors in what was asked, such as a procedure that does not exist."""
 _OLDEST = ".".join(map(str, OLDEST))
 
 
@@ -127,7 +129,7 @@ def server_error(error: neo4j.exceptions.Neo4jError, asked: Asked) -> Divergraph
         return QueryError(
             f"the query took longer than {limit}", hint="narrow it, or raise the time limit"
         )
-    if code.startswith("Neo.ClientError.Statement") and asked.cypher is not None:
+    if code.startswith(_OF_THE_TEXT) and asked.cypher is not None:
         place = re.search(r"\(offset: (\d+)\)", error.message or "")
         return QueryError(message, position=None if place is None else int(place[1]))
     return StoreError(

@@ -277,3 +277,11 @@ def test_the_embedded_engine_alone_would_obey(tmp_path: Path, sample_run) -> Non
     database.ask(f"COPY (MATCH (o:Op) RETURN o.name) TO '{out}'", {})
     database.close()
     assert out.exists()
+
+
+@pytest.mark.neo4j
+@pytest.mark.xdist_group("neo4j")
+def test_a_procedure_that_does_not_exist_is_the_querys_fault(neo4j_store: Neo4jStore) -> None:
+    """Names of procedures are told apart by case, the list of allowed ones does not."""
+    with pytest.raises(QueryError, match="no procedure"):
+        neo4j_store.query("CALL DB.LABELS() YIELD label RETURN label", QueryParameters())

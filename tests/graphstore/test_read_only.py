@@ -139,6 +139,7 @@ def test_calls_by_list() -> None:
         ("CALL `dbms`.`shutdown`()", Dialect.NEO4J),
         ("CALL `dbms.shutdown`()", Dialect.NEO4J),
         ("CALL db.labels.x()", Dialect.NEO4J),
+        ("MATCH (n) CALL with.some.procedure() RETURN n", Dialect.NEO4J),
         ("CALL dbms.listConfig()", Dialect.NEO4J),
         ("CALL apoc.load.json('x') YIELD value RETURN value", Dialect.NEO4J),
         ("OPTIONAL CALL apoc.load.json('x') YIELD value RETURN value", Dialect.NEO4J),
@@ -149,6 +150,10 @@ def test_calls_by_list() -> None:
         ("CYPHER runtime=slotted CREATE (n)", Dialect.NEO4J),
         ("EXPLAIN CYPHER 5 LOAD CSV FROM 'x' AS l RETURN l", Dialect.NEO4J),
         ("MATCH (x) CALL (x) { DELETE x } IN TRANSACTIONS", Dialect.NEO4J),
+        (
+            "MATCH (x) CALL (x) { RETURN 1 AS y } IN 1+1+1+1+1+1+1+1+1+1 CONCURRENT TRANSACTIONS",
+            Dialect.NEO4J,
+        ),
         (
             "MATCH (x) CALL (x) { RETURN 1 AS y } IN 2 CONCURRENT TRANSACTIONS RETURN y",
             Dialect.NEO4J,
