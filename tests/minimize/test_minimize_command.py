@@ -219,19 +219,6 @@ def test_a_search_can_be_limited_to_a_stretch(minimize):
     assert (ended.code, "limit the search together" in ended.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["atc", "tensorrt", "openvino"])
-def test_templates_are_programs(divergraph, name, tmp_path):
-    ended = divergraph("minimize", "--template", name)
-    assert ended.code == 0
-    path = tmp_path / "template"
-    path.write_text(ended.out)
-    if name == "openvino":
-        compile(ended.out, name, "exec")
-    else:
-        assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
-    assert "{bundle}" in ended.out
-
-
 def test_it_prints_the_documented_fields(minimize, tmp_path):
     told = minimize("one", "-o", tmp_path / "out", "--json").json
     assert set(told) == {

@@ -81,6 +81,7 @@ class Command:
         environment = os.environ | {
             "DIVERGRAPH_BUNDLE": str(bundle),
             "DIVERGRAPH_VARIANT": variant.value,
+            "DIVERGRAPH_PRECISION": self._values.precision.value,
         }
         with tempfile.TemporaryFile() as output:
             try:

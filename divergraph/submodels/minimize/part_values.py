@@ -120,6 +120,11 @@ class PartValues:
         said = f"{name} is off by {error:.3g}, {factor:g} noise floors are {limit:.3g}"
         return Judgement(verdict, said, error, limit)
 
+    @property
+    def precision(self) -> Precision:
+        """The arithmetic noise floors are of."""
+        return self._floors.precision
+
     def _executor(self) -> Executor:
         if self._opened is None:
             self._opened = open_executor(self._parts.sources.golden_path, self._parts.golden)

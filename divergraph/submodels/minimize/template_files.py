@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-_FILES = {"atc": "atc.sh", "tensorrt": "tensorrt.sh", "openvino": "openvino.txt"}
-TEMPLATES = tuple(_FILES)
+TEMPLATES = ("atc", "tensorrt", "openvino")
 
 
 def template_text(name: str) -> str:
     """The program, as text.
 
     Raises:
-        KeyError: there is none of that name.
+        FileNotFoundError: there is none of that name.
     """
-    place = files("divergraph.submodels.minimize") / "templates" / _FILES[name]
+    place = files("divergraph.submodels.minimize") / "templates" / f"{name}.txt"
     return place.read_text(encoding="utf-8")
