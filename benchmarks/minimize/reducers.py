@@ -113,7 +113,8 @@ def polygraphy(
                 cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False,
                 env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
             )  # fmt: skip
-            note = "" if done.returncode == 0 else "crashed"
+            said = [line for line in done.stderr.splitlines() if line.strip()][-1:]
+            note = "" if done.returncode == 0 else " ".join(["crashed:", *said])[:120]
         except subprocess.TimeoutExpired:
             note = f"stopped after {SECONDS} s"
         taken = time.monotonic() - started

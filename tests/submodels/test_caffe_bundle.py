@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -136,3 +137,31 @@ def test_weights_elsewhere_must_be_named(submodel, folder, tmp_path):
         assert (code, "gives the golden outputs" in said.out) == (0, True)
     finally:
         moved.rename(weights)
+
+
+PROGRAM = """
+import json, os, pathlib, sys
+import numpy as np
+bundle = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(bundle))
+import replay
+told = json.loads((bundle / "manifest.json").read_text())
+side = os.environ["DIVERGRAPH_VARIANT"]
+feeds = {each["called"]: np.load(bundle / each[side]) for each in told["inputs"]}
+made = replay.run_caffe(told, feeds)
+for each, value in zip(told["outputs"], made):
+    name = pathlib.Path(each["golden"]).name.replace(".golden", "")
+    np.save(bundle / "made" / name, value * (1.2 if "conv1" in told["ops"] else 1))
+"""
+
+
+def test_a_users_program_finds_the_smallest_failing_part(folder, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "device.py").write_text(PROGRAM)
+    oracle = f"command:{sys.executable} {tmp_path / 'device.py'} {{bundle}}"
+    words = ["minimize", "r", "--oracle", oracle, "-o", str(tmp_path / "out"), "--json"]
+    assert run([*words, "--store", str(folder / "store")]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["ops"] == ["conv1"]
+    assert told["parts"][0]["error"] == pytest.approx(0.2, rel=0.01)
+    assert (tmp_path / "out").joinpath(*told["bundle"].split("/")[-1:], "dump.prototxt").is_file()
