@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 import click
 
@@ -104,11 +105,27 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    _standard_streams()
     # Modules are loaded for good: collecting garbage meanwhile, and at exit, finds none.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     code = run(arguments)
     gc.freeze()
     sys.exit(code)
+
+
+def _standard_streams() -> None:
+    """Make them fit to use, however the process was started.
+
+    Without one, its number would go to the next file that is opened, and what is printed into it.
+    Characters the encoding of a terminal does not have are printed as escapes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))
+        elif mode == "w" and isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from divergraph.printable import printable, printable_json
 
 def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:
     """Print one *line*; what a terminal would obey in it, line ends too, is shown as an escape."""
-    shown = _fit(printable(line), err=err)
+    shown = printable(line)
     click.echo(click.style(shown, bold=True) if bold else shown, err=err)
 
 
@@ -26,7 +26,7 @@ def say_lines(text: str, *, err: bool = False) -> None:
 
 def say_cells(cells: Iterable[str]) -> None:
     """Print one line of *cells* with tabs between them, and none inside."""
-    click.echo(_fit("\t".join(map(printable, cells)), err=False))
+    click.echo("\t".join(map(printable, cells)))
 
 
 def say_json(text: str) -> None:
@@ -40,11 +40,3 @@ def say_usage(error: click.ClickException) -> None:
     said = StringIO()
     error.show(said)
     say_lines(said.getvalue().expandtabs(2), err=True)
-
-
-def _fit(text: str, *, err: bool) -> str:
-    """*text* with characters the stream cannot take as escapes."""
-    if text.isascii():
-        return text
-    encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)

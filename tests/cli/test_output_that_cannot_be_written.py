@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +38,28 @@ def test_the_terminal_ui_draws_into_no_pipe(divergraph, tmp_path):
     ended = divergraph("tui", "--store", tmp_path / "store")
     assert (ended.code, ended.out) == (2, "")
     assert "needs a terminal" in ended.err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="closes a file as POSIX shells do")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_files_are_no_trouble(closed, tmp_path):
+    command = f"{shlex.quote(sys.executable)} -m divergraph runs --store store {closed}"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0
+    assert b"internal error" not in done.stderr
+    # None of the files that were opened instead took what was printed.
+    assert all(b"the store is empty" not in file.read_bytes() for file in files_below(tmp_path))
+
+
+def test_help_is_printed_in_every_encoding():
+    done = subprocess.run(
+        [sys.executable, "-m", "divergraph", "convert", "--help"],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
