@@ -77,12 +77,13 @@ class Connection:
         self._source = source
         self._met = False
         self._meeting = threading.Lock()
-        text = password.reveal() if isinstance(password, Password) else password
+        hidden = Password(password) if isinstance(password, str) else password
         try:
             self._driver = neo4j.GraphDatabase.driver(
                 url,
-                # an object and no tuple: its repr does not show the password
-                auth=neo4j.basic_auth(user, text),
+                # an object and no tuple, and no variable of ours: no list of variables in a
+                # traceback shows the password
+                auth=neo4j.basic_auth(user, hidden.reveal()),
                 connection_timeout=_CONNECT_SECONDS,
                 connection_acquisition_timeout=_ANSWER_SECONDS,
                 # a pooled connection that was idle for a minute is tried before its use
