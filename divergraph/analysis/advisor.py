@@ -19,6 +19,7 @@ from divergraph.analysis.starts import Starts
 from divergraph.analysis.verdicts import worst
 from divergraph.comparison import notes as comparison_notes
 from divergraph.comparison.limits.exceptions import NEGLIGIBLE
+from divergraph.wording import counted
 from graphstore.algorithms import first_diverging
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -121,7 +122,9 @@ def _overflow(view: RunView, item: Comparison) -> Finding:
     if figures is not None:
         reach = f", golden goes up to {max(abs(figures.golden.low), abs(figures.golden.high)):.6g}"
     broken = metrics.device_nonfinite
-    what = f"{broken} NaN or infinite values" if broken else "values at 65504, float16's largest"
+    what = "values at 65504, float16's largest"
+    if broken:
+        what = counted(broken, "NaN or infinite value")
     return Finding(
         FindingKind.ADVICE,
         OVERFLOW,
@@ -213,7 +216,7 @@ def _seen(item: Comparison) -> str:
     said = f": cosine {metrics.cosine_similarity:.6f}, "
     said += f"relative error {metrics.relative_euclidean_distance:.3g}"
     if metrics.device_nonfinite > metrics.golden_nonfinite:
-        said = f": {metrics.device_nonfinite} NaN or infinite values"
+        said = f": {counted(metrics.device_nonfinite, 'NaN or infinite value')}"
     where = "" if item.figures is None else item.figures.where_bad
     return f"{said} in output {item.port}{f', bad in {where}' if where else ''}"
 
@@ -229,9 +232,8 @@ def _remedy(view: RunView, item: Comparison, spoilt: Sequence[Comparison]) -> st
     said = f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst). "
     if view.ops[item.op].is_fused:
         count = len(view.ops[item.op].original_names or ())
-        return (
-            said + f"The op stands for {count} originals: switch that fusion off and compare again"
-        )
+        originals = counted(count, "original")
+        return said + f"The op stands for {originals}: switch that fusion off and compare again"
     return said + "Run this op alone on golden's inputs, or keep it in float32, and compare again"
 
 
@@ -243,8 +245,8 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
         sentence += f". Not counted as an error: {'; '.join(notes[:3])}{more}"
     elif failed:
         sentence += (
-            f". {failed} tensors are over a limit all the same: rounding added up, or they "
-            "follow from differences that are no fault"
+            f". {counted(failed, 'tensor')} over a limit all the same: rounding added up, or what "
+            "follows from differences that are no fault"
         )
     sentence += ". If the final result is still wrong, check what comes after the network"
     return Finding(

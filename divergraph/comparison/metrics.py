@@ -71,7 +71,7 @@ def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
     """Refuse sides that cannot be compared, as :func:`compare_arrays` says."""
     if device.size != golden.size:
         raise LengthMismatchError(
-            f"device has {device.size} elements and golden {golden.size}: they cannot be compared"
+            f"device has {device.size} and golden {golden.size} elements: they cannot be compared"
         )
     for side, array in (("device", device), ("golden", golden)):
         if array.dtype.kind not in "biuf":

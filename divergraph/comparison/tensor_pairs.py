@@ -35,6 +35,7 @@ from graphstore.model import (
     Reorder,
     TensorStatistics,
 )
+from importers.dumps.index import DamagedError
 from importers.dumps.read import read_array, read_npy
 from importers.layouts import LayoutError, UnsupportedLayoutError, align_to_golden, to_layout
 
@@ -153,12 +154,18 @@ def _opened_or_reason(pair: TensorPair) -> _Opened | Measurement:
     try:
         return _opened(pair)
     except ImportFormatError as error:
-        reason, detail = Reason.UNREADABLE_DUMP, str(error)
+        reason, detail = _why_unread(error), str(error)
     except LayoutError as error:
         reason, detail = _layout_reason(error), str(error)
     except NoStatisticsError as error:
         reason, detail = Reason.STATISTICS_ONLY, str(error)
     return replace(_types(pair), reason=reason, detail=detail)
+
+
+def _why_unread(error: ImportFormatError) -> Reason:
+    """What is no tensor of numbers is not damaged by that."""
+    cause = error.__cause__
+    return cause.reason if isinstance(cause, DamagedError) else Reason.UNREADABLE_DUMP
 
 
 def _types(pair: TensorPair) -> Measurement:

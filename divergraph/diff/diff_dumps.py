@@ -249,7 +249,7 @@ class _Judging:
             bad = found.figures.bad
             if not bad:
                 return PairDiff(named, found, Level.PASS)
-            limit = f"{bad} elements beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
+            limit = f"{counted(bad, 'element')} beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
             return PairDiff(named, found, Level.FAIL, limit=limit)
         op_type = named.device.op_type or named.golden.op_type
         judgement = self.thresholds.judge(

@@ -54,6 +54,16 @@ _DTYPES: dict[str, DType] = {
 }
 
 
+_OTHER_KINDS = {
+    "U": "text",
+    "S": "text",
+    "M": "dates",
+    "m": "spans of time",
+    "O": "Python objects, which are never unpickled",
+    "V": "records",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
     """What a ``.npy`` header says; ``dtype`` may be of either byte order."""
@@ -84,7 +94,15 @@ class NpyHeader:
         bits = expected.bits if expected is not None and expected.numpy is None else None
         if raw and expected is not None and bits == self.dtype.itemsize * 8:
             return expected
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of numpy type {self.dtype.str}")
+        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements are {self._words(raw)}")
+
+    def _words(self, raw: bool) -> str:
+        """What elements without an element type are."""
+        if raw:
+            size = self.dtype.itemsize
+            return f"{size} raw bytes each ({self.dtype.str}), of which nobody says the type"
+        word = _OTHER_KINDS.get(self.dtype.kind)
+        return f"{word} ({self.dtype.str})" if word else f"of numpy type {self.dtype.str}"
 
 
 def read_npy_header(fd: int, size: int) -> NpyHeader:

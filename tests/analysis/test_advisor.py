@@ -214,7 +214,7 @@ def test_without_guilty_ops_the_rest_is_rounding(device_graph, run_of):
     run = replace(run, origins=(), run=replace(run.run, method=Method.ROOT_CAUSE))
     found = advise(run)
     assert found.quiet
-    assert "5 tensors are over a limit" in found.first.sentence
+    assert "5 tensors over a limit" in found.first.sentence
 
 
 def test_noise_where_golden_is_zero_is_no_origin(device_graph, run_of):

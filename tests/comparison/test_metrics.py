@@ -261,7 +261,7 @@ def test_elements_that_are_no_real_numbers_are_refused(side, type_):
 
 
 def test_different_lengths_are_refused():
-    with pytest.raises(LengthMismatchError, match="3 elements and golden 4"):
+    with pytest.raises(LengthMismatchError, match="3 and golden 4 elements"):
         compare_arrays(np.zeros(3), np.zeros(4))
 
 

@@ -213,3 +213,23 @@ def test_ctrl_c_ends_everything_with_130(two_dumps, tmp_path):
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err.strip()) == (130, "", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["a", "bc"], "elements are text"),
+        (np.array(["2020-01-01"], "M8[D]"), "elements are dates"),
+        (np.array([{}], object), "never unpickled"),
+        (np.zeros(2, [("x", "f4")]), "elements are records"),
+        (np.zeros(2, "V2"), "raw bytes"),
+    ],
+    ids=["text", "dates", "objects", "records", "raw"],
+)
+def test_what_is_no_tensor_of_numbers_is_called_by_its_name(divergraph, tmp_path, values, words):
+    np.save(tmp_path / "x.npy", values, allow_pickle=True)
+    ended = divergraph("diff", tmp_path / "x.npy", tmp_path / "x.npy", "--json")
+    (pair,) = ended.json["pairs"]
+    assert ended.code == 2
+    assert pair["reason"] == "dtype_unsupported"
+    assert words in pair["detail"]

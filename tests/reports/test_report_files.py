@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from io import StringIO
 from xml.etree import ElementTree as Xml
 
@@ -139,7 +140,9 @@ def test_parquet_keeps_the_split(hostile_store, tmp_path):
 
 
 def suite_of(report) -> Xml.Element:
-    (suite,) = Xml.fromstring(junit_report(report))
+    root = Xml.fromstring(junit_report(report))
+    assert (root.tag, root.attrib) == ("testsuites", {})
+    (suite,) = root
     return suite
 
 
@@ -157,7 +160,18 @@ def test_junit_is_what_servers_expect(name, request):
     assert int(suite.get("tests", "")) == len(cases)
     for kind, tag in (("failures", "failure"), ("skipped", "skipped"), ("errors", "error")):
         assert int(suite.get(kind, "")) == len(suite.findall(f"testcase/{tag}")), kind
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp", ""))
+    assert all(suite.get(name) for name in ("id", "package", "name", "hostname"))
+    assert all(
+        set(each.attrib) == {"name", "value"} and each.get("name")
+        for each in suite.findall("properties/property")
+    )
     assert all({"name", "classname", "time"} == set(case.attrib) for case in cases)
+    assert all(re.fullmatch(r"\d+(\.\d+)?", each.get("time", "")) for each in (suite, *cases))
+    for each in (*suite.iterfind("testcase/failure"), *suite.iterfind("testcase/error")):
+        assert {"type"} <= set(each.attrib) <= {"type", "message"}
+    assert all(set(each.attrib) == {"message"} for each in suite.iterfind("testcase/skipped"))
+    assert not [each for case in cases for child in case for each in child], "text only"
     assert all(len(case) <= 1 for case in cases)
     assert len({case.get("name") for case in cases}) == len(cases)
 
