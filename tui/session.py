@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from graphstore.errors import StoreError
+from graphstore.errors import DivergraphError, StoreError
 from tui.address import Address
 from tui.part_marks import MarkHistory
 
 if TYPE_CHECKING:
     from divergraph.questions import OpDetail, Overview, Trace
+    from divergraph.submodels.minimize.minimize_run import Minimized
     from graphstore.contract import GraphInfo, GraphStore
     from graphstore.model import Run
     from graphstore.op_row import OpRow
@@ -144,6 +145,20 @@ class Session:
                 }
                 gc.freeze()
             return self._choosers[self.target]
+
+    def keep_search(self, run: str, result: Minimized) -> str:
+        """Keep the result of a search for minimal parts with its run; why not, if it cannot be."""
+        from divergraph.submodels.minimize.minimize_run import with_minimized
+        from divergraph.submodels.minimize.result_json import minimized_json
+
+        try:
+            with self._lock:
+                store = self._open()
+                told = minimized_json(run, result)
+                store.save_run(with_minimized(store.run_data(run), told), replace=True)
+        except DivergraphError as error:
+            return str(error)
+        return ""
 
     @property
     def marks(self) -> MarkHistory:

@@ -162,10 +162,7 @@ def appearing(output: Path, name: str) -> Iterator[Appearing]:
     hidden = output / f".{name}.{secrets.token_hex(4)}.part"
     folder = Appearing(hidden, output / name)
     try:
-        for place in reversed([hidden, *hidden.parents]):
-            if not place.is_dir():
-                place.mkdir()
-                made.append(place)
+        _make(hidden, output, made)
         yield folder
         folder.target = _moved(hidden, output / name)
     except OSError as error:
@@ -177,6 +174,19 @@ def appearing(output: Path, name: str) -> Iterator[Appearing]:
         for place in reversed(made):
             with suppress(OSError):  # something else is in it
                 place.rmdir()
+
+
+def _make(hidden: Path, output: Path, made: list[Path]) -> None:
+    """Make *hidden* and what it lies in; *made* gets the folders that were not there."""
+    try:
+        for place in reversed([hidden, *hidden.parents]):
+            if not place.is_dir():
+                place.mkdir()
+                made.append(place)
+    except OSError as error:
+        raise InputError(
+            f"the folder cannot be written: {error.strerror}", where=str(output)
+        ) from error
 
 
 def _moved(hidden: Path, target: Path) -> Path:

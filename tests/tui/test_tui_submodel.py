@@ -235,6 +235,10 @@ async def test_the_minimal_failing_part_and_what_was_tried(
         assert roles(b.app) == {"mul1": ("S", "START END")}
         await b.press("t")
         assert isinstance(b.app.screen, TextOverlay)
+    with open_store(whole_store) as store:
+        kept = store.run("whole").analysis["minimize"]
+    assert kept["ops"] == ["mul1"]
+    assert kept["probes"]
 
 
 async def test_without_the_files_the_set_is_shown_but_not_exported(browse, whole_store):

@@ -48,11 +48,12 @@ class PartJobs(ViewScreen):
             self.path, self.check = path, check
 
     class Minimal(Message):
-        """What the search for the minimal failing part gave."""
+        """What the search for the minimal failing part gave; ``lost`` says why it is not kept
+        with the run, if so."""
 
-        def __init__(self, result: Minimized, chooser: PartChooser) -> None:
+        def __init__(self, result: Minimized, chooser: PartChooser, lost: str) -> None:
             super().__init__()
-            self.result, self.chooser = result, chooser
+            self.result, self.chooser, self.lost = result, chooser, lost
 
     class Grown(Message):
         """A part with fewer bytes going in, or None."""
@@ -176,12 +177,15 @@ class PartJobs(ViewScreen):
         except DivergraphError as error:
             self.post_message(self.NotDone("not searched", error))
         else:
-            self.post_message(self.Minimal(result, chooser))
+            session, run = self.owner.session, chooser.data.run.name
+            lost = "" if result.clean else session.keep_search(run, result)
+            self.post_message(self.Minimal(result, chooser, lost))
 
     @on(Minimal)
     def _found(self, event: Minimal) -> None:
         result, glyphs = event.result, self.owner.settings.glyphs
         text, good = probe_text.verdict(result), bool(result.parts)
+        text += f"; not kept with the run: {event.lost}" if event.lost else ""
         self._end(f"{glyphs.good if good else glyphs.bad} {text}", good=good)
         if event.chooser is not self._chooser or not self.is_current:
             return  # the user went on to something else
