@@ -17,7 +17,7 @@ from divergraph.comparison.flat import blocks, flat
 from divergraph.comparison.metrics import check_sides
 from divergraph.comparison.own_values import errors_and_finiteness
 from divergraph.comparison.places import Places
-from divergraph.comparison.sweep import bad_elements
+from divergraph.comparison.second_sweep import bad_elements
 from divergraph.comparison.ulps import common_unit, ulp_distances
 from graphstore.model import DType, Figures
 

@@ -25,8 +25,9 @@ from divergraph.comparison.metrics import (
     ten_metrics,
 )
 from divergraph.comparison.places import Places
+from divergraph.comparison.second_sweep import NOTHING, Second
 from divergraph.comparison.sums import Sums
-from divergraph.comparison.sweep import NOTHING, Second, Sweeper
+from divergraph.comparison.sweep import Sweeper
 from graphstore.model import Figures, MetricSet
 
 __all__ = ["DEFAULT", "Measured", "Sweeper", "Wanted", "measure", "tolerance"]

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from divergraph.comparison import notes
 from divergraph.comparison.flat import blocks, flat, flat_float32
+from divergraph.comparison.second_sweep import Second
 from divergraph.comparison.sums import EPSILON, NO_SECOND, Scale, Sums
-from divergraph.comparison.sweep import BLOCK, Second, Sweeper
+from divergraph.comparison.sweep import BLOCK, Sweeper
 from graphstore.model import Metric, MetricSet
 
 _FLOAT16_MAX_BITS = 0x7BFF

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from divergraph.comparison.dots import ROW, row_products
 from divergraph.comparison.flat import Flat
 from divergraph.comparison.measure import Wanted
+from divergraph.comparison.second_sweep import Second, count_bad
 from divergraph.comparison.small_table import Columns, SideColumns, SmallTable, are_done, finished
 from divergraph.comparison.sums import (
     EPSILON,
@@ -29,7 +30,7 @@ from divergraph.comparison.sums import (
     Sums,
     Worst,
 )
-from divergraph.comparison.sweep import WIDE_SPREAD, Second, Sweeper, count_bad
+from divergraph.comparison.sweep import WIDE_SPREAD, Sweeper
 
 _UNASKED = (math.nan, math.nan, math.nan)
 

@@ -17,8 +17,9 @@ import numpy as np
 from divergraph.comparison.flat import Flat, flat_float32, is_mapped
 from divergraph.comparison.measure import DEFAULT, Wanted
 from divergraph.comparison.places import Places
+from divergraph.comparison.second_sweep import Second, folded_second
 from divergraph.comparison.sums import NO_SECOND, SecondSums, Sums
-from divergraph.comparison.sweep import BLOCK, Second, Seen, Sweeper, folded, folded_second
+from divergraph.comparison.sweep import BLOCK, Seen, Sweeper, folded
 from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair, read_pair
 from divergraph.comparison.work import MeasureWork
 from divergraph.jobs.executors import Executor

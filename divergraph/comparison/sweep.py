@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,58 +16,37 @@ from numpy.typing import NDArray
 
 from divergraph.comparison.dots import dot, summed
 from divergraph.comparison.flat import Flat, blocks
-from divergraph.comparison.own_values import absolute_errors, own_block
-from divergraph.comparison.places import Places
+from divergraph.comparison.own_values import own_block
+from divergraph.comparison.second_sweep import (
+    KEPT,
+    PIECE,
+    Second,
+    count_bad,
+    distribute,
+    folded_second,
+)
 from divergraph.comparison.sums import (
     EPSILON,
     NO_SECOND,
-    Scale,
     SecondSums,
     SideSums,
     Sums,
     Worst,
     combine,
-    combine_second,
 )
 
 BLOCK = 131_072
 """Elements swept at once: fewer cost calls, more fall out of the cache (measured)."""
 
-_KEPT = 1024
-"""Records of blocks kept before they are combined, so that memory does not grow."""
-
-_PIECE = 16_384
-"""Elements treated at once where a block needs many passes."""
-
 WIDE_SPREAD = 0.01
 """Where the squared spread is at least this part of the squared mean, the difference of
 the two sums keeps 13 digits and a second look at the values is not needed."""
 
-_CLOSE = 16.0
-"""Up to so many times the mean distance from it, the minimum may be taken off the mean
-instead of off each value without losing more than a digit."""
-
 _WHOLE_IN_FLOAT32 = 2**24
 """Integers up to this are float32 values."""
 
-Bool = NDArray[np.bool_]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Second:
-    """What the second sweep needs to know of the whole: ``scales`` of device and golden
-    for the divergence (None: it is not asked for), and the tolerances of bad elements
-    (``atol`` infinite: they are not asked for), which are added to ``places`` if given."""
-
-    scales: tuple[Scale, Scale] | None
-    atol: float
-    rtol: float
-    places: Places | None = None
-
-
-NOTHING = Second(None, math.inf, 0.0)
 
 
 class Sweeper:
@@ -159,7 +137,7 @@ class Sweeper:
         low_x, high_x = x32.item(x32.argmin()), x32.item(x32.argmax())
         low_y, high_y = y32.item(y32.argmin()), y32.item(y32.argmax())
         if not math.isfinite(low_x + high_x + low_y + high_y):
-            if count > _PIECE:
+            if count > PIECE:
                 # Most pieces may be without NaN, and many passes over a piece are cheaper.
                 return combine(list(self._pieces(device, golden, start)))
             return self._odd_block(device, golden, x32, y32, start)
@@ -178,8 +156,8 @@ class Sweeper:
         return _with_own(result, device, golden, start)
 
     def _pieces(self, device: NDArray[Any], golden: NDArray[Any], start: int) -> Iterator[Sums]:
-        for begin in range(0, len(device), _PIECE):
-            end = begin + _PIECE
+        for begin in range(0, len(device), PIECE):
+            end = begin + PIECE
             yield self._first_block(device[begin:end], golden[begin:end], start + begin)
 
     def _unlike_block(
@@ -286,8 +264,8 @@ class Sweeper:
         if not loaded:
             np.copyto(p, _float32(device))
             np.copyto(q, _float32(golden))
-        device_sum = _distribute(p, asked.scales[0], seen[1], seen[2])
-        golden_sum = _distribute(q, asked.scales[1], seen[3], seen[4])
+        device_sum = distribute(p, asked.scales[0], seen[1], seen[2])
+        golden_sum = distribute(q, asked.scales[1], seen[3], seen[4])
         ratio = np.divide(p, q, out=q)
         np.log(ratio, out=ratio)
         return SecondSums(device_sum, golden_sum, dot(p, ratio), bad, first_bad)
@@ -305,19 +283,9 @@ def folded(records: Iterable[Sums], seen: list[Seen]) -> Sums:
     for record in records:
         seen.append(seen_of(record))
         done.append(record)
-        if len(done) == _KEPT:
+        if len(done) == KEPT:
             done = [combine(done)]
     return combine(done)
-
-
-def folded_second(records: Iterable[SecondSums]) -> SecondSums:
-    """The second sums of blocks in order combined."""
-    done: list[SecondSums] = []
-    for record in records:
-        done.append(record)
-        if len(done) == _KEPT:
-            done = [combine_second(done)]
-    return combine_second(done)
 
 
 def seen_of(sums: Sums) -> Seen:
@@ -354,47 +322,6 @@ def _narrow(values: NDArray[Any], cast: Float32, widened: Float64) -> bool:
         low, high = int(values.min()), int(values.max())
         return max(-low, high) <= _WHOLE_IN_FLOAT32
     return bool(np.array_equal(values, widened))
-
-
-def _distribute(values: Float64, scale: Scale, low: float, mean: float) -> float:
-    """Turn a block into a part of a distribution; its sum. *low* bounds the values."""
-    base = scale.base
-    if base:
-        np.subtract(values, base, out=values)
-    # Only blocks that come near the minimum pay for the floor.
-    if low - base < scale.floor:
-        np.maximum(values, scale.floor, out=values)
-    elif abs(base) <= _CLOSE * (mean - base):
-        return (mean - base) * len(values)
-    return summed(values)
-
-
-def count_bad(
-    device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int
-) -> tuple[int, int]:
-    """How many elements of a flat block are bad, and the place of the first (-1)."""
-    count, first = 0, -1
-    for begin in range(0, len(device), _PIECE):
-        end = begin + _PIECE
-        flags = bad_elements(device[begin:end], golden[begin:end], asked.atol, asked.rtol)
-        some = int(np.count_nonzero(flags))
-        if some and not count:
-            first = start + begin + int(flags.argmax())
-        count += some
-        if some and asked.places is not None:
-            asked.places.add(np.flatnonzero(flags) + (start + begin))
-    return count, first
-
-
-def bad_elements(device: NDArray[Any], golden: NDArray[Any], atol: float, rtol: float) -> Bool:
-    """Which elements of a flat block are bad, in their own types."""
-    error = absolute_errors(device, golden)
-    bound = np.abs(golden.astype(np.float64))
-    bound *= rtol
-    bound += atol
-    # An infinite golden value has no bound; the same value twice is never bad.
-    result: Bool = (error > 0.0) & ~((error <= bound) & np.isfinite(error))
-    return result
 
 
 def _odd_side(values: Float64) -> SideSums:

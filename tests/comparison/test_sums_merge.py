@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from divergraph.comparison.figures import figures_of
 from divergraph.comparison.measure import DEFAULT, Wanted, measure, tolerance
 from divergraph.comparison.metrics import scales_for_divergence, ten_metrics
+from divergraph.comparison.second_sweep import Second
 from divergraph.comparison.sums import NO_SECOND, combine, combine_second
-from divergraph.comparison.sweep import BLOCK, Second, Sweeper
+from divergraph.comparison.sweep import BLOCK, Sweeper
 
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = st.sampled_from(["float32", "float64", "float16", "int64", "int8", "bool", "odd", "huge"])
