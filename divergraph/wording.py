@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphstore.model import Method, OpState, Reason, Run, Verdict
+from graphstore.model import Method, Metric, MetricSet, OpState, Reason, Run, Verdict
 
 STATE_MARKS = {
     OpState.ORIGIN: "#",
@@ -41,6 +41,17 @@ _VERDICTS = {
     Verdict.DIVERGED: "diverged",
     Verdict.NOT_COMPARED: "nothing could be compared",
 }
+
+
+NOT_KNOWN = "not known: the dump holds statistics only"
+"""The note of a metric no statistic gives; its NaN is none of the tensor's."""
+
+
+def known(metrics: MetricSet | None, metric: Metric) -> float | None:
+    """*metric*, one with a single number; None without metrics or if nothing gives it."""
+    if metrics is None or metrics.notes.get(metric) == NOT_KNOWN:
+        return None
+    return float(getattr(metrics, metric.value))
 
 
 def verdict_text(run: Run) -> str:

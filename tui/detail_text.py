@@ -9,7 +9,7 @@ from textual.content import Content
 from divergraph.printable import printable
 from divergraph.questions import OpDetail, TensorRow
 from divergraph.spread_words import ROLE_WORDS, numbers_text
-from divergraph.wording import shape_text
+from divergraph.wording import NOT_KNOWN, known, shape_text
 from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
 from tui import theme, wording
@@ -145,7 +145,7 @@ def _tensor_state(comparison: Comparison | None, glyphs: Glyphs) -> list[tuple[s
         reason = comparison.reason
         word = "not compared" if reason is None else wording.REASON_SHORT[reason]
         return [(f"{glyphs.unknown} {word}", theme.QUIET)]
-    value = wording.cosine(comparison.metrics.cosine_similarity, glyphs)
+    value = wording.cosine(known(comparison.metrics, Metric.COSINE_SIMILARITY), glyphs)
     level = comparison.level or Level.PASS
     mark = {Level.PASS: glyphs.good, Level.WARN: glyphs.drifting, Level.FAIL: glyphs.bad}[level]
     return [(f"cos {value} {mark}", theme.LEVEL_STYLES[level])]
@@ -230,10 +230,12 @@ def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str
     for metric in Metric:
         words = wording.METRIC_WORDS[metric] + " "
         room = METRIC_CELLS - width_of(words)
-        text = fit(wording.metric_text(values, metric), room, g.ellipsis, "right")
+        unknown = values.notes.get(metric) == NOT_KNOWN
+        text = g.dash if unknown else wording.metric_text(values, metric)
+        text = fit(text, room, g.ellipsis, "right")
         over = metric in comparison.failed
         style = theme.LEVEL_STYLES[Level.FAIL] if over else ""
-        limit = thresholds.get(metric.value) if general else None
+        limit = thresholds.get(metric.value) if general and not unknown else None
         sign = g.at_least if metric is Metric.COSINE_SIMILARITY else g.at_most
         rule = "" if limit is None else f"  {g.bad if over else g.good} {sign} {limit:g}"
         if not general and named == metric.value:

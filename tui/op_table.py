@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from divergraph.wording import shape_text
+from divergraph.wording import known, shape_text
 from graphstore.model import Metric, MetricSet, OpState, Role
 from graphstore.op_row import OpRow
 from tui import wording
@@ -104,16 +104,16 @@ def _rising(metric: Metric) -> Callable[[OpRow], float | None]:
     """Key of a metric that grows with the error: the worst has the smallest key."""
 
     def key(row: OpRow) -> float | None:
-        value = None if row.metrics is None else float(getattr(row.metrics, metric.value))
+        value = known(row.metrics, metric)
         return None if value is None else (-math.inf if math.isnan(value) else -value)
 
     return key
 
 
 def _cosine(row: OpRow) -> float | None:
-    if row.metrics is None:
+    value = known(row.metrics, Metric.COSINE_SIMILARITY)
+    if value is None:
         return None
-    value = row.metrics.cosine_similarity
     return -math.inf if math.isnan(value) or row.state is OpState.BROKEN else value
 
 
@@ -352,10 +352,6 @@ def _role(_: OpTable, row: OpRow, __: int) -> Cell:
     return Cell(row.split.role.value, wording.ROLE_STYLES[row.split.role])
 
 
-def _value(row: OpRow, metric: Metric) -> float | None:
-    return None if row.metrics is None else float(getattr(row.metrics, metric.value))
-
-
 _CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
     "mark": _mark,
     "state": _mark,
@@ -369,17 +365,17 @@ _CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
     "cos": lambda table, row, _: _metric(
         row,
         Metric.COSINE_SIMILARITY,
-        wording.cosine(_value(row, Metric.COSINE_SIMILARITY), table.glyphs),
+        wording.cosine(known(row.metrics, Metric.COSINE_SIMILARITY), table.glyphs),
     ),
     "max": lambda table, row, _: _metric(
         row,
         Metric.MAX_ABSOLUTE_ERROR,
-        wording.small(_value(row, Metric.MAX_ABSOLUTE_ERROR), table.glyphs),
+        wording.small(known(row.metrics, Metric.MAX_ABSOLUTE_ERROR), table.glyphs),
     ),
     "rel": lambda table, row, _: _metric(
         row,
         Metric.RELATIVE_EUCLIDEAN_DISTANCE,
-        wording.small(_value(row, Metric.RELATIVE_EUCLIDEAN_DISTANCE), table.glyphs),
+        wording.small(known(row.metrics, Metric.RELATIVE_EUCLIDEAN_DISTANCE), table.glyphs),
     ),
     "gain": lambda table, row, _: Cell(wording.gain(row.gain, table.glyphs)),
     "susp": _susp,

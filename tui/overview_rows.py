@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.questions import ModuleRow, OriginAnswer, Overview
-from divergraph.wording import REASON_WORDS
+from divergraph.wording import REASON_WORDS, known
 from graphstore.model import Guilt, Method, Metric, OpState
 from graphstore.op_row import OpRow
 from tui import wording
@@ -116,7 +116,7 @@ def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tu
         Cell(f"{rank} {glyphs.state(row.state)}", style),
         Cell(row.id, style if row.state is OpState.ORIGIN else "", tail, "fused"),
         Cell(row.type),
-        Cell(wording.cosine(None if metrics is None else metrics.cosine_similarity, glyphs)),
+        Cell(wording.cosine(known(metrics, Metric.COSINE_SIMILARITY), glyphs)),
         Cell(
             wording.small(None if metrics is None else metrics.relative_euclidean_distance, glyphs)
         ),

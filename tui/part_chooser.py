@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.progress import Progress
+from divergraph.wording import known
 from graphstore.errors import DivergraphError
-from graphstore.model import OpState, Side
+from graphstore.model import Metric, OpState, Side
 from graphstore.op_row import OpRow
 from tui.part_marks import Marks
 
@@ -118,7 +119,7 @@ class PartChooser:
                 row.type,
                 row.topo,
                 row.state,
-                None if row.metrics is None else row.metrics.cosine_similarity,
+                known(row.metrics, Metric.COSINE_SIMILARITY),
                 row.fused,
             )
             for row in self._rows

@@ -12,7 +12,8 @@ from divergraph.printable import printable
 from divergraph.questions import Trace, Way, WayStep
 from divergraph.spread_words import names, step_note
 from divergraph.way_folding import fold_text, folded
-from graphstore.model import OpState
+from divergraph.wording import known
+from graphstore.model import Metric, OpState
 from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style
@@ -84,7 +85,7 @@ class WayRows:
     def _step(self, number: int, step: WayStep) -> tuple[Cell, ...]:
         row, glyphs = step.row, self.glyphs
         style = value_style(row.state)
-        cosine = None if row.metrics is None else row.metrics.cosine_similarity
+        cosine = known(row.metrics, Metric.COSINE_SIMILARITY)
         error = None if row.metrics is None else row.metrics.relative_euclidean_distance
         strong = style if row.state in (OpState.ORIGIN, OpState.BROKEN) else ""
         return (

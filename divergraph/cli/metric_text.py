@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
-from graphstore.model import MetricSet
+from divergraph.wording import known
+from graphstore.model import Metric, MetricSet
 
 
 def metric_text(metrics: MetricSet | None) -> str:
     """The three metrics that say most, each of one width; empty for none."""
     if metrics is None:
         return ""
-    cosine = metrics.cosine_similarity
-    digits = 5 if cosine < 0 else 6
+    cosine = known(metrics, Metric.COSINE_SIMILARITY)
+    digits = 5 if cosine is not None and cosine < 0 else 6
     error = metrics.relative_euclidean_distance
     worst = metrics.max_absolute_error
     return (
@@ -21,6 +22,8 @@ def metric_text(metrics: MetricSet | None) -> str:
     )
 
 
-def _short(value: float, width: int, form: str) -> str:
+def _short(value: float | None, width: int, form: str) -> str:
+    if value is None:
+        return "-".rjust(width)
     text = "NaN" if math.isnan(value) else format(value, form)
     return text.rjust(width)

@@ -8,7 +8,7 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.json_shapes import worst_first
 from divergraph.questions.analysed import read_analysis
-from divergraph.questions.answers import TraceStep, UnmatchedOps
+from divergraph.questions.answers import TraceStep, UnmatchedOp, UnmatchedOps
 from divergraph.questions.reasons import reason_groups
 from divergraph.spread_words import origin_sentence
 from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text, verdict_text
@@ -151,8 +151,15 @@ def show_unmatched(found: UnmatchedOps) -> None:
         say(f"{side}: {counted(len(ops), 'op')} without a counterpart", bold=True)
         width = min(max((len(op.type) for op in ops), default=0), _TYPE)
         for op in ops:
-            why = "" if op.reason is None else f"  {REASON_WORDS[op.reason]}"
-            say(f"  {op.type:{width}}  {op.op}{why}{f': {op.detail}' if op.detail else ''}")
+            say(f"  {op.type:{width}}  {op.op}  {_why(op)}".rstrip())
+
+
+def _why(op: UnmatchedOp) -> str:
+    """Why *op* has no counterpart, each thing said once."""
+    words = "" if op.reason is None else REASON_WORDS[op.reason]
+    if words.removesuffix(" (*)") in op.detail:
+        return op.detail
+    return f"{words}: {op.detail}" if op.detail else words
 
 
 def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:

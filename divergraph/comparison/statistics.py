@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from divergraph.comparison import notes
 from divergraph.comparison.sums import EPSILON
+from divergraph.wording import NOT_KNOWN
 from graphstore.model import Metric, MetricSet, TensorStatistics
 
 BY_STATISTICS = "by statistics only"
 _BLOCK = 1 << 16
 _BOUND = "at least this: from statistics only"
-_UNKNOWN = "not known: the dump holds statistics only"
 _BOUNDS = (
     Metric.MAX_ABSOLUTE_ERROR,
     Metric.RELATIVE_EUCLIDEAN_DISTANCE,
@@ -188,7 +188,7 @@ def _relative(root: float, y: _Side, count: int | None) -> float:
 
 def _metrics(x: _Side, y: _Side, bounds: _Bounds, count: int) -> MetricSet:
     nan = math.nan
-    said = dict.fromkeys(Metric, _UNKNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
+    said = dict.fromkeys(Metric, NOT_KNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
     if not math.isnan(bounds.relative) and _most(y.norm, y.largest) <= EPSILON:
         zero = bounds.largest <= EPSILON
         said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO

@@ -199,7 +199,9 @@ class _Comparing:
                 yield f"{side} graph: {warning}"
         for side, dump in (("golden", self.golden_dump), ("device", self.device_dump)):
             for problem in dump.index.problems:
-                yield f"{side} dump: {problem.path.name}: {problem.detail}"
+                op = problem.op or ""
+                inside = "" if op.replace("/", "_") in problem.path.name else f" ({op})"
+                yield f"{side} dump: {problem.path.name}{inside}: {problem.detail}"
             if dump.index.unmatched:
                 names = ", ".join(path.name for path in dump.index.unmatched[:3])
                 count = len(dump.index.unmatched)

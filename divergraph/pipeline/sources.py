@@ -109,8 +109,10 @@ def load_dumps(
             return _checked(DumpSource(index, path, _said(side, index)), graph, side)
     found = find_dump_folder(path, graph.name if is_device else None, choice)
     index = scan_dumps(found.path, graph)
-    note = f"{side} dump {_below(path, found.path)}: {found.reason}"
-    source = DumpSource(index, found.path, (note, *_said(side, index)), found.decided)
+    said = _said(side, index)
+    if found.path != path:
+        said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)
+    source = DumpSource(index, found.path, said, found.decided)
     return _checked(source, graph, side)
 
 

@@ -17,8 +17,8 @@ from divergraph.spread_words import (
     share_text,
     thresholds_text,
 )
-from divergraph.wording import REASON_WORDS, counted, verdict_text
-from graphstore.model import Finding, FindingKind, Method, MetricSet
+from divergraph.wording import REASON_WORDS, counted, known, verdict_text
+from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet
 
 _ORIGINS = 6
 _WORST = 10
@@ -114,7 +114,7 @@ def _origin(one: OriginAnswer) -> str:
 
 def _numbers(metrics: MetricSet) -> list[tuple[str, str]]:
     return [
-        ("cosine", short(metrics.cosine_similarity, ".6f")),
+        ("cosine", short(known(metrics, Metric.COSINE_SIMILARITY), ".6f")),
         ("relative error", short(metrics.relative_euclidean_distance)),
         ("max |Δ|", short(metrics.max_absolute_error)),
     ]

@@ -13,8 +13,8 @@ from divergraph.analysis.verdicts import worst
 from divergraph.printable import printable
 from divergraph.reports.run_report import RunReport
 from divergraph.reports.words import reason_text, short, tensor_text
-from divergraph.wording import REASON_WORDS, counted, verdict_text
-from graphstore.model import Comparison, OpState, TensorIO, Verdict
+from divergraph.wording import REASON_WORDS, counted, known, verdict_text
+from graphstore.model import Comparison, Metric, OpState, TensorIO, Verdict
 from graphstore.op_row import OpRow
 
 _FAILING = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
@@ -117,7 +117,7 @@ def _numbers(item: Comparison) -> str:
     if metrics is None:
         return ""
     return (
-        f"cosine {short(metrics.cosine_similarity, '.6f')}, relative error "
+        f"cosine {short(known(metrics, Metric.COSINE_SIMILARITY), '.6f')}, relative error "
         f"{short(metrics.relative_euclidean_distance)}, largest error "
         f"{short(metrics.max_absolute_error)}"
     )

@@ -10,8 +10,8 @@ from divergraph.printable import printable
 from divergraph.questions.origin_answers import OriginAnswer
 from divergraph.reports.run_report import RunReport
 from divergraph.reports.words import short, tensor_text
-from divergraph.wording import REASON_WORDS, counted, verdict_text
-from graphstore.model import Method, Verdict
+from divergraph.wording import REASON_WORDS, counted, known, verdict_text
+from graphstore.model import Method, Metric, Verdict
 
 _ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
 _MARKS = {
@@ -52,7 +52,7 @@ def _origins(report: RunReport) -> list[str]:
         origin, metrics = one.origin, one.origin.metrics
         cells = [str(origin.rank), _code(f"{origin.op}:{origin.output}"), _code(origin.type)]
         cells += [
-            short(metrics.cosine_similarity, ".6f"),
+            short(known(metrics, Metric.COSINE_SIMILARITY), ".6f"),
             short(metrics.relative_euclidean_distance),
             short(metrics.max_absolute_error),
         ]
@@ -90,7 +90,7 @@ def _worst(report: RunReport) -> list[str]:
         lines.append(
             [
                 _code(tensor_text(item)),
-                short(item.metrics.cosine_similarity, ".6f"),
+                short(known(item.metrics, Metric.COSINE_SIMILARITY), ".6f"),
                 short(item.metrics.relative_euclidean_distance),
                 short(item.metrics.max_absolute_error),
                 "" if item.level is None else item.level.value,

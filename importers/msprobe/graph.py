@@ -107,11 +107,21 @@ class _Joined:
         """What was inferred, as lines for the user."""
         told = list(self._nesting.told)
         if self._flows or self._orders:
-            told.append(
-                f"the files do not say which tensor went where: {self._flows} inputs are joined "
-                f"to the latest earlier output with the same statistics, {self._untold} inputs "
-                f"to none, {self._orders} calls only follow the one before"
+            joined = (
+                (
+                    self._flows,
+                    "input",
+                    "joined to the latest earlier output of the same statistics",
+                ),
+                (self._untold, "input", "joined to none"),
+                (self._orders, "call", "known only to follow the one before"),
             )
+            said = (
+                f"{count} {noun}{' is' if count == 1 else 's are'} {how}"
+                for count, noun, how in joined
+                if count
+            )
+            told.append(f"the files do not say which tensor went where: {', '.join(said)}")
         return told
 
     def subgraphs(self) -> list[Subgraph]:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from importlib.metadata import requires
 from pathlib import Path
 
+import numpy as np
+
 from divergraph.cli.demo_command import _typed_command
-from divergraph.wording import STATE_MARKS
+from divergraph.cli.metric_text import metric_text
+from divergraph.cli.text import show_unmatched
+from divergraph.comparison.metrics import compare_arrays
+from divergraph.questions import UnmatchedOp
+from divergraph.questions.answers import UnmatchedOps
+from divergraph.wording import NOT_KNOWN, STATE_MARKS
+from graphstore.model import Metric, Reason
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 
@@ -65,3 +74,26 @@ def test_the_demo_says_where_its_data_is(divergraph, tmp_path):
     folder = Path(shown.out.split("its data is in ")[1].split(";")[0])
     assert shown.code == 0
     assert (folder / "model.ckpt.meta").is_file()
+
+
+def test_why_an_op_has_no_counterpart_is_said_once(capsys):
+    ops = (
+        UnmatchedOp("c", "Const", Reason.INSERTED, "inserted by the compiler, no original"),
+        UnmatchedOp("t", "TransData", Reason.INSERTED, "no dump of t output:0"),
+        UnmatchedOp("a", "Add", Reason.NO_OUTPUT),
+        UnmatchedOp("b", "Add"),
+    )
+    show_unmatched(UnmatchedOps(ops, ()))
+    assert capsys.readouterr().out.splitlines()[1:5] == [
+        "  Const      c  inserted by the compiler, no original",
+        "  TransData  t  inserted by the compiler (*): no dump of t output:0",
+        "  Add        a  has no output",
+        "  Add        b",
+    ]
+
+
+def test_what_statistics_do_not_tell_is_no_nan():
+    metrics = compare_arrays(np.ones(4, np.float32), np.full(4, np.nan, np.float32))
+    assert metric_text(metrics).startswith("cos      NaN  rel")
+    unknown = replace(metrics, notes={Metric.COSINE_SIMILARITY: NOT_KNOWN})
+    assert metric_text(unknown).startswith("cos        -  rel")

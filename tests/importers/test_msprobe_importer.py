@@ -150,6 +150,7 @@ def test_weights_are_constants(run_of):
 def test_what_is_inferred_is_told(run_of):
     (told,) = run_of().warnings
     assert "do not say which tensor went where" in told
+    assert " 0 " not in told
 
 
 def test_a_way_back_follows_the_way_there(run_of):
