@@ -11,9 +11,10 @@ from typing import Any
 from divergraph.analysis.verdicts import badness
 from divergraph.questions.answers import CurvePoint, ModuleRow, Overview
 from divergraph.questions.facts import load_facts
+from divergraph.wording import known
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
-from graphstore.model import OpState
+from graphstore.model import Metric, OpState
 from graphstore.op_row import OpRow
 
 _SHOWN = 10
@@ -80,7 +81,7 @@ def _curve(rows: Iterable[OpRow]) -> list[CurvePoint]:
     return [
         CurvePoint(row.topo, row.id, _cosine(row), row.state)
         for row in rows
-        if row.metrics is not None and row.state is not None
+        if row.state is not None and known(row.metrics, Metric.COSINE_SIMILARITY) is not None
     ]
 
 

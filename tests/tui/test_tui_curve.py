@@ -112,6 +112,6 @@ async def test_the_axis_of_a_high_chart_says_no_number_twice():
 async def test_a_run_without_compared_ops_says_so():
     app = CurveApp([])
     async with app.run_test(size=(80, 24)) as pilot:
-        assert app.query_one(Curve).render().plain == "no op was compared"
+        assert app.query_one(Curve).render().plain == "no op has a cosine"
         await pilot.press("right", "enter")
         assert app.opened == []

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divergraph.wording import NOT_KNOWN
 from graphstore.model import Metric, MetricSet, OpState, Reason, Side
 from graphstore.op_filter import parse_filter
 from graphstore.op_row import OpRow
@@ -75,6 +76,13 @@ def test_every_column_sorts_and_equal_rows_keep_execution_order(column):
 def test_a_broken_op_is_the_worst_whatever_its_cosine():
     rows = [row(0, 0.9), row(1, 0.1, state=OpState.BROKEN)]
     assert op_table.arrange(rows, [0, 1], Order("cos")) == [1, 0]
+
+
+def test_a_cosine_statistics_do_not_tell_is_neither_shown_nor_the_worst():
+    told = replace(metrics_of(math.nan), notes={Metric.COSINE_SIMILARITY: NOT_KNOWN})
+    rows = [row(0, 0.1, metrics=told), row(1, 0.2), row(2, math.nan)]
+    assert op_table.arrange(rows, [0, 1, 2], Order("cos")) == [2, 1, 0]
+    assert cells(OpTable(rows, [0, 1, 2], UNICODE, in_run=True))["cos"] == UNICODE.dash
 
 
 def test_selection_stops_when_asked():

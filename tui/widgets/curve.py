@@ -136,7 +136,7 @@ class Curve(Titled, can_focus=True):
     def show(self, ops: Sequence[CurveOp]) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
         self.ops = ops
-        self._empty = "no op was compared"
+        self._empty = "no op has a cosine"
         self._columns = None
         self._place()
         self.refresh()
