@@ -267,6 +267,7 @@ NODES: tuple[NodeTable, ...] = (
             ("run", "reason"),
             ("run", "guilt"),
             ("run", "amplification"),
+            ("run", "suspicion"),
             ("origin_rank",),
         ),
     ),

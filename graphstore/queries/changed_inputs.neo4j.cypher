@@ -2,7 +2,7 @@
 // Both were held against the same golden tensor, yet have another mean or spread: memory was
 // written over in between. From the inputs on: most runs have few or none.
 MATCH (i:Metric {run: $run, io: 'input', compared: true})-[:OF]->(o:Op)
-WITH i, o
+WITH DISTINCT i, o
 MATCH (p:Op)-[f:FEEDS]->(o) WHERE f.`in` = i.port
 MATCH (w:Metric {run: $run, io: 'output', compared: true})-[:OF]->(p) WHERE w.port = f.`out`
   AND (i.device_mean <> w.device_mean OR i.device_std <> w.device_std
