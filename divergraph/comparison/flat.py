@@ -23,18 +23,29 @@ _KEPT_BYTES = 16 << 20
 
 
 class Strided:
-    """The elements of an array in C order, of which slices are copied when asked for."""
+    """The elements of an array in C order, of which slices are copied when asked for.
+
+    What follows a slice is copied with it: elements that are neighbours in memory may be far
+    apart in C order, and each copy of few elements touches as much memory as one of many.
+    """
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
         self.dtype = array.dtype
+        self._start = 0
+        self._copied = np.empty(0, array.dtype)
 
     def __len__(self) -> int:
         return self.array.size
 
     def __getitem__(self, part: slice) -> NDArray[Any]:
         start, stop, _ = part.indices(len(self))
-        return _piece(self.array, start, max(start, stop))
+        stop = max(start, stop)
+        begin = start - self._start
+        if begin < 0 or stop - self._start > len(self._copied):
+            end = min(max(stop, start + _AT_ONCE), len(self))
+            self._copied, self._start, begin = _piece(self.array, start, end), start, 0
+        return self._copied[begin : begin + stop - start]
 
 
 Flat = NDArray[Any] | Strided
@@ -67,9 +78,9 @@ def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, NDArray[Any], NDA
 
 
 def is_mapped(array: NDArray[Any]) -> bool:
-    """True for an array in C order that lies in a large mapped file: any process reads a
-    part of it at no more cost than that of the part."""
-    return array.flags.c_contiguous and _mapping(array) is not None
+    """True for an array that lies in a large mapped file: any process reads a part of it at
+    hardly more cost than that of the part."""
+    return _mapping(array) is not None
 
 
 def _piece(array: NDArray[Any], start: int, stop: int) -> NDArray[Any]:

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
-import numpy as np
-
-from divergraph.comparison.flat import Flat, flat_float32, is_mapped
+from divergraph.comparison.flat import Flat, Strided, flat_float32, is_mapped
 from divergraph.comparison.measure import DEFAULT, Wanted
 from divergraph.comparison.places import Places
 from divergraph.comparison.second_sweep import Second, folded_second
@@ -87,7 +85,7 @@ class _SplitSweeper(Sweeper):
 
 
 def _is_open(values: Flat) -> bool:
-    return isinstance(values, np.ndarray) and is_mapped(values)
+    return is_mapped(values.array if isinstance(values, Strided) else values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from divergraph.diff import DiffRequest, diff_dumps
 from divergraph.diff.single_pair import look_closely
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    """Five million elements on each side, bad ones in a few channels, NaN, and a zero."""
+@pytest.fixture(scope="module", params=["C", "F"])
+def pair(request, tmp_path_factory):
+    """Five million elements on each side, bad ones in a few channels, NaN, and a zero; in the
+    order of C, and one side in that of Fortran."""
     folder = tmp_path_factory.mktemp("large")
     random = np.random.default_rng(8)
     golden = random.standard_normal((5, 1000, 1000), dtype=np.float32)
@@ -22,7 +23,8 @@ def pair(tmp_path_factory):
     device[4, 18, 3] = np.nan
     golden[2, 18, 500] = 0
     for name, array in (("device", device), ("golden", golden)):
-        np.save(folder / f"{name}.npy", array)
+        order = request.param if name == "device" else "C"
+        np.save(folder / f"{name}.npy", np.asarray(array, order=order))
     return folder / "device.npy", folder / "golden.npy"
 
 
