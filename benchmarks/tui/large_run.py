@@ -264,6 +264,18 @@ async def watch(store_url: str) -> None:
         await settle(app, pilot)
         await timed("sort", lambda: press_and_settle(app, pilot, "s"))
         await timed("next origin", lambda: press_and_settle(app, pilot, "f", "e"))
+        await pilot.press("5")
+        await timed("submodel open, structure", lambda: settle(app, pilot))
+        for key in ("j", "pagedown", "b", "u", "b", "pagedown"):
+            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+        for key in ("B", "o"):
+            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+            await timed("... its part", lambda: settle(app, pilot))
+        for key in ("G", "B"):
+            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+        await timed("... nearly all as part", lambda: settle(app, pilot))
+        for key in ("k", "pageup"):
+            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
 
 
 async def settle(app: DivergraphApp, pilot: Pilot[None]) -> None:

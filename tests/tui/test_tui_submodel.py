@@ -19,7 +19,7 @@ from tui.address import parse_address
 from tui.export_form import ExportForm, FolderInput, PlainCheckbox
 from tui.glyphs import UNICODE
 from tui.overlays import TextOverlay
-from tui.part_chooser import PartChooser
+from tui.part_chooser import PartChooser, PartOp
 from tui.part_marks import MarkHistory, Marks
 from tui.stages import Stages
 from tui.views.ops import OpsScreen
@@ -363,6 +363,17 @@ def test_a_search_stops_at_the_next_answer(whole_store):
     result = chooser.minimized(stages)
     assert stages.stoppable
     assert result.stopped == "stopped by the user"
+
+
+async def test_a_key_describes_no_ops(browse, whole_store, monkeypatch):
+    """A worker without a description gets one of all it is given: seconds for 100,000 ops."""
+    described = []
+    monkeypatch.setattr(PartOp, "__repr__", lambda op: described.append(op.id) or op.id)
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["mul1"], ["join"])
+        await b.press("o")
+    assert not described
 
 
 async def test_leaving_while_a_job_runs_takes_two_presses(browse, whole_store, monkeypatch):

@@ -235,7 +235,7 @@ class OpsScreen(DetailScreen):
         self._goal = self._goal or (self._last_op or first if row is None else row.id)
         self._filter_and_sort(self._ops, self._wanted, self._order, self._goal)
 
-    @work(thread=True, exclusive=True, group="arrange", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="arrange", exit_on_error=False, description="arrange")
     def _filter_and_sort(
         self, ops: OpList, wanted: OpFilter | None, order: Order, goal: str
     ) -> None:
@@ -394,7 +394,7 @@ class OpsScreen(DetailScreen):
             marked = [row for row in shown if row.id in self._marked]
             self._write(marked or shown)
 
-    @work(thread=True, exclusive=True, group="export", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="export", exit_on_error=False, description="export")
     def _write(self, rows: list[OpRow]) -> None:
         name = f"{self.owner.session.target}-ops"
 

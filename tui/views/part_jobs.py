@@ -118,7 +118,7 @@ class PartJobs(ViewScreen):
         self.owner.session.note("submodel", self.owner.session.target, *words)
         self._write(chooser, part, wish)
 
-    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False, description="job")
     def _write(self, chooser: PartChooser, part: Selection, wish: ExportWish) -> None:
         try:
             path, check = chooser.write(part, wish.folder, check=wish.check, progress=self._stages)
@@ -146,7 +146,7 @@ class PartJobs(ViewScreen):
             self._begin("a cut is being searched", "searching where the fewest bytes go in")
             self._cut(self._chooser, part)
 
-    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False, description="job")
     def _cut(self, chooser: PartChooser, part: Selection) -> None:
         self.post_message(self.Grown(chooser.smallest(part), chooser))
 
@@ -170,7 +170,7 @@ class PartJobs(ViewScreen):
             self.owner.session.note("minimize", self.owner.session.target)
             self._search(self._chooser)
 
-    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False, description="job")
     def _search(self, chooser: PartChooser) -> None:
         try:
             result = chooser.minimized(self._stages)

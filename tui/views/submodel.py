@@ -126,7 +126,7 @@ class SubmodelScreen(PartJobs):
             side = Side.GOLDEN if address.side == Side.GOLDEN.value else Side.DEVICE
             history.set(Marks(side, address.starts, address.ends))
 
-    @work(thread=True, exclusive=True, group="part-open", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="part-open", exit_on_error=False, description="open")
     def _ask(self, side: Side, op: str) -> None:
         worker, session = get_current_worker(), self.owner.session
 
@@ -173,7 +173,7 @@ class SubmodelScreen(PartJobs):
         self._goal = ""
         self._choose()
 
-    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False, description="list")
     def _list_ops(self, side: Side, op: str) -> None:
         worker, chooser = get_current_worker(), self._chooser
         if chooser is None:
@@ -190,7 +190,10 @@ class SubmodelScreen(PartJobs):
         self._find_part(self._chooser, self._listed, marks)
         self.owner.session.jumps.update(self.address())
 
-    @work(thread=True, exclusive=True, group="part-choose", exit_on_error=False)
+    # Without a description one is made of all that is given, 100,000 ops long.
+    @work(
+        thread=True, exclusive=True, group="part-choose", exit_on_error=False, description="choose"
+    )
     def _find_part(self, chooser: PartChooser, listed: OpsOfSide, marks: Marks) -> None:
         worker, glyphs = get_current_worker(), self.owner.settings.glyphs
         answer = chooser.choose(marks)
