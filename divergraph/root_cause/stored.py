@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from divergraph.pipeline.kept_paths import kept_path
 from divergraph.pipeline.matching import linked_graphs
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
@@ -34,7 +36,8 @@ def sources_of(data: RunData, progress: Progress) -> RunSources:
     """
     progress.stage("reading graphs")
     golden = _graph(data, "golden", data.golden)
-    device = _graph(data, "device", data.device)
+    same = data.device.id == data.golden.id and _path(data, "device") == _path(data, "golden")
+    device = golden if same else _graph(data, "device", data.device)  # gigabytes are read once
     progress.stage("finding dumps")
     golden_dump = load_dumps(kept_path(data.run, "golden_dump"), golden.graph, "golden")
     device_dump = load_dumps(kept_path(data.run, "device_dump"), device.graph, "device")
@@ -57,8 +60,12 @@ def _pairs(
     return [item for item in items if isinstance(item, Pair)]
 
 
+def _path(data: RunData, side: str) -> Path:
+    return kept_path(data.run, side)
+
+
 def _graph(data: RunData, side: str, known: ModelGraph) -> GraphSource:
-    source = load_graph(kept_path(data.run, side), None, side)
+    source = load_graph(_path(data, side), None, side)
     if source.graph.id != known.id:
         raise InputError(
             f"the {side} graph is not the one that was compared",
