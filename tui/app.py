@@ -11,6 +11,7 @@ from textual.app import App
 from textual.message import Message
 from textual.worker import Worker, WorkerState
 
+from divergraph.printable import printable
 from graphstore.errors import DivergraphError, InputError
 from tui import theme
 from tui.address import Address, parse_address
@@ -31,6 +32,8 @@ from tui.views.submodel import SubmodelScreen
 from tui.widgets.text_pane import Build
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from graphstore.contract import GraphStore
 
 
@@ -156,6 +159,21 @@ class DivergraphApp(App[None]):
         view = "overview" if event.kind == "run" else "ops"
         self.go(Address(event.name, event.kind, view=view))
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Say *message*, in which names stay names: never markup, nothing a terminal obeys."""
+        del markup
+        super().notify(
+            printable(message), title=title, severity=severity, timeout=timeout, markup=False
+        )
+
     def show_text(self, title: str, build: Build) -> None:
         """Show a long text in a window."""
         self.push_screen(TextOverlay(self.settings.glyphs, title, build))
@@ -187,9 +205,9 @@ class DivergraphApp(App[None]):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
-            self.notify(f"copied; not kept in {path}: {error.strerror}", markup=False)
+            self.notify(f"copied; not kept in {path}: {error.strerror}")
         else:
-            self.notify(f"copied; also in {path}", markup=False)
+            self.notify(f"copied; also in {path}")
 
 
 def start_address(session: Session, start: str | None) -> Address | None:

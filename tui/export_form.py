@@ -12,13 +12,14 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Checkbox, Input, Static
+from textual.widgets import Checkbox, Static
 
 from divergraph.printable import printable
 from tui import theme
 from tui.glyphs import Glyphs
 from tui.keys import Scope, bindings
 from tui.overlays import Window
+from tui.widgets.plain_input import PlainInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class ExportWish:
     check: bool
 
 
-class FolderInput(Input):
+class FolderInput(PlainInput):
     """The folder; enter writes the part."""
 
     BINDINGS = bindings(Scope.FORM)
@@ -81,7 +82,7 @@ class ExportForm(ModalScreen[ExportWish | None]):
     def _accepted(self) -> None:
         text = self.query_one(FolderInput).value.strip()
         if not text:
-            self.notify("say a folder to write to", severity="warning", markup=False)
+            self.notify("say a folder to write to", severity="warning")
             return
         check = self.query_one(PlainCheckbox).value
         self.dismiss(ExportWish(Path(text).expanduser(), check))

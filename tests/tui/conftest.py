@@ -47,6 +47,7 @@ from tui.session import Session
 from tui.settings import Settings
 
 LIMITS = {"cosine_similarity": 0.99, "relative_euclidean_distance": 0.05}
+HOSTILE = "[red]m[/]\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202erow\nfake"
 LAYER = ("MatMul", "Softmax", "Cast", "BatchMatMul", "Add", "LayerNorm")
 
 
@@ -61,12 +62,12 @@ class MadeOp:
     originals: tuple[str, ...]
 
 
-def made_ops(layers: int = 6) -> list[MadeOp]:
+def made_ops(layers: int = 6, model: str = "model") -> list[MadeOp]:
     """Layers of six ops; an error starts in layer_2, one more in layer_4, a NaN in layer_5."""
     ops = []
     for layer in range(layers):
         for part in LAYER:
-            name = f"model/layer_{layer}/{part}"
+            name = f"{model}/layer_{layer}/{part}"
             state, error = OpState.CLEAN, 1e-4 * (1 + layer)
             if (layer, part) in {(2, "Softmax"), (4, "LayerNorm")}:
                 state, error = OpState.ORIGIN, 0.27 if layer == 2 else 0.19
@@ -101,9 +102,14 @@ def metrics_of(error: float) -> MetricSet:
     )
 
 
-def made_run(name: str = "14", layers: int = 6, created: str = "2026-01-31T14:02:03Z") -> RunData:
+def made_run(
+    name: str = "14",
+    layers: int = 6,
+    created: str = "2026-01-31T14:02:03Z",
+    model: str = "model",
+) -> RunData:
     """The run as the store takes it."""
-    made = made_ops(layers)
+    made = made_ops(layers, model)
     names = [op.name for op in made]
     device_ops = tuple(_device_op(op, names, at) for at, op in enumerate(made))
     originals = [original for op in made for original in op.originals]
@@ -284,6 +290,21 @@ def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = str(tmp_path_factory.mktemp("store") / "one")
     with open_store(url) as store:
         store.save_run(made_run())
+    return url
+
+
+@pytest.fixture
+def hostile_name() -> str:
+    """A name meant to act on the terminal, or as markup."""
+    return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the run ``14`` whose model has such a name."""
+    url = str(tmp_path_factory.mktemp("store") / "hostile")
+    with open_store(url) as store:
+        store.save_run(made_run(model=HOSTILE))
     return url
 
 

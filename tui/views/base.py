@@ -143,7 +143,7 @@ class ViewScreen(Screen[None]):
         """True if the key applies; else says why not."""
         why = self.why_not(key_id)
         if why is not None:
-            self.notify(f"{BY_ID[key_id].help}: {why}", severity="warning", markup=False)
+            self.notify(f"{BY_ID[key_id].help}: {why}", severity="warning")
         return why is None
 
     def answer(self, ask: Callable[[], None]) -> None:
@@ -202,7 +202,7 @@ class ViewScreen(Screen[None]):
             op = self.owner.session.origin_from(self.current_topo(), direction)
             if op is None:
                 where = "after" if direction > 0 else "before"
-                self.notify(f"no origin {where} this op", severity="warning", markup=False)
+                self.notify(f"no origin {where} this op", severity="warning")
             else:
                 self.owner.open_op(op)
 
@@ -212,7 +212,7 @@ class ViewScreen(Screen[None]):
         if not self.allowed("propagation.follow"):
             return
         if not op:
-            self.notify("no op is chosen here", severity="warning", markup=False)
+            self.notify("no op is chosen here", severity="warning")
             return
         session = self.owner.session
         self.owner.go(Address(session.target, session.kind, op=op, view="propagation"))
@@ -223,7 +223,7 @@ class ViewScreen(Screen[None]):
         if not self.allowed(f"part.{what}"):
             return
         if not op:
-            self.notify("no op is chosen here", severity="warning", markup=False)
+            self.notify("no op is chosen here", severity="warning")
             return
         self.mark_part(what, op)
 
@@ -234,7 +234,7 @@ class ViewScreen(Screen[None]):
         history.set(marks.toggled(what, op))
         now = history.now
         starts, ends = wording.count(len(now.starts), "start"), wording.count(len(now.ends), "end")
-        self.notify(f"{starts} and {ends} marked; 5 shows the part between", markup=False)
+        self.notify(f"{starts} and {ends} marked; 5 shows the part between")
 
     def current_op(self) -> str:
         """The op the user stands on; empty if there is none."""

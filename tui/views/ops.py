@@ -250,7 +250,7 @@ class OpsScreen(DetailScreen):
         listed = self.query_one("#ops", RowList)
         at = event.table.index_of(event.cursor) if event.cursor else None
         if at is None and self._asked_for and self._wanted is not None:
-            self.notify(f"{self._asked_for} is filtered out; esc clears", markup=False)
+            self.notify(f"{self._asked_for} is filtered out; esc clears")
         self._goal = self._asked_for = ""
         empty = "no op fits the filter; esc clears it" if event.table.rows else "there is no op"
         listed.show(event.table, cursor=at or 0, empty=empty)
@@ -376,7 +376,7 @@ class OpsScreen(DetailScreen):
             if self._last_wanted.matches(self._table.op(index)):
                 listed.cursor = index
                 return
-        self.notify("no shown op fits the last filter", severity="warning", markup=False)
+        self.notify("no shown op fits the last filter", severity="warning")
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """Name and row of the op under the cursor, address and command."""
@@ -401,10 +401,10 @@ class OpsScreen(DetailScreen):
         try:
             path = write_rows(rows, self.owner.settings.export_dir, name)
         except InputError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), severity="error")
         else:
             self.post_message(self.Written(path, len(rows)))
 
     @on(Written)
     def _written(self, event: Written) -> None:
-        self.notify(f"{wording.count(event.rows, 'row')} written to {event.path}", markup=False)
+        self.notify(f"{wording.count(event.rows, 'row')} written to {event.path}")

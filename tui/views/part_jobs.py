@@ -220,7 +220,7 @@ class PartJobs(ViewScreen):
         """Leave; while a job runs, only when asked twice."""
         if self._busy and not self._asked_to_leave:
             self._asked_to_leave = True
-            self.notify(f"{self._busy}; q again leaves", severity="warning", markup=False)
+            self.notify(f"{self._busy}; q again leaves", severity="warning")
         else:
             super().action_quit()
 
@@ -248,9 +248,9 @@ class PartJobs(ViewScreen):
         shown = Content.styled(f" {printable(text)}", theme.LINKED if good else theme.ERROR)
         self.query_one("#status", StatusLine).show(shown.truncate)
         if good:
-            self.notify(text, markup=False, timeout=10)
+            self.notify(text, timeout=10)
         else:
-            self.notify(text, severity="error", markup=False, timeout=10)
+            self.notify(text, severity="error", timeout=10)
         self.query_one(KeyLine).draw()
 
 

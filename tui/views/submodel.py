@@ -255,7 +255,7 @@ class SubmodelScreen(PartJobs):
         if op:
             self.owner.open_op(op)
         else:
-            self.notify("no op of the device stands for this one", severity="warning", markup=False)
+            self.notify("no op of the device stands for this one", severity="warning")
 
     def mark_part(self, what: str, op: str) -> None:
         """Mark the op under the cursor; its part is shown at once."""
@@ -330,7 +330,7 @@ class SubmodelScreen(PartJobs):
             other = self._chooser.on_other_side(Marks(Side.DEVICE, (op,)))
             op = next(iter(other.starts), None)
         if op is None or op not in self._listed.place:
-            self.notify("no origin there", severity="warning", markup=False)
+            self.notify("no origin there", severity="warning")
         else:
             self.query_one("#part-ops", RowList).cursor = self._listed.place[op]
 

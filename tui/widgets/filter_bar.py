@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 
 from tui import theme
 from tui.keys import Scope, bindings
+from tui.widgets.plain_input import PlainInput
 
 DEBOUNCE = 0.08
 """Seconds without a key before the filter is asked for."""
@@ -33,7 +34,7 @@ class WrongPart(Highlighter):
             text.stylize(self.style, self.start, self.end)
 
 
-class FilterInput(Input):
+class FilterInput(PlainInput):
     """The text field; enter and escape tell the bar."""
 
     BINDINGS = bindings(Scope.FILTER)
