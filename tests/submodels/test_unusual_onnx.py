@@ -139,3 +139,18 @@ def test_an_engine_that_refuses_the_part_is_no_wrong_output(parts_of, tmp_path):
     code, said = replayed(bundle.path)
     assert code == 2
     assert "it cannot be run here" in said
+
+
+def test_a_golden_dump_of_another_engine_need_not_be_met_to_the_bit(parts_of, tmp_path):
+    parts = parts_of([helper.make_node("Tanh", ["x"], ["y"], "act")], [value("y", None)])
+    part = parts.select(["act"], ["act"])
+    exact = write_bundle(parts, part, BundleRequest(tmp_path / "out"))
+    assert exact.manifest["tolerance"]["golden"] == 0.0
+    (tmp_path / "golden" / "capture.json").unlink()
+    (dumped,) = (tmp_path / "golden").glob("act.0.*.npy")
+    np.save(dumped, np.load(dumped) * np.float32(1 + 3e-7))
+    bundle = write_bundle(parts, part, BundleRequest(tmp_path / "out"))
+    assert bundle.manifest["tolerance"]["golden"] == 1e-5
+    assert replayed(bundle.path)[0] == 0
+    np.save(dumped, np.load(dumped) * np.float32(1.001))
+    assert replayed(write_bundle(parts, part, BundleRequest(tmp_path / "out")).path)[0] == 1
