@@ -72,7 +72,7 @@ def submodel(divergraph, folder):
 def test_without_output_it_shows_the_part(submodel):
     done = submodel("--start", "act", "--end", "join")
     assert done.code == 0
-    assert "3 ops, 1 weights" in done.out
+    assert "3 ops, 1 weight\n" in done.out
     assert "in  a: float32, 4x8" in done.out
 
 
