@@ -75,6 +75,7 @@ def blame_command(
     from divergraph.blame_json import blame_json
     from divergraph.root_cause.blame_files import (
         block_list_lines,
+        constants_read,
         customize_dtypes_lines,
         keep_dtype_lines,
     )
@@ -97,6 +98,12 @@ def blame_command(
     for path, lines in files:
         if path is not None:
             _write(path, lines(data, found.keep))
+    if block_list is not None and (held := constants_read(data, found.keep)):
+        click.echo(
+            f"note: these nodes read {counted(len(held), 'Constant node')}, which converters to "
+            "float16 make halves of; make initializers of them first, see docs/blame.md",
+            err=True,
+        )
     if as_json:
         print_json(blame_json(run, found, top))
     else:

@@ -8,18 +8,17 @@ keep in higher precision before anyone compiles anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from divergraph.execution.contract import AdditiveRun, Array
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.blame_keeping import Left, Search, Shortener
 
 MOST = 100
 """Ops looked at one by one: those that introduce most."""
-_AT_ONCE = 6
-"""Ops tried as the next to keep exact, after each pick."""
 _ENOUGH = 5e-3
 """Stop keeping ops exact once this share of the error is left."""
 
@@ -118,6 +117,7 @@ class _Blaming:
     ) -> None:
         self._model = model
         self._progress = progress
+        self._shortener = Shortener()
         self.runs = 0
         can = set(model.tensors)
         ranked = sorted(introduced, key=lambda each: -_importance(each))
@@ -150,16 +150,18 @@ class _Blaming:
         chosen = list(self._items)[:most]
         self._progress.stage("adding each op's error to the golden run", len(chosen))
         shares: list[Share] = []
+        effects: dict[str, Array] = {}
         for tensor in chosen:
             change = self._change(self._run({tensor: self._held[tensor]}))
             shares.append(self._share(self._items[tensor], change, whole))
+            effects[tensor] = self._short(change)
             self._progress.step()
         shares.sort(key=lambda each: -each.size)
         return Blame(
             errors={name: _norm(value) for name, value in self._error.items()},
             unexplained=_length(_minus(self._error, replayed)) / whole if whole else 0.0,
             shares=tuple(shares),
-            keep=self._keep({share.tensor: share.size for share in shares}, keep),
+            keep=self._keep(effects, _length(replayed), keep),
             runs=self.runs,
             left_out=tuple(self.left_out),
         )
@@ -185,44 +187,28 @@ class _Blaming:
             by_output=by_output,
         )
 
-    def _keep(self, sizes: Mapping[str, float], count: int) -> tuple[Kept, ...]:
-        """The best of three lists of ops to keep exact, each measured by runs.
-
-        One takes the largest contributions. Two try the next few after each pick and take
-        what leaves least; the second also counts how large the contribution is by itself,
-        since errors that cancel on this input may add up on others.
-        """
-        base = _length(self._change(self._run(self._held)))
-        if base == 0.0 or not sizes:
+    def _keep(self, effects: Mapping[str, Array], base: float, count: int) -> tuple[Kept, ...]:
+        """The ops to keep exact, until hardly any error is left; *base* is all of it."""
+        if not effects or base == 0.0:
             return ()
-        ways: tuple[tuple[int, float], ...] = ((1, 0.0), (_AT_ONCE, 0.0), (_AT_ONCE, 1.0))
-        self._progress.stage("proving which ops to keep exact", len(ways))
-        lists = []
-        for at_once, weight in ways:
-            lists.append(self._picked(sizes, count, base, at_once, weight))
-            self._progress.step()
-        return min(lists, key=lambda kept: (kept[-1].left > _ENOUGH, kept[-1].left, len(kept)))
+        self._progress.stage("proving which ops to keep exact")
 
-    def _picked(
-        self, sizes: Mapping[str, float], count: int, base: float, at_once: int, weight: float
-    ) -> tuple[Kept, ...]:
-        waiting, exact = list(sizes), set[str]()
+        def replay(exact: frozenset[str]) -> Left:
+            change = self._change(self._run(self._without(exact)))
+            return Left(_length(change) / base, self._short(change))
+
         kept: list[Kept] = []
-        while waiting and len(kept) < count and (not kept or kept[-1].left > _ENOUGH):
-            tried = {
-                tensor: self._left_without({*exact, tensor}) / base for tensor in waiting[:at_once]
-            }
-            best = min(tried, key=lambda name: tried[name] ** 2 - weight * sizes[name] ** 2)
-            exact.add(best)
-            waiting.remove(best)
-            item = self._items[best]
-            kept.append(Kept(item.op, best, item.group, tried[best]))
+        for tensor, left in Search(replay, effects).best(count):
+            item = self._items[tensor]
+            kept.append(Kept(item.op, tensor, item.group, left))
+            if left <= _ENOUGH:
+                break
         return tuple(kept)
 
-    def _left_without(self, exact: set[str]) -> float:
-        return _length(self._change(self._run(self._without(exact))))
+    def _short(self, change: Mapping[str, Array]) -> Array:
+        return self._shortener.short(np.concatenate([each.ravel() for each in change.values()]))
 
-    def _without(self, exact: set[str]) -> dict[str, Array]:
+    def _without(self, exact: Collection[str]) -> dict[str, Array]:
         return {tensor: values for tensor, values in self._held.items() if tensor not in exact}
 
     def _run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:

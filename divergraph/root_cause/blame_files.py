@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from divergraph.root_cause.blame import Kept
 from graphstore.contract import RunData
-from graphstore.model import DType, ModelGraph, Op
+from graphstore.model import DType, ModelGraph, Op, TensorRef
 
+_FP16_MOST = 65504.0
 _FLOATS = frozenset((None, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32))
 
 
@@ -41,6 +42,22 @@ def block_list_lines(data: RunData, kept: Sequence[Kept]) -> list[str]:
     return list(dict.fromkeys(op.name for op in _originals(data, kept)))
 
 
+def constants_read(data: RunData, kept: Sequence[Kept]) -> list[str]:
+    """The Constant nodes the blocked nodes read, by name.
+
+    Converters to float16 make halves of them all the same: blocked themselves, they are given out
+    as halves. Only initializers that blocked nodes alone read stay as they are.
+    """
+    golden = data.golden.op_index()
+    read = (
+        golden[ref.producer.op]
+        for op in _originals(data, kept)
+        for ref in op.inputs
+        if ref is not None and ref.producer is not None and ref.producer.op in golden
+    )
+    return list(dict.fromkeys(op.name for op in read if op.type == "Constant"))
+
+
 def _both_sides(data: RunData, kept: Sequence[Kept]) -> Iterator[Op]:
     """The originals of each op, then the device op if it is called otherwise."""
     device = data.device.op_index()
@@ -55,10 +72,49 @@ def _both_sides(data: RunData, kept: Sequence[Kept]) -> Iterator[Op]:
 
 def _originals(data: RunData, kept: Iterable[Kept]) -> Iterator[Op]:
     golden = data.golden.op_index()
+    too_large = _too_large(data)
     for each in kept:
         linked = {op_id for op_id in _linked(data, _computing(data, each)) if op_id in golden}
         names = [op_id for op_id in each.group if op_id in linked] or [*each.group] or [*linked]
-        yield from (golden[op_id] for op_id in names if op_id in golden)
+        found = [op_id for op_id in names if op_id in golden]
+        yield from (golden[op_id] for op_id in found)
+        yield from _taking(data.golden, found, too_large)
+
+
+def _too_large(data: RunData) -> set[TensorRef]:
+    """The golden tensors that the device has in float16, which cannot hold them."""
+    return {
+        item.golden
+        for item in data.comparisons
+        if item.golden is not None
+        and item.device_dtype is DType.FLOAT16
+        and item.figures is not None
+        and max(abs(item.figures.golden.low), abs(item.figures.golden.high)) > _FP16_MOST
+    }
+
+
+def _taking(graph: ModelGraph, ops: Iterable[str], too_large: set[TensorRef]) -> Iterator[Op]:
+    """The ops that take values of *ops* too large for float16, and so on.
+
+    Behind an op that is kept compilers cast back to float16, unless the next one is kept too.
+    """
+    waiting, seen = set(ops), set(ops)
+    while waiting:
+        following = [
+            op
+            for op in graph.ops
+            if op.id not in seen
+            and any(
+                ref is not None
+                and ref.producer is not None
+                and ref.producer.op in waiting
+                and ref.producer in too_large
+                for ref in op.inputs
+            )
+        ]
+        yield from following
+        waiting = {op.id for op in following}
+        seen |= waiting
 
 
 def _linked(data: RunData, ops: Sequence[str]) -> list[str]:

@@ -1,0 +1,133 @@
+"""Which ops to keep exact so that least of the outputs' error is left: a search by replays.
+
+A replay is a golden run with the introduced errors of all ops added but those kept exact. Far
+from the golden run errors do not simply add up: the one op without which most would be left may
+be the one that, alone, changes least. Near it they do. So one way starts with all ops exact and
+gives up one after the other, the one that harms least; the last to be given up are the ones to
+keep. Others take ops up one after the other. The list that leaves least is taken as it is: to
+exchange single ops in it leaves less of this very error, but not on a device that rounds anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+
+_AT_ONCE = 4
+"""Ops tried as the next to give up."""
+_AHEAD = 6
+"""Ops tried as the next to keep exact."""
+_CLOSELY = 24
+"""Of so many ops on they are given up one by one; of more, a quarter at once."""
+_NUMBERS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of the outputs' error: as a share of all of it, and in short."""
+
+    share: float
+    error: Array
+
+
+Replay = Callable[[frozenset[str]], Left]
+"""What is left with these tensors exact."""
+
+
+@dataclass
+class Search:
+    """Searches among tensors; ``effects`` are what each one's error alone does, in short."""
+
+    replay: Replay
+    effects: Mapping[str, Array]
+    _known: dict[frozenset[str], Left] = field(default_factory=dict)
+
+    def best(self, count: int) -> list[tuple[str, float]]:
+        """Up to *count* tensors, each with the share of the error left from there on."""
+        count = min(count, len(self.effects))
+        lists = (
+            self._given_up()[::-1][:count],
+            self._taken_up(count, weight=0.0),
+            self._taken_up(count, weight=1.0),
+        )
+        picked = min(lists, key=self._share)
+        return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
+
+    def _taken_up(self, count: int, weight: float) -> list[str]:
+        """*count* tensors, each that of the next few by size of effect that leaves least.
+
+        By *weight* it counts how large the effect is by itself: errors that make up for each
+        other on this input may add up on others.
+        """
+        sizes = {name: _power(effect) for name, effect in self.effects.items()}
+        waiting = sorted(sizes, key=lambda name: -sizes[name])
+        exact: list[str] = []
+
+        def cost(name: str) -> float:
+            return _power(self._left([*exact, name]).error) - weight * sizes[name]
+
+        while len(exact) < count:
+            exact.append(min(waiting[:_AHEAD], key=cost))
+            waiting.remove(exact[-1])
+        return exact
+
+    def _given_up(self) -> list[str]:
+        """All tensors in the order to give them up in, the least harm first."""
+        effects = dict(self.effects)
+        exact, order = list(effects), list[str]()
+        while len(exact) > _CLOSELY:
+            now = self._left(exact)
+            exact.sort(key=lambda name: _power(now.error + effects[name]))
+            many = min(len(exact) // 4 + 1, len(exact) - _CLOSELY)
+            order += exact[:many]
+            del exact[:many]
+        while len(exact) > 1:
+            now = self._left(exact)
+            exact.sort(key=lambda name: _power(now.error + effects[name]))
+            rest = {name: [each for each in exact if each != name] for name in exact[:_AT_ONCE]}
+            tried = {name: self._left(each) for name, each in rest.items()}
+            for name, left in tried.items():
+                effects[name] = left.error - now.error
+            least = min(tried, key=lambda name: tried[name].share)
+            exact.remove(least)
+            order.append(least)
+        return [*order, *exact]
+
+    def _share(self, exact: Sequence[str]) -> float:
+        return self._left(exact).share
+
+    def _left(self, exact: Sequence[str]) -> Left:
+        key = frozenset(exact)
+        if key not in self._known:
+            self._known[key] = self.replay(key)
+        return self._known[key]
+
+
+class Shortener:
+    """Makes few numbers of many: sums of random ones with random signs.
+
+    Lengths and angles between short arrays are about those between the long ones.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[Array, Array]] = {}
+
+    def short(self, values: Array) -> Array:
+        """At most 16384 numbers, as float32."""
+        flat = np.asarray(values, np.float64).reshape(-1)
+        if flat.size <= _NUMBERS:
+            return flat.astype(np.float32)
+        if flat.size not in self._places:
+            draws = np.random.default_rng(flat.size)
+            places = draws.integers(0, _NUMBERS, flat.size)
+            self._places[flat.size] = places, draws.choice((-1.0, 1.0), flat.size)
+        places, signs = self._places[flat.size]
+        return np.bincount(places, signs * flat, _NUMBERS).astype(np.float32)
+
+
+def _power(error: Array) -> float:
+    return float(np.vdot(error, error).real)

@@ -1,0 +1,76 @@
+"""The search for ops to keep exact, held against trying all sets."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from divergraph.root_cause.blame_keeping import Left, Search, Shortener
+
+NAMES = [f"op{n}" for n in range(12)]
+
+
+class Outputs:
+    """What errors do to some outputs; beyond *limit* these cannot go, as behind a sigmoid."""
+
+    def __init__(self, seed: int, limit: float, ops: int = len(NAMES)) -> None:
+        draw = np.random.default_rng(seed)
+        sizes = 2.0 ** -np.arange(ops)[:, None]
+        self.names = [f"op{n}" for n in range(ops)]
+        self._errors = dict(zip(self.names, draw.standard_normal((ops, 40)) * sizes, strict=True))
+        self._limit = limit
+        self._base = np.linalg.norm(self.error(self.names))
+        self.replays = 0
+
+    def error(self, erring: list[str]) -> np.ndarray:
+        total = sum((self._errors[name] for name in erring), np.zeros(40))
+        return self._limit * np.tanh(total / self._limit)
+
+    def left(self, exact: frozenset[str]) -> Left:
+        self.replays += 1
+        error = self.error([name for name in self.names if name not in exact])
+        return Left(float(np.linalg.norm(error) / self._base), error)
+
+    def search(self) -> Search:
+        return Search(self.left, {name: self.error([name]) for name in self.names})
+
+
+@pytest.mark.parametrize("limit", [0.3, 100.0])
+def test_little_more_is_left_than_by_the_best_of_all_sets(limit: float) -> None:
+    ratios = []
+    for seed in range(8):
+        outputs = Outputs(seed, limit)
+        found = outputs.search().best(4)
+        least = min(outputs.left(frozenset(each)).share for each in combinations(NAMES, 4))
+        ratios.append(found[-1][1] / least)
+    assert np.mean(ratios) < 1.02
+    assert max(ratios) < 1.1
+
+
+def test_what_is_said_to_be_left_is_that_of_a_replay() -> None:
+    outputs = Outputs(1, 0.5)
+    found = outputs.search().best(5)
+    picked = [name for name, _ in found]
+    for place, (_, left) in enumerate(found, 1):
+        assert left == outputs.left(frozenset(picked[:place])).share
+
+
+def test_a_hundred_ops_take_a_bounded_number_of_replays() -> None:
+    outputs = Outputs(2, 1.0, ops=100)
+    outputs.search().best(10)
+    assert outputs.replays <= 240
+
+
+def test_shortened_arrays_keep_lengths_and_angles() -> None:
+    draw = np.random.default_rng(0)
+    shortener = Shortener()
+    one = draw.standard_normal((300, 400))
+    other = one + draw.standard_normal((300, 400))
+    short, shorter = shortener.short(one), shortener.short(other)
+    assert short.size == 16384
+    assert np.linalg.norm(short) == pytest.approx(np.linalg.norm(one), rel=0.03)
+    assert short @ shorter == pytest.approx(np.vdot(one, other), rel=0.05)
+    few = np.arange(6.0).reshape(2, 3)
+    assert shortener.short(few).tolist() == [0, 1, 2, 3, 4, 5]
