@@ -162,9 +162,7 @@ class OnnxRuntimeExecutor:
         model = ModelProto()
         model.CopyFrom(self._model)
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
-        fed = {
-            name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()
-        }
+        fed = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()}
         open_for_additions(model, numbers, fed, outputs)
         session = open_session(model, self._folder, plain_options())
         open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]

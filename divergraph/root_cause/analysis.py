@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 
-from divergraph.execution.contract import Array, Executor, Piece
+from divergraph.execution.contract import Array, Executor
 from divergraph.progress import NO_PROGRESS, Progress
-from divergraph.root_cause.arithmetic import Sample, find_operands
 from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
+from divergraph.root_cause.deciding import Deciding, coarsest
 from divergraph.root_cause.entries import entry_error, entry_mismatches
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import (
@@ -22,13 +20,15 @@ from divergraph.root_cause.floors import (
     floor_of,
 )
 from divergraph.root_cause.gains import with_gain_floor
+from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.local_errors import Noise, local_suspicion, with_local_floor
 from divergraph.root_cause.masks import standing_for_infinity, without
-from divergraph.root_cause.mixed import Arithmetics, borne_out, declared_single
+from divergraph.root_cause.mixed import Arithmetics
 from divergraph.root_cause.op_graph import OpGraph
-from divergraph.root_cause.operands import Family, Taken, named, remark
-from divergraph.root_cause.precision import Precision, fits_half, precision_of
+from divergraph.root_cause.operands import named, remark
+from divergraph.root_cause.precision import fits_half
 from divergraph.root_cause.quantisers import Quantisers, find_quantisers
 from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.second_look import Explained, look_again
@@ -74,11 +74,11 @@ class _Analysis:
     golden: OpGraph = field(init=False)
     device: OpGraph = field(init=False)
     values: RunValues = field(init=False)
+    runs: GroupRuns = field(init=False)
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
     quantisers: Quantisers = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
-    assumed: dict[TensorRef, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         outputs = {
@@ -103,6 +103,9 @@ class _Analysis:
             self.inputs.device_dump,
             self.options.memory // 4,
         )
+        self.runs = GroupRuns(
+            self.executor, self.golden, self.values, self.compared, self.options.memory
+        )
         found = self.inputs
         self.quantisers = find_quantisers(
             found.device, found.golden, found.comparisons, found.links, found.device_constant
@@ -118,88 +121,32 @@ class _Analysis:
 
     def splits(self) -> Splits:
         self.progress.stage("finding the device's precision")
-        found = self._precisions()
-        precision = self.options.precision or _coarsest(found)
+        deciding = Deciding(self.runs, self.device, self.quantisers, self.options)
+        found = deciding.precisions()
+        precision = self.options.precision or coarsest(found)
         groups = self._groups()
-        taken = self._taken(precision, groups)
-        arithmetics = self._arithmetics(precision, taken, groups)
-        in_single = {**arithmetics.single.taken, **taken}
+        arithmetics = deciding.arithmetics(precision, groups)
+        taken = arithmetics.taken
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
-        for chunk in self._chunks(groups):
+        for chunk in self.runs.chunks(groups):
             splits.update(self._split_all(chunk, arithmetics))
             self.progress.step(len(chunk))
         return Splits(
             splits,
             {group.output: group for group in groups},
-            named(precision, taken) + (", int8" if self.quantisers.by_tensor else ""),
+            named(precision, arithmetics.usual.taken)
+            + (", int8" if self.quantisers.by_tensor else ""),
             {str(name): count for name, count in found.items()},
             self.executor.name,
             tuple(entry_mismatches(self.golden, self.values, self.compared, precision.unit)),
             tuple(self.explaining.findings),
             frozenset(self.births),
-            self.assumed,
-            remark(in_single),
-            arithmetics.still,
-            {str(family): str(kind) for family, kind in in_single.items()},
+            self.runs.assumed,
+            remark(taken),
+            arithmetics.kept_single,
+            {str(family): str(kind) for family, kind in taken.items()},
         )
-
-    def _floors(self, precision: Precision, taken: Taken) -> Floors:
-        memory = self.options.memory // 2
-        return Floors(self.executor, self.golden, precision, memory, self.quantisers, taken)
-
-    def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
-        """How matrix ops take their operands: as the user says, or as their errors do."""
-        if self.options.operands is not None:
-            return dict.fromkeys(Family, self.options.operands)
-        if self.options.precision is not None or precision is not Precision.FP32:
-            return {}
-        if self.quantisers.by_tensor:
-            return {}
-        return find_operands(
-            self.golden,
-            groups,
-            self._samples,
-            lambda taken: self._floors(precision, taken),
-            self.options.suspect,
-        )
-
-    def _arithmetics(
-        self, precision: Precision, taken: Taken, groups: Sequence[Group]
-    ) -> Arithmetics:
-        """The floors of all groups: where ops stay in float32, theirs."""
-        usual = self._floors(precision, taken)
-        if precision not in (Precision.FP16, Precision.BF16) or self.quantisers.by_tensor:
-            return Arithmetics(usual, usual)
-        if self.options.precision is not None:
-            return Arithmetics(usual, usual)
-        found = declared_single(self.device, groups, self.compared)
-        single = self._floors(Precision.FP32, self._taken(Precision.FP32, found))
-        if not found or not borne_out(found, self._samples, single, self.options.suspect):
-            return Arithmetics(usual, usual)
-        return Arithmetics(usual, single, frozenset(group.output for group in found))
-
-    def _samples(self, groups: Sequence[Group]) -> Iterator[Sample]:
-        for chunk in self._chunks(groups):
-            fed = [(group, *self._feeds(group)) for group in chunk]
-            runnable = [(group, given) for group, given, missing in fed if not missing]
-            references = self._references(
-                [group for group, _ in runnable], [given for _, given in runnable]
-            )
-            for (group, given), reference in zip(runnable, references, strict=True):
-                device = self.values.device(group.output)
-                if device is not None and not isinstance(reference, str):
-                    yield Sample(group, given, reference, device)
-
-    def _precisions(self) -> Counter[Precision]:
-        found: Counter[Precision] = Counter()
-        for ref in self.compared:
-            pair = self.values.pairs[ref]
-            value = self.values.device(ref)
-            kind = None if value is None else precision_of(value, pair.device.dtype)
-            if kind is not None:
-                found[kind] += 1
-        return found
 
     def _groups(self) -> list[Group]:
         measured = {
@@ -229,21 +176,6 @@ class _Analysis:
                 if value is not None and value.dtype.kind == "f" and fits_half(value):
                     yield golden
 
-    def _chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        chunk: list[Group] = []
-        held = 0
-        for group in groups:
-            size = 16 * sum(
-                prod(self.compared[ref].shape or ()) for ref in (group.output, *group.measured)
-            )
-            if chunk and held + size > self.options.memory // _SHARE_OF_MEMORY:
-                yield chunk
-                chunk, held = [], 0
-            chunk.append(group)
-            held += size
-        if chunk:
-            yield chunk
-
     def _split_all(
         self, chunk: Sequence[Group], arithmetics: Arithmetics
     ) -> dict[TensorRef, ErrorSplit]:
@@ -270,13 +202,13 @@ class _Analysis:
             elif group.passes_on is not None:
                 yield group.output, self._passed_on(group, group.passes_on, arithmetics.usual)
             else:
-                given, missing = self._feeds(group)
+                given, missing = self.runs.feeds(group)
                 if missing:
                     yield group.output, unknown(f"no values of {missing}", group.ops)
                 else:
                     runnable.append(group)
                     feeds.append(given)
-        references = self._references(runnable, feeds)
+        references = self.runs.references(runnable, feeds)
         emulated = arithmetics.emulated(runnable, feeds)
         for group, given, reference, imitated in zip(
             runnable, feeds, references, emulated, strict=True
@@ -300,15 +232,17 @@ class _Analysis:
         reference = without(masked, reference)
         if imitated is not None and imitated.shape == reference.shape:
             imitated = without(masked, imitated)
-        floor = floor_of(reference, imitated, floors.precision, len(group.ops))
+        floor = emulated = floor_of(reference, imitated, floors.precision, len(group.ops))
         if not group.feeds:
             floor = max(floor, constant_floor(reference, floors.precision))
         if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
             floor = max(floor, QUANTISED_UNSEEN)
         if group.integers:
             floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
-        told = Explained(self._explained(group, reference, imitated), floor, masked=masked)
-        return self._looked(group, told, given, imitated, floors)
+        found = () if imitated is None or imitated.shape != reference.shape else (imitated,)
+        explained = self._explained(group, reference, imitated)
+        told = Explained(explained, floor, masked=masked, imitations=found)
+        return self._looked(group, told, given, floors, unseen=floor if floor > emulated else 0.0)
 
     def _masked(self, group: Group, reference: Array, floors: Floors) -> Array | None:
         """Where the reference holds numbers that stand for infinity, and the device as well."""
@@ -321,10 +255,12 @@ class _Analysis:
         group: Group,
         told: Explained,
         given: Mapping[str, Array],
-        imitated: Array | None,
         floors: Floors,
+        unseen: float,
     ) -> Explained:
-        """*told*, with what else may explain an error that would be suspect, or a gain."""
+        """*told*, with what else may explain an error that would be suspect; and with lower
+        floors for a gain, and for errors in a part. *unseen* is the floor of what is not imitated.
+        """
         device = self.values.device(group.output)
         if device is None or not is_numeric(device) or not is_numeric(told.reference):
             return told
@@ -332,11 +268,24 @@ class _Analysis:
         if fitting is None:
             return told
         fitting = without(told.masked, fitting)
-        if relative(fitting, told.reference) > self.options.suspect * told.floor:
+        quantised = bool(floors.quantisers.by_tensor)
+        alike = quantised or group.integers
+        step = None if unseen else floors.step(group)
+        noise = Noise(told.imitations, floors.precision, alike, unseen, step)
+        suspicion = max(
+            relative(fitting, told.reference) / told.floor,
+            local_suspicion(told.reference, fitting, noise),
+        )
+        if suspicion <= self.options.suspect:
+            told = replace(told, imitations=())
+        else:
             told = look_again(floors, group, given, fitting, told)
-        if group.integers or floors.quantisers.by_tensor:
+            noise = replace(noise, imitations=told.imitations)
+            if relative(fitting, told.reference) <= self.options.guilty * told.floor:
+                told = with_local_floor(told, fitting, noise)
+        if group.integers or quantised:
             return told
-        return with_gain_floor(told, fitting, imitated, floors.precision, len(group.ops))
+        return with_gain_floor(told, fitting, noise.imitations, floors.precision, len(group.ops))
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""
@@ -347,44 +296,6 @@ class _Analysis:
         if device is None or device.size != reference.size:
             return reference
         return explained_by(imitated, reference, device)
-
-    def _references(
-        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
-    ) -> list[Array | str]:
-        """f(d_in) of each group, or why there is none."""
-        pieces = [
-            Piece(
-                str(number),
-                tuple(feed.tensor for feed in group.feeds),
-                (self.golden.name(group.golden),),
-            )
-            for number, group in enumerate(groups)
-        ]
-        found: list[Array | str] = ["it was not run"] * len(groups)
-        for result in self.executor.run_pieces(
-            pieces, lambda piece: feeds[int(piece.key)], memory=self.options.memory // 2
-        ):
-            value = next(iter(result.values.values()), None)
-            number = int(result.key)
-            found[number] = (result.failure or "it gave nothing") if value is None else value
-        return found
-
-    def _feeds(self, group: Group) -> tuple[dict[str, Array], str]:
-        """What *group* is fed, and the first tensor without a value."""
-        given: dict[str, Array] = {}
-        for feed in group.feeds:
-            if feed.device is not None:
-                value = self.values.device(feed.device)
-            elif feed.golden is not None:
-                value = self.values.golden(feed.golden)
-            else:
-                value = self.values.graph_input(feed.tensor)
-                if self.values.device_input(feed.tensor) is None:
-                    self.assumed[group.output] = feed.tensor
-            if value is None:
-                return given, feed.tensor
-            given[feed.tensor] = value
-        return given, ""
 
     def _passed_on(self, group: Group, source: TensorRef, floors: Floors) -> ErrorSplit:
         reference = self.values.device(source)
@@ -442,12 +353,3 @@ class _Analysis:
                 entry = entry_error(self.values, feed.tensor)
                 errors += [] if entry is None else [entry]
         return worst_error(errors)
-
-
-def _coarsest(found: Mapping[Precision, int]) -> Precision:
-    """The coarsest precision a good part of the tensors is in."""
-    total = sum(found.values())
-    for precision in (Precision.BF16, Precision.FP16):
-        if found.get(precision, 0) > _SHARE_THAT_COUNTS * total:
-            return precision
-    return Precision.FP32

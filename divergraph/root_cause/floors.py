@@ -52,9 +52,10 @@ _EXACT_CONSTANTS = frozenset(
         *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
         *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
         *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "RoiAlign"),
+        *("Pow", "Mod", "FloorMod"),
     }
 )
-"""Ops whose constants say sizes, scales or coordinates, no weights."""
+"""Ops whose constants say sizes, scales, coordinates or exponents, no weights."""
 
 
 @dataclass
@@ -91,12 +92,16 @@ class Floors:
             return None
         fed = self._fed(group, given)
         for name, value in given.items():
-            if value.dtype.kind != "f":
-                continue
-            if np.array_equal(rounded(value, self.precision), value, equal_nan=True):
+            if value.dtype.kind == "f" and self._was_rounded(value):
                 fed[name] = self._unrounded(fed[name])
         states = [_State(group, self.golden, fed)]
         return self._run(states, self._weights(states))[0]
+
+    def _was_rounded(self, value: Array) -> bool:
+        """Whether *value* may have been something else before; whole numbers mean themselves."""
+        if not np.array_equal(rounded(value, self.precision), value, equal_nan=True):
+            return False
+        return not np.array_equal(np.rint(value), value, equal_nan=True)
 
     def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, with constants too small for float16 as converters make them; None
@@ -126,6 +131,13 @@ class Floors:
         makers = [op for op in ops if is_mask_maker(op.type)]
         names = {ref.tensor for op in makers for ref in self.golden.inputs(op)}
         return tuple(value for name in names for value in self._huge.get(name, ()))
+
+    def step(self, group: Group) -> float | None:
+        """The step of the grid the device rounds a group's output to; None if it does not."""
+        if group.output not in self.quantisers.outputs:
+            return None
+        quantiser = self.quantisers.by_tensor.get(self.golden.name(group.golden))
+        return None if quantiser is None else float(np.max(np.abs(quantiser.scale)))
 
     def passed_on(self, group: Group, value: Array) -> Array:
         """What a device hands on of *value* that does not compute: rounded, or quantised."""

@@ -8,6 +8,7 @@ the floor is lower: what the emulation is off by as a whole, and chance over man
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,13 +25,18 @@ _EMULATED = 2.0
 
 
 def with_gain_floor(
-    told: Explained, device: Array, emulated: Array | None, precision: Precision, ops: int
+    told: Explained,
+    device: Array,
+    imitations: Sequence[Array],
+    precision: Precision,
+    ops: int,
 ) -> Explained:
     """*told* with the floor of a gain, if the error of *device* (of the reference's shape) is
     one; only for arithmetics whose floors are coarse."""
     reference = told.reference
-    if precision not in (Precision.FP16, Precision.BF16) or emulated is None:
+    if precision not in (Precision.FP16, Precision.BF16) or not imitations:
         return told
+    emulated = imitations[0]
     if not all(each.dtype.kind == "f" and each.size for each in (device, reference, emulated)):
         return told
     if emulated.shape != reference.shape:

@@ -1,13 +1,14 @@
-"""Ops that stay in float32 on a device that computes the others in 16 bits.
+"""Devices that compute some ops in float32 and others in 16 bits.
 
-Their floors are those of float32, thousands of times lower. Which ops these are is in the
-device's graph, if it declares types at all as they are dumped; and the errors of these ops
-must bear it out.
+Floors of 16 bits are thousands of times those of float32. Which ops compute in which is in
+the device's graph, if it declares types at all as they are dumped; that float32 ops of a
+16-bit device have errors of float32, these errors must bear out.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,31 +17,45 @@ from divergraph.root_cause.arithmetic import Sample, ratio_of
 from divergraph.root_cause.floors import Floors
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.operands import Taken
+from divergraph.root_cause.precision import Precision
 from graphstore.model import Comparison, DType, Op, TensorRef
 
 _TRUSTED = 0.9
 _LOOKED_AT = 16
-_HALF = frozenset({DType.FLOAT16, DType.BFLOAT16})
+_HALVES = {DType.FLOAT16: Precision.FP16, DType.BFLOAT16: Precision.BF16}
 
 
 @dataclass(frozen=True)
 class Arithmetics:
-    """The floors of a run: ``usual`` ones, and those of the outputs that are float32 ``still``."""
+    """The floors of a run: ``usual`` ones, and ``other`` ones for the outputs ``others``."""
 
     usual: Floors
-    single: Floors
-    still: frozenset[TensorRef] = field(default_factory=frozenset)
+    other: Floors | None = None
+    others: frozenset[TensorRef] = field(default_factory=frozenset)
+
+    @property
+    def kept_single(self) -> frozenset[TensorRef]:
+        """The outputs of ops that stay in float32 on a device of 16 bits."""
+        return frozenset() if self.usual.precision is Precision.FP32 else self.others
+
+    @property
+    def taken(self) -> Taken:
+        """How matrix ops in float32 take their operands."""
+        return self.usual.taken or (self.other.taken if self.other is not None else {})
 
     def of(self, group: Group) -> Floors:
         """The floors of a group."""
-        return self.single if group.output in self.still else self.usual
+        if self.other is None or group.output not in self.others:
+            return self.usual
+        return self.other
 
     def emulated(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
     ) -> list[Array | None]:
         """What each group makes of its feeds in its arithmetic; None if it fails."""
         found: list[Array | None] = [None] * len(groups)
-        for floors in (self.usual, self.single):
+        for floors in (self.usual, *([] if self.other is None else [self.other])):
             places = [n for n, group in enumerate(groups) if self.of(group) is floors]
             made = floors.emulated([groups[n] for n in places], [feeds[n] for n in places])
             for place, value in zip(places, made, strict=True):
@@ -48,25 +63,86 @@ class Arithmetics:
         return found
 
 
-def declared_single(
-    device: OpGraph, groups: Iterable[Group], compared: Mapping[TensorRef, Comparison]
-) -> list[Group]:
-    """The groups whose device op is all float32 by a graph that tells types as they are dumped."""
-    halves = [ref for ref, item in compared.items() if item.device_dtype in _HALF]
-    agreeing = sum(_declared(device, ref) in _HALF for ref in halves)
-    if not halves or agreeing < _TRUSTED * len(halves):
-        return []
-    return [
-        group
-        for group in groups
-        if not group.failure
-        and group.passes_on is None
-        and group.feeds
-        and compared[group.output].device_dtype is DType.FLOAT32
-        and all(kind is DType.FLOAT32 for kind in _kinds(device, device.ops[group.output.op]))
-        and all(_declared(device, ref) is DType.FLOAT32 for ref in group.measured)
-        and not _reads_made_constant(device, device.ops[group.output.op])
-    ]
+@dataclass(frozen=True)
+class DeclaredTypes:
+    """What *device* computes groups in, by the types its graph declares and its dumps have.
+
+    ``told``: the graph declares types as they are dumped; ``half`` is the kind of 16 bits most
+    dumps of 16 bits are in, None without any.
+    """
+
+    device: OpGraph
+    compared: Mapping[TensorRef, Comparison]
+    half: Precision | None
+    told: bool
+
+    @classmethod
+    def of(cls, device: OpGraph, compared: Mapping[TensorRef, Comparison]) -> DeclaredTypes:
+        """Looks at all dumps once."""
+        halves = {ref: item.device_dtype for ref, item in compared.items()}
+        halves = {ref: kind for ref, kind in halves.items() if kind in _HALVES}
+        if not halves:
+            return cls(device, compared, None, told=False)
+        ((most, _),) = Counter(halves.values()).most_common(1)
+        agreeing = sum(_declared(device, ref) in _HALVES for ref in halves)
+        half = None if most is None else _HALVES[most]
+        return cls(device, compared, half, told=agreeing >= _TRUSTED * len(halves))
+
+    def is_single(self, group: Group) -> bool:
+        """Whether all that is between the values a group is fed and its own is float32."""
+        if not self.told or group.failure or group.passes_on is not None or not group.feeds:
+            return False
+        if self.compared[group.output].device_dtype is not DType.FLOAT32:
+            return False
+        if any(_declared(self.device, ref) is not DType.FLOAT32 for ref in group.measured):
+            return False
+        return all(
+            all(kind is DType.FLOAT32 for kind in self._kinds(op))
+            and not self._reads_made_constant(op)
+            for op in self._between(group)
+        )
+
+    def is_half(self, group: Group) -> bool:
+        """Whether 16 bits are, or may be, among what a group reads, makes and gives."""
+        dumped = (self.compared[ref].device_dtype for ref in (group.output, *group.measured))
+        if any(kind in _HALVES for kind in dumped):
+            return True
+        ops = list(self._between(group))
+        if not self.told:
+            return len(ops) > 1  # what is not dumped between them may be anything
+        return any(kind in _HALVES for op in ops for kind in self._kinds(op))
+
+    def _between(self, group: Group) -> Iterator[Op]:
+        """The device's ops from the measured outputs a group is fed to its own."""
+        stops = set(group.measured)
+        waiting, seen = [group.output.op], {group.output.op}
+        while waiting:
+            op = self.device.ops[waiting.pop()]
+            yield op
+            for ref in self.device.inputs(op):
+                maker = ref.producer
+                if maker is None or maker in stops or maker.op in seen:
+                    continue
+                if maker.op in self.device.ops and not self.device.is_constant(maker.op):
+                    seen.add(maker.op)
+                    waiting.append(maker.op)
+
+    def _reads_made_constant(self, op: Op) -> bool:
+        """Whether a constant of *op* is computed, most likely cast from a rounded one."""
+        makers = [ref.producer.op for ref in self.device.inputs(op) if ref.producer is not None]
+        return any(
+            self.device.is_constant(each) and self.device.ops[each].inputs for each in makers
+        )
+
+    def _kinds(self, op: Op) -> Iterator[DType | None]:
+        """The declared types of what an op takes and gives, where these are of real numbers."""
+        taken = (ref.producer for ref in self.device.inputs(op) if ref.producer is not None)
+        for kind in (
+            *(_declared(self.device, ref) for ref in taken),
+            *(each.dtype for each in op.outputs),
+        ):
+            if kind is None or kind in _HALVES or kind is DType.FLOAT32:
+                yield kind
 
 
 def borne_out(
@@ -82,20 +158,6 @@ def borne_out(
     return bool(known) and statistics.median(known) <= suspect
 
 
-def _reads_made_constant(device: OpGraph, op: Op) -> bool:
-    """Whether a constant of *op* is computed, most likely cast from a rounded one."""
-    makers = [ref.producer.op for ref in device.inputs(op) if ref.producer is not None]
-    return any(device.is_constant(each) and device.ops[each].inputs for each in makers)
-
-
 def _declared(device: OpGraph, ref: TensorRef) -> DType | None:
     op = device.ops.get(ref.op)
     return None if op is None or ref.port >= len(op.outputs) else op.outputs[ref.port].dtype
-
-
-def _kinds(device: OpGraph, op: Op) -> Iterator[DType | None]:
-    """The declared types of what an op takes and gives, where these are of real numbers."""
-    taken = (ref.producer for ref in device.inputs(op) if ref.producer is not None)
-    for kind in (*(_declared(device, ref) for ref in taken), *(each.dtype for each in op.outputs)):
-        if kind is None or kind in _HALF or kind is DType.FLOAT32:
-            yield kind

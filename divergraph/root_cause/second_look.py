@@ -37,12 +37,14 @@ _DRAWS = 8
 class Explained:
     """The reference (NaN where nothing is to be measured), the relative floor, and the
     absolute one: a norm below which no error says anything. ``masked`` are the places of
-    values that stand for infinity; the reference is 0 there."""
+    values that stand for infinity; the reference is 0 there. ``imitations`` are of the
+    reference's shape, as healthy arithmetic may have made it."""
 
     reference: Array
     floor: float
     absolute: float = 0.0
     masked: Array | None = None
+    imitations: tuple[Array, ...] = ()
 
 
 def look_again(
@@ -55,12 +57,14 @@ def look_again(
     if device.size != reference.size or reference.size == 0:
         return first
     device = device.reshape(reference.shape)
-    floor = first.floor
+    floor, imitations = first.floor, first.imitations
     for _ in range(_DRAWS if reference.size < _FEW else 1):
         doubted = floors.doubted(group, given)
         if doubted is None:
             break
-        doubted = without(first.masked, doubted) if doubted.shape == reference.shape else doubted
+        if doubted.shape == reference.shape:
+            doubted = without(first.masked, doubted)
+            imitations += (doubted,)
         floor = max(floor, floor_of(reference, doubted, floors.precision, len(group.ops)))
     normal = _SMALLEST_NORMAL.get(floors.precision, _SMALLEST_NORMAL_OF_WIDE)
     if not np.array_equal(rounded(device, floors.precision), device, equal_nan=True):
@@ -68,12 +72,15 @@ def look_again(
     absolute = _spacing(normal) * math.sqrt(reference.size)
     raised = floors.raised(group, given) if normal > _SMALLEST_NORMAL_OF_WIDE else None
     if raised is not None and raised.shape == reference.shape:
+        raised = without(first.masked, raised)
         absolute = max(absolute, _among_small(raised, reference, normal))
+        imitations += (raised,)
     return replace(
         first,
         reference=_without_flushed(device, reference, normal),
         floor=floor,
         absolute=absolute,
+        imitations=imitations,
     )
 
 

@@ -67,3 +67,66 @@ def test_a_graph_that_tells_no_types_as_dumped_is_not_believed(mixed):
     data = compare(replace(request, device=request.golden))
     assert not data.origins
     assert floors(data)["conv3"].floor > 1e-4
+
+
+def hide(request, *ops: str):
+    """Delete what the device dumped of these ops."""
+    for op in ops:
+        (path,) = request.device_dump.glob(f"{op}.0.*.npy")
+        path.unlink()
+
+
+def test_sixteen_bits_between_two_float32_dumps_have_floors_of_sixteen_bits(mixed):
+    """conv1 and relu1 are in float16 and not dumped; conv2 behind them is float32."""
+    request = mixed(1.0)
+    casts = [path.name for path in request.device_dump.glob("*ast*.npy")]
+    hide(request, "conv1", "relu1", *(name.partition(".")[0] for name in casts))
+    data = compare(request)
+    assert floors(data)["conv2"].floor > 1e-4
+    assert not data.origins
+    assert not data.suspects
+
+
+def test_a_few_ops_in_sixteen_bits_are_no_origins(sides):
+    """relu3 of a float32 device computes in float16, and its graph says so."""
+    made = sides()
+    model = onnx.load_model(str(made.folder / "golden.onnx"))
+    place = next(n for n, node in enumerate(model.graph.node) if node.name == "relu3")
+    model.graph.node.remove(model.graph.node[place])
+    for node in reversed(
+        [
+            onnx.helper.make_node("Cast", ["c3"], ["c3_half"], name="c3_half", to=10),
+            onnx.helper.make_node("Relu", ["c3_half"], ["r3_half"], name="relu3"),
+            onnx.helper.make_node("Cast", ["r3_half"], ["r3"], name="r3_back", to=1),
+        ]
+    ):
+        model.graph.node.insert(place, node)
+    path = made.folder / "mixed.onnx"
+    onnx.save_model(model, str(path))
+    capture(CaptureRequest(path, made.folder / "mixed_run", {"x": made.folder / "x.npy"}))
+    request = replace(made.request, device=path, device_dump=made.folder / "mixed_run")
+    hide(request, "c3_half", "r3_back")
+    data = compare(request)
+    assert data.run.analysis["precision"] == "fp32"
+    assert not data.origins
+    assert not data.suspects
+    assert floors(data)["conv1"].floor < 1e-5
+
+
+def test_a_constant_cast_from_a_rounded_one_is_none_of_float32(mixed):
+    """The bias of an op in float32 is stored in float16 and cast back."""
+    request = mixed(1.0)
+    model = onnx.load_model(str(request.device))
+    (stored,) = (each for each in model.graph.initializer if each.name == "b3")
+    value = onnx.numpy_helper.to_array(stored)
+    stored.CopyFrom(onnx.numpy_helper.from_array(value.astype(np.float16), "b3_half"))
+    cast = onnx.helper.make_node("Cast", ["b3_half"], ["b3"], name="cast_b3", to=1)
+    model.graph.node.insert(0, cast)
+    onnx.save_model(model, str(request.device))
+    inputs = {"x": request.golden.parent / "x.npy"}
+    again = request.device_dump.parent / "again"
+    capture(CaptureRequest(request.device, again, inputs))
+    data = compare(replace(request, device_dump=again))
+    assert not data.origins
+    assert floors(data)["conv3"].floor > 1e-4
+    assert floors(data)["relu2"].floor < 1e-5

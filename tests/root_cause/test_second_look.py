@@ -100,7 +100,7 @@ HALF = rounded(VALUES, Precision.FP16)
 
 def floor_of_gain(device, ops=1):
     told = Explained(VALUES, 4e-4)
-    return with_gain_floor(told, device, HALF, Precision.FP16, ops).floor
+    return with_gain_floor(told, device, [HALF], Precision.FP16, ops).floor
 
 
 def test_only_an_error_along_the_output_has_the_floor_of_a_gain():
@@ -118,7 +118,7 @@ def test_one_large_value_among_many_is_no_gain():
     spiky[7] = device[7] = 1e4
     device[7] *= np.float32(1.002)
     told = Explained(spiky, 4e-4)
-    found = with_gain_floor(told, device, rounded(spiky, Precision.FP16), Precision.FP16, 1)
+    found = with_gain_floor(told, device, [rounded(spiky, Precision.FP16)], Precision.FP16, 1)
     assert found.floor == 4e-4
 
 

@@ -1,0 +1,97 @@
+"""Which arithmetic the device's ops computed in: found from what it dumped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.root_cause.arithmetic import find_operands
+from divergraph.root_cause.floors import Floors
+from divergraph.root_cause.group_runs import GroupRuns
+from divergraph.root_cause.groups import Group
+from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.mixed import Arithmetics, DeclaredTypes, borne_out
+from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.operands import Family, Taken
+from divergraph.root_cause.precision import Precision, precision_of
+from divergraph.root_cause.quantisers import Quantisers
+
+_SHARE_THAT_COUNTS = 0.15
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """Finds the arithmetics of the groups of a run, unless the user says them."""
+
+    runs: GroupRuns
+    device: OpGraph
+    quantisers: Quantisers
+    options: RootCauseOptions
+
+    def precisions(self) -> Counter[Precision]:
+        """How many of the device's tensors are in which precision."""
+        found: Counter[Precision] = Counter()
+        values = self.runs.values
+        for ref in self.runs.compared:
+            value = values.device(ref)
+            kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)
+            if kind is not None:
+                found[kind] += 1
+        return found
+
+    def arithmetics(self, precision: Precision, groups: Sequence[Group]) -> Arithmetics:
+        """The floors of all groups on a device that mostly computes in *precision*."""
+        if self.options.precision is not None or self.quantisers.by_tensor:
+            return Arithmetics(self._floors(precision, self._taken(precision, groups)))
+        types = DeclaredTypes.of(self.device, self.runs.compared)
+        if precision is Precision.FP32:
+            return self._with_halves(types, groups)
+        usual = self._floors(precision, self._taken(precision, groups))
+        found = [group for group in groups if types.is_single(group)]
+        if not found:
+            return Arithmetics(usual)
+        single = self._floors(Precision.FP32, self._taken(Precision.FP32, found))
+        if not borne_out(found, self.runs.samples, single, self.options.suspect):
+            return Arithmetics(usual)
+        return Arithmetics(usual, single, frozenset(group.output for group in found))
+
+    def _with_halves(self, types: DeclaredTypes, groups: Sequence[Group]) -> Arithmetics:
+        """Float32 but for the few groups that have to do with 16 bits."""
+        half = types.half
+        coarse = frozenset(group.output for group in groups if half and types.is_half(group))
+        others = [group for group in groups if group.output not in coarse]
+        usual = self._floors(Precision.FP32, self._taken(Precision.FP32, others))
+        if half is None or not coarse:
+            return Arithmetics(usual)
+        return Arithmetics(usual, self._floors(half, {}), coarse)
+
+    def _floors(self, precision: Precision, taken: Taken) -> Floors:
+        memory = self.options.memory // 2
+        runs = self.runs
+        return Floors(runs.executor, runs.golden, precision, memory, self.quantisers, taken)
+
+    def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
+        """How matrix ops take their operands: as the user says, or as their errors do."""
+        if self.options.operands is not None:
+            return dict.fromkeys(Family, self.options.operands)
+        if self.options.precision is not None or precision is not Precision.FP32:
+            return {}
+        if self.quantisers.by_tensor:
+            return {}
+        return find_operands(
+            self.runs.golden,
+            groups,
+            self.runs.samples,
+            lambda taken: self._floors(precision, taken),
+            self.options.suspect,
+        )
+
+
+def coarsest(found: Mapping[Precision, int]) -> Precision:
+    """The coarsest precision a good part of the tensors is in."""
+    total = sum(found.values())
+    for precision in (Precision.BF16, Precision.FP16):
+        if found.get(precision, 0) > _SHARE_THAT_COUNTS * total:
+            return precision
+    return Precision.FP32
