@@ -16,7 +16,7 @@ def write(path: Path, *, constants_as_nodes: bool = False) -> Path:
     """A normalisation with variances that are no halves, and the length of what comes out."""
     draw = np.random.default_rng(4)
     constants = {
-        "gamma": np.full(16, 2000, np.float32),
+        "gamma": np.full(16, 8000, np.float32),
         "beta": 10 * draw.standard_normal(16).astype(np.float32),
         "mean": np.zeros(16, np.float32),
         "variance": draw.uniform(2e5, 2e6, 16).astype(np.float32),
