@@ -31,7 +31,7 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     from divergraph.capture import CaptureResult
     from divergraph.detection import Findings
-    from divergraph.questions.answers import Trace, UnmatchedOps, Way
+    from divergraph.questions.answers import UnmatchedOps
     from importers.dumps import FoundDump
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -342,50 +342,6 @@ def unmatched_json(found: UnmatchedOps) -> dict[str, Json]:
         ],
         "golden": [{"op": op.op, "type": op.type} for op in found.golden],
     }
-
-
-def trace_json(run: str, trace: Trace) -> dict[str, Json]:
-    """What ``trace --json`` prints."""
-    return {
-        "run": run,
-        "op": trace.op,
-        "ops": len(trace.steps),
-        "measured": trace.measured,
-        "over": trace.over,
-        "outputs": list(trace.outputs),
-        "healed": list(trace.healed),
-        "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
-        "ways": [way_json(way) for way in trace.ways],
-    }
-
-
-def way_json(way: Way) -> dict[str, Json]:
-    """A way of an error, op by op, and where all ways to its end can be cut."""
-    return {
-        "to": way.to,
-        "error": number(way.error),
-        "between": way.ops,
-        "steps": [
-            {
-                "op": step.row.id,
-                "state": None if step.row.state is None else step.row.state.value,
-                "error": _row_error(step.row),
-                "gain": number(step.row.gain),
-                "role": None if step.row.split is None else step.row.split.role.value,
-                "joins": list(step.joins),
-                "other_origins": list(step.other_origins),
-                "diluted": step.diluted,
-                "healed": step.healed,
-            }
-            for step in way.steps
-        ],
-        "cuts": [{"op": cut.op, "above": cut.above, "below": cut.below} for cut in way.cuts],
-        "bisect": None if way.middle is None else way.middle.op,
-    }
-
-
-def _row_error(row: OpRow) -> float | None:
-    return None if row.metrics is None else number(row.metrics.relative_euclidean_distance)
 
 
 def query_json(result: QueryResult) -> dict[str, Json]:

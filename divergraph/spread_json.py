@@ -1,15 +1,24 @@
-"""The JSON of what is asked about origins, roles and several runs; see docs/json.md."""
+"""The JSON of what is asked about origins, traces, roles and several runs; see docs/json.md."""
 
 from __future__ import annotations
 
-from divergraph.json_shapes import Json, number, origin_json, plain_json, split_json
+from divergraph.json_shapes import (
+    Json,
+    number,
+    origin_json,
+    plain_json,
+    row_json,
+    split_json,
+)
 from divergraph.questions.analysed import Analysis
+from divergraph.questions.answers import Trace, Way
 from divergraph.questions.next_dump import NextDump
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.recurring import Recurring, RecurringAnswer
 from divergraph.questions.role_table import RoleTable
 from divergraph.questions.run_changes import OpChange, RunChanges
 from graphstore.model import ErrorSplit, Finding, Guilt, Role, TensorIO
+from graphstore.op_row import OpRow
 
 
 def origins_json(answer: OriginsAnswer) -> dict[str, Json]:
@@ -21,6 +30,50 @@ def origins_json(answer: OriginsAnswer) -> dict[str, Json]:
         "suspects": [_origin(one) for one in answer.suspects],
         **analysis_json(answer.analysis),
     }
+
+
+def trace_json(run: str, trace: Trace) -> dict[str, Json]:
+    """What ``trace --json`` prints."""
+    return {
+        "run": run,
+        "op": trace.op,
+        "ops": len(trace.steps),
+        "measured": trace.measured,
+        "over": trace.over,
+        "outputs": list(trace.outputs),
+        "healed": list(trace.healed),
+        "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
+        "ways": [way_json(way) for way in trace.ways],
+    }
+
+
+def way_json(way: Way) -> dict[str, Json]:
+    """A way of an error, op by op, and where all ways to its end can be cut."""
+    return {
+        "to": way.to,
+        "error": number(way.error),
+        "between": way.ops,
+        "steps": [
+            {
+                "op": step.row.id,
+                "state": None if step.row.state is None else step.row.state.value,
+                "error": _row_error(step.row),
+                "gain": number(step.row.gain),
+                "role": None if step.row.split is None else step.row.split.role.value,
+                "joins": list(step.joins),
+                "other_origins": list(step.other_origins),
+                "diluted": step.diluted,
+                "healed": step.healed,
+            }
+            for step in way.steps
+        ],
+        "cuts": [{"op": cut.op, "above": cut.above, "below": cut.below} for cut in way.cuts],
+        "bisect": None if way.middle is None else way.middle.op,
+    }
+
+
+def _row_error(row: OpRow) -> float | None:
+    return None if row.metrics is None else number(row.metrics.relative_euclidean_distance)
 
 
 def analysis_json(analysis: Analysis) -> dict[str, Json]:

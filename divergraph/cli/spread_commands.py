@@ -77,8 +77,8 @@ def trace_command(
     and where the error is healed. `ops --help` explains the marks.
     """
     from divergraph.cli.spread_text import show_trace
-    from divergraph.json_shapes import trace_json
     from divergraph.questions import trace
+    from divergraph.spread_json import trace_json
 
     if op is not None and start is not None:
         raise click.UsageError("give the op once: as OP or with --from")
