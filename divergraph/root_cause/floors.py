@@ -338,7 +338,8 @@ def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops
     found = 0.0
     finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
     if finite is not None and not finite.all():
-        lost = np.count_nonzero(~finite & (np.abs(reference) < _NEXT_TO_INFINITY))
+        sizes = np.abs(np.asarray(reference, np.float64))
+        lost = np.count_nonzero(~finite & (sizes < _NEXT_TO_INFINITY))
         found = math.sqrt(lost / reference.size)  # arithmetic alone can make all of these NaN
         emulated, reference = emulated[finite], reference[finite]
     off = relative(emulated, reference)
