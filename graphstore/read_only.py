@@ -47,12 +47,12 @@ _EMBEDDED_CALLS = frozenset(
 _NEO4J_CALLS = frozenset(
     (
         "db.labels",
-        "db.relationshiptypes",
-        "db.propertykeys",
+        "db.relationshipTypes",
+        "db.propertyKeys",
         "db.schema.visualization",
-        "db.schema.nodetypeproperties",
-        "db.schema.reltypeproperties",
-        "db.index.fulltext.querynodes",
+        "db.schema.nodeTypeProperties",
+        "db.schema.relTypeProperties",
+        "db.index.fulltext.queryNodes",
         "dbms.components",
     )
 )
@@ -147,7 +147,8 @@ def _check_call(found: list[Token], place: int, dialect: Dialect) -> None:
         name += token.name or "."
         length += 1
     allowed = _NEO4J_CALLS if dialect is Dialect.NEO4J else _EMBEDDED_CALLS
-    called = name.lower() in allowed
+    # the server tells cases apart; it says so itself where one is wrong
+    called = name.lower() in {one.lower() for one in allowed}
     if called and dialect is Dialect.EMBEDDED:
         called = [token.text for token in following[length : length + 1]] == ["("]
     if not called:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
@@ -157,7 +158,8 @@ def _known_trouble(code: str, asked: Asked) -> DivergraphError | None:
         return StoreError(
             f"Neo4j refuses the user name or password{_from(asked)}",
             where=asked.url,
-            hint="set NEO4J_USERNAME and NEO4J_PASSWORD",
+            hint=f"{'correct it there, or ' if os.sep in asked.source else ''}"
+            "set NEO4J_USERNAME and NEO4J_PASSWORD",
         )
     if code.endswith("DatabaseNotFound"):
         return StoreError(

@@ -207,6 +207,8 @@ def _write_settings(setup: Setup) -> None:
         "server.bolt.connection_keep_alive": "15s",
         # half a gigabyte of empty log files otherwise
         "db.tx_log.preallocate": "false",
+        # what is in the data already is not kept in logs too: it was as large as the data
+        "db.tx_log.rotation.retention_policy": "keep_none",
         **setup.settings,
     }
     text = "".join(f"{key}={value}\n" for key, value in settings.items())
