@@ -21,6 +21,9 @@ from divergraph.comparison.tensor_pairs import (
 from divergraph.jobs.journal import Journal, file_key
 from graphstore.model import DumpTensorRef, Reason
 
+_NAMING = 50
+"""Pairs that name a journal; two pieces of work with one name go on all the same."""
+
 _mine = threading.local()
 
 
@@ -69,7 +72,10 @@ def measuring_journal(pairs: Sequence[TensorPair], work: MeasureWork) -> Journal
         return file_key(now, paths, __version__, work, pair.reorder, *told)
 
     def name() -> str:
-        return "\n".join(f"{pair.device.path}\t{pair.golden.path}" for pair in pairs)
+        # Some of many tell this work from other work; keys tell what is the same in it.
+        some = pairs[:: max(1, len(pairs) // _NAMING)]
+        paths = [f"{pair.device.path}\t{pair.golden.path}" for pair in some]
+        return "\n".join([str(len(pairs)), *paths])
 
     return Journal(name, key, measurement_json, measurement_value)
 
