@@ -38,7 +38,7 @@ def split_error(
 ) -> ErrorSplit:
     """The split of one output's error. *runner* says what ran the reference."""
     apart, scale = norms(measured.device, measured.reference)
-    propagated_apart, golden_scale = norms(measured.reference, measured.golden)
+    propagated_apart, golden_scale = _propagated(measured)
     introduced = _ratio(apart, scale)
     propagated = _ratio(propagated_apart, golden_scale)
     floor = max(measured.floor, measured.absolute / scale) if scale > 0.0 else measured.floor
@@ -58,6 +58,16 @@ def split_error(
         group=group,
         reference=runner,
     )
+
+
+def _propagated(measured: Measured) -> tuple[float, float]:
+    """|f(d_in) - g| and |g|, without the places explained away: NaN in the reference alone."""
+    reference, golden = measured.reference, measured.golden
+    apart, scale = norms(reference, golden)
+    if math.isinf(apart):
+        explained = np.isnan(reference) & np.isfinite(measured.device)
+        apart, scale = norms(np.where(explained, golden, reference), golden)
+    return apart, scale
 
 
 def unknown(failure: str, group: tuple[str, ...] = (), runner: str = "") -> ErrorSplit:
