@@ -184,8 +184,8 @@ class DivergraphApp(App[None]):
 
         fields = [(field.name, field.help) for field in FIELDS]
         path = str(self.settings.path or "")
-        text = help_text(self.settings.glyphs, self.keys, scopes, unavailable, fields, path)
-        self.show_text("Keys", lambda _: text)
+        known = (self.settings.glyphs, self.keys, scopes, unavailable, fields, path)
+        self.show_text("Keys", lambda width: help_text(*known, width))
 
     def show_log(self) -> None:
         """Show the shell commands equal to what was on screen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
@@ -10,6 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from divergraph.printable import printable
 from tui import theme, wording
 from tui.glyphs import Glyphs
 from tui.keys import Key, Scope, bindings, by_scope
@@ -131,10 +133,11 @@ def help_text(
     unavailable: Mapping[str, str],
     fields: Sequence[tuple[str, str]],
     settings: str,
+    width: int,
 ) -> Content:
     """The ``?`` page: keys by where they work, those of *scopes* first, marks, filter.
 
-    ``unavailable`` says by id why a key does nothing at present.
+    ``unavailable`` says by id why a key does nothing at present. No line is wider than *width*.
     """
     groups = by_scope(table)
     ordered = [scope for scope in scopes if scope in groups]
@@ -142,17 +145,19 @@ def help_text(
     lines: list[Content] = []
     for scope in ordered:
         lines += [Content.styled(scope.value.capitalize(), theme.HEADING)]
-        lines += [_help_line(key, unavailable.get(key.id)) for key in groups[scope]] + [Content("")]
+        for key in groups[scope]:
+            lines += _help_lines(key, unavailable.get(key.id), width)
+        lines.append(Content(""))
     lines += [*_marks(glyphs), Content(""), Content.styled("Filter", theme.HEADING)]
-    lines += [
-        Content("  blank = and, | in a value = or, ! = not, * = any text, ~ = regular expression"),
-        Content("  a bare word: the name contains it"),
-    ]
-    lines += [
-        Content.assemble((f"  {fit(name, 14, '')}", theme.LINKED), words) for name, words in fields
-    ]
+    for words in (
+        "blank = and, | in a value = or, ! = not, * = any text, ~ = regular expression",
+        "a bare word: the name contains it",
+    ):
+        lines += _hung("  ", words, width)
+    for name, words in fields:
+        lines += _hung(f"  {fit(name, 14, '')}", words, width)
     if settings:
-        lines += [Content(""), Content.styled(f"Settings: {settings}", theme.QUIET)]
+        lines += [Content(""), *_hung("Settings: ", settings, width, theme.QUIET, theme.QUIET)]
     return Content("\n").join(lines)
 
 
@@ -165,8 +170,18 @@ def _marks(glyphs: Glyphs) -> list[Content]:
     return [*lines, Content.assemble(fused, "one op made of n originals")]
 
 
-def _help_line(key: Key, why_not: str | None) -> Content:
-    shown = fit(key.shown, 18, "")
+def _help_lines(key: Key, why_not: str | None, width: int) -> list[Content]:
+    head = f"  {fit(key.shown, 18, '')}"
     if why_not is None:
-        return Content.assemble((f"  {shown}", theme.LINKED), key.help)
-    return Content.styled(f"  {shown}{key.help} (not now: {why_not})", f"{theme.QUIET} 60%")
+        return _hung(head, key.help, width)
+    pale = f"{theme.QUIET} 60%"
+    return _hung(head, f"{key.help} (not now: {why_not})", width, pale, pale)
+
+
+def _hung(
+    head: str, words: str, width: int, head_style: str = theme.LINKED, style: str = ""
+) -> list[Content]:
+    """*words* beside *head*, on as many lines as they need."""
+    parts = textwrap.wrap(printable(words), max(20, width - len(head))) or [""]
+    first = Content.assemble((head, head_style), (parts[0], style))
+    return [first, *(Content.styled(" " * len(head) + part, style) for part in parts[1:])]
