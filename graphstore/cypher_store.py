@@ -15,6 +15,7 @@ from graphstore import codec
 from graphstore.algorithms import first_edges
 from graphstore.arrays import GraphArrays
 from graphstore.cancellation import Cancellation
+from graphstore.codec import plain_text
 from graphstore.collector import paused_collector
 from graphstore.contract import ListedOp, QueryParameters, QueryResult, RunData
 from graphstore.cypher_targets import CypherTargets, Place, stamped
@@ -22,6 +23,8 @@ from graphstore.cypher_text import explained
 from graphstore.errors import QueryError, StoreError
 from graphstore.finding_rows import finding_value
 from graphstore.listing import listed_ops
+from graphstore.metric_reading import columns_of, metric_columns
+from graphstore.metric_values import comparison_values
 from graphstore.model import (
     Comparison,
     Finding,
@@ -49,7 +52,7 @@ from graphstore.query_limits import (
     windows,
 )
 from graphstore.read_only import check_read_only
-from graphstore.records import comparison_value, first_id, plain_text
+from graphstore.stored_graph import first_id
 from graphstore.traversals import ON_ARRAYS, Asked
 
 _KEPT = (
@@ -131,15 +134,20 @@ class CypherStore(CypherTargets):
         """The comparisons of a run, all or those of the device ops with these ids."""
         place = self._run_place(run)
         if ops is None:
-            rows = self._slices(place, "run_metrics", {})
+
+            def ask(name: str, first: int, until: int) -> QueryResult:
+                return self._ask_internal(place, name, {"first": first, "until": until})
+
+            parts = metric_columns(ask, self.dialect)
         else:
             nodes = self._nodes(place, ops, Side.DEVICE)
             for op in ops:
                 if op not in nodes:
                     raise self._unknown_op(place, op, Side.DEVICE)
-            rows = self._rows(place, "op_metrics", {"ops": list(nodes.values())})
+            asked = {"ops": list(nodes.values())}
+            parts = iter([columns_of(self._ask_internal(place, "op_metrics", asked))])
         with paused_collector():
-            found = [comparison_value(row) for row in rows]
+            found = [item for part in parts for item in comparison_values(part)]
         device = self._original_ids(place, Side.DEVICE, (item.op for item in found))
         partners = chain.from_iterable(map(golden_ops, found))
         golden = self._original_ids(place, Side.GOLDEN, partners)

@@ -15,6 +15,7 @@ import numpy as np
 
 from graphstore import codec
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges
+from graphstore.codec import plain_text
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.errors import QueryError, StoreError, UnknownNameError
 from graphstore.model import ModelGraph, Side
@@ -24,8 +25,8 @@ from graphstore.original_ids import may_be_escaped, original_ids
 from graphstore.queries import Dialect, NamedQuery, load
 from graphstore.query_limits import NO_LIMITS, QueryLimits
 from graphstore.recent import Recent
-from graphstore.records import first_id, plain_text
 from graphstore.run_outputs import RunOutputs
+from graphstore.stored_graph import first_id
 from graphstore.traversals import OpErrors, op_errors
 
 _SLICE = 20_000
@@ -174,18 +175,6 @@ class CypherTargets(GraphStore):
     def _ask_internal(self, place: Place, name: str, params: Mapping[str, object]) -> QueryResult:
         query = load(name, self.dialect)
         return self._ask(place, query, {**self._implied(place, query), **params})
-
-    def _slices(
-        self, place: Place, name: str, params: Mapping[str, object]
-    ) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        first = 0
-        while True:
-            part = self._rows(place, name, {**params, "first": first, "until": first + _SLICE})
-            rows.extend(part)
-            if len(part) < _SLICE:
-                return rows
-            first += _SLICE
 
     def _run_record(self, place: Place) -> dict[str, Any]:
         rows = self._rows(place, "run_record", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import compress
 from operator import attrgetter
 from typing import Any
 
@@ -54,6 +55,35 @@ def figures_value(row: Mapping[str, Any]) -> Figures | None:
     )
     rest = {name: row[name] for name in _REST}
     return Figures(device, golden, **rest, where_bad=row["where_bad"] or "")
+
+
+def figures_values(columns: Mapping[str, Sequence[Any]]) -> list[Figures | None]:
+    """The figures of many Metric rows, given column by column; none of them is NaN."""
+    there = [bad is not None for bad in columns["bad"]]
+    if not any(there):
+        return [None] * len(there)
+
+    def known(name: str) -> list[Any]:
+        return list(compress(columns[name], there))
+
+    def finite(name: str) -> list[Any]:
+        others = known(_FINITE[name])
+        return [
+            other if one is None else one for one, other in zip(known(name), others, strict=True)
+        ]
+
+    sides = [
+        map(
+            SideFigures,
+            *(known(f"{side}_{name}") for name in ("low", "high")),
+            *(finite(f"{side}_finite_{name}") for name in ("mean", "std")),
+            *(known(f"{side}_{name}") for name in ("zeros", "nans", "infinities")),
+        )
+        for side in _SIDES
+    ]
+    where = [text or "" for text in known("where_bad")]
+    made = map(Figures, *sides, *map(known, _REST), where)
+    return [next(made) if one else None for one in there]
 
 
 def _path(column: str) -> str:

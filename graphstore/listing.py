@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from graphstore import codec
 from graphstore.contract import ListedOp
+from graphstore.metric_rows import METRIC_SET_COLUMNS
+from graphstore.metric_values import metric_sets
 from graphstore.model import (
     Comparison,
     DType,
@@ -21,7 +23,6 @@ from graphstore.model import (
     Guilt,
     Level,
     Metric,
-    MetricSet,
     OpState,
     Reason,
     Role,
@@ -29,7 +30,6 @@ from graphstore.model import (
     Tensor,
     TensorIO,
 )
-from graphstore.records import METRIC_SET_COLUMNS, metric_set_value
 
 Row: TypeAlias = tuple[Any, ...]
 AskSlice: TypeAlias = Callable[[str, int, int], Sequence[Row]]
@@ -123,7 +123,7 @@ def _results(rows: Sequence[Row]) -> dict[int, list[tuple[OpState, Comparison]]]
     columns = list(zip(*rows, strict=True))
     topo, op, io, port, state, level, compared = columns[:7]
     failed, reason, detail, shape, dtype, overflow = columns[7:13]
-    metrics = iter(_metric_sets([list(compress(column, compared)) for column in columns[21:]]))
+    metrics = iter(metric_sets([list(compress(column, compared)) for column in columns[21:]]))
     comparisons = map(
         Comparison,
         op,
@@ -167,34 +167,3 @@ def _split(role: str, guilt: str, *rest: Any) -> ErrorSplit:
     if nan:
         numbers |= {name: math.nan for name in nan if name in numbers}
     return ErrorSplit(_ROLES[role], _GUILTS[guilt], **numbers, failure=failure or "")
-
-
-def _metric_sets(columns: Sequence[Sequence[Any]]) -> list[MetricSet]:
-    """Metric sets of METRIC_SET_COLUMNS."""
-    known = dict(zip(METRIC_SET_COLUMNS, columns, strict=True))
-    spread = ("device_mean", "device_std", "golden_mean", "golden_std")
-    sets = list(
-        map(
-            MetricSet,
-            known["cosine_similarity"],
-            known["max_absolute_error"],
-            known["accumulated_relative_error"],
-            known["relative_euclidean_distance"],
-            known["kullback_leibler_divergence"],
-            zip(*(known[name] for name in spread), strict=True),
-            known["mean_absolute_error"],
-            known["root_mean_square_error"],
-            known["max_relative_error"],
-            known["mean_relative_error"],
-            known["elements"],
-            known["device_nonfinite"],
-            known["golden_nonfinite"],
-            known["different"],
-            map(codec.notes_value, known["notes_json"]),
-        )
-    )
-    for place, names in enumerate(known["nan"]):
-        if names:
-            row = {name: column[place] for name, column in known.items()}
-            sets[place] = metric_set_value(row)
-    return sets

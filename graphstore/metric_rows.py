@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +12,20 @@ from graphstore import codec
 from graphstore.codec import plain_text, plain_texts
 from graphstore.contract import RunData
 from graphstore.double_columns import DoubleColumns, integers, places
-from graphstore.figure_columns import figure_columns, figures_value
+from graphstore.figure_columns import figure_columns
 from graphstore.model import (
     Comparison,
     DType,
     Level,
     LineageRule,
-    Metric,
     MetricSet,
     OpState,
     Origin,
     Reason,
     TensorIO,
-    TensorRef,
 )
 from graphstore.schema import METRIC_COLUMNS
-from graphstore.split_columns import split_columns, split_value
+from graphstore.split_columns import split_columns
 from graphstore.tables import Columns, ColumnValues, Table
 
 METRIC_SET_COLUMNS = (
@@ -118,59 +114,6 @@ def metric_table(
         )
 
     return Table(len(data.comparisons), columns)
-
-
-def comparison_value(row: Mapping[str, Any]) -> Comparison:
-    """The comparison behind a Metric row (column name to value)."""
-    if row["nan"]:
-        row = {**row, **dict.fromkeys(row["nan"], math.nan)}
-    level, reason, rule = row["level"], row["reason"], row["rule"]
-    golden_op, shape, address = row["golden_op"], row["shape"], row["address"]
-    return Comparison(
-        op=row["op"],
-        io=TensorIO(row["io"]),
-        port=row["port"],
-        golden=None if golden_op is None else TensorRef(golden_op, row["golden_port"]),
-        rule=None if rule is None else LineageRule(rule),
-        metrics=metric_set_value(row) if row["compared"] else None,
-        level=None if level is None else Level(level),
-        failed=tuple(Metric(name) for name in row["failed"] or ()),
-        reason=None if reason is None else Reason(reason),
-        detail=row["detail"] or "",
-        shape=codec.shape_value(shape),
-        device_dtype=codec.dtype_value(row["device_dtype"]),
-        golden_dtype=codec.dtype_value(row["golden_dtype"]),
-        device_path=row["device_path"] or "",
-        golden_path=row["golden_path"] or "",
-        address=None if address is None else int(address, 16),
-        overflow=row["overflow"],
-        figures=figures_value(row),
-        split=split_value(row),
-        limit=row["limit_rule"] or "",
-    )
-
-
-def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
-    """The metrics behind the columns METRIC_SET_COLUMNS of a Metric row."""
-    if row["nan"]:
-        row = {**row, **dict.fromkeys(row["nan"], math.nan)}
-    return MetricSet(
-        row["cosine_similarity"],
-        row["max_absolute_error"],
-        row["accumulated_relative_error"],
-        row["relative_euclidean_distance"],
-        row["kullback_leibler_divergence"],
-        (row["device_mean"], row["device_std"], row["golden_mean"], row["golden_std"]),
-        row["mean_absolute_error"],
-        row["root_mean_square_error"],
-        row["max_relative_error"],
-        row["mean_relative_error"],
-        row["elements"],
-        row["device_nonfinite"],
-        row["golden_nonfinite"],
-        row["different"],
-        codec.notes_value(row["notes_json"]),
-    )
 
 
 def _suspicion(item: Comparison, blamed: Origin | None) -> float | None:

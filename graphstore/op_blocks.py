@@ -37,37 +37,36 @@ _SHARED_ATTRS = 4096
 _Spec: TypeAlias = tuple[DType | None, Shape | None, str | None]
 
 
-def op_blocks(
-    ops: Sequence[Op], place: Mapping[str, int], edges: EdgeColumns
-) -> Iterator[tuple[str, bytes]]:
-    """(text, the text compressed) of each block of *ops*; *place* is the place of each id,
-    *edges* are those of the graph."""
-    distances = _Distances(edges, len(ops))
+def op_blocks(ops: Sequence[Op], edges: EdgeColumns) -> Iterator[tuple[bytes, bytes]]:
+    """(text, the text compressed) of each block of *ops*; *edges* are those of the graph."""
+    sources = _Sources(edges, len(ops))
     for first in range(0, len(ops), BLOCK):
-        text = _block_text(ops, first, place, distances)
-        yield text, zlib.compress(text.encode("ascii"), _LEVEL)
+        text = _block_text(ops, first, sources).encode("ascii")
+        yield text, zlib.compress(text, _LEVEL)
 
 
-class _Distances:
-    """How far before an op the producers of its inputs are, where that says all of them."""
+class _Sources:
+    """How far before an op the ops are that feed it."""
 
     def __init__(self, edges: EdgeColumns, count: int) -> None:
         targets = edges.targets[: edges.data]
         self._start = np.searchsorted(targets, np.arange(count + 1))
         self._distances = targets - edges.sources[: edges.data]
+        self._inputs = edges.inputs
         special = edges.outputs[: edges.data] != 0
         special[[edge for edge in edges.own_names if edge < edges.data]] = True
         self._special = np.concatenate(([0], np.cumsum(special)))
 
-    def of(self, first: int, until: int) -> Iterator[list[int] | None]:
-        """For each op the distances of its inputs that an op feeds; None if one of them
-        takes another output than the first, or gives it a name of its own."""
+    def of(self, first: int, until: int) -> Iterator[tuple[list[int], list[int], bool]]:
+        """For each op (distances, the inputs they are of, whether they say it all): not if
+        one takes another output than the first, or gives it a name of its own."""
         start = self._start[first : until + 1]
-        is_plain = (np.diff(self._special[start]) == 0).tolist()
+        is_all = (np.diff(self._special[start]) == 0).tolist()
         places = (start - start[0]).tolist()
         distances: list[int] = self._distances[start[0] : start[-1]].tolist()
-        for (low, high), plain in zip(pairwise(places), is_plain, strict=True):
-            yield distances[low:high] if plain else None
+        inputs: list[int] = self._inputs[start[0] : start[-1]].tolist()
+        for (low, high), says_all in zip(pairwise(places), is_all, strict=True):
+            yield distances[low:high], inputs[low:high], says_all
 
 
 def attrs_texts(data: bytes) -> list[str]:
@@ -75,9 +74,7 @@ def attrs_texts(data: bytes) -> list[str]:
     return zlib.decompress(data).decode("ascii").split("\n")[1:]
 
 
-def _block_text(
-    ops: Sequence[Op], first: int, place: Mapping[str, int], distances: _Distances
-) -> str:
+def _block_text(ops: Sequence[Op], first: int, sources: _Sources) -> str:
     part = ops[first : first + BLOCK]
     specs: dict[_Spec, int] = {}
     attrs: dict[int, str] = {}
@@ -89,13 +86,10 @@ def _block_text(
         [None if op.name == op.id else op.name for op in part],
         [op.type for op in part],
         [
-            0
-            if not op.inputs
-            else known
-            if known is not None and len(known) == len(op.inputs)
-            else _inputs(op, number, ops, place)
-            for number, (op, known) in enumerate(
-                zip(part, distances.of(first, first + len(part)), strict=True), start=first
+            (distances if says_all and len(distances) == len(op.inputs) else None)
+            or _inputs(op, number, ops, dict(zip(inputs, distances, strict=True)))
+            for number, (op, (distances, inputs, says_all)) in enumerate(
+                zip(part, sources.of(first, first + len(part)), strict=True), start=first
             )
         ],
         [op.control_inputs or 0 for op in part],
@@ -112,10 +106,13 @@ def _block_text(
     return "\n".join([dumps(fields), *[attrs[id(op.attrs)] for op in part]])
 
 
-def _inputs(op: Op, number: int, ops: Sequence[Op], place: Mapping[str, int]) -> list[object]:
-    """For each input None; a distance (output 0), [distance, output]; or with names."""
+def _inputs(op: Op, number: int, ops: Sequence[Op], distances: Mapping[int, int]) -> object:
+    """0 for none; for each None; a distance (output 0), [distance, output]; or with names.
+
+    *distances* are those of the inputs that ops of the graph feed.
+    """
     found: list[object] = []
-    for ref in op.inputs:
+    for position, ref in enumerate(op.inputs):
         if ref is None:
             found.append(None)
             continue
@@ -123,14 +120,14 @@ def _inputs(op: Op, number: int, ops: Sequence[Op], place: Mapping[str, int]) ->
         if producer is None:
             found.append([ref.tensor])
             continue
-        source, port = place.get(producer.op), producer.port
-        if source is not None:
-            outputs = ops[source].outputs
+        distance, port = distances.get(position), producer.port
+        if distance is not None:
+            outputs = ops[number - distance].outputs
             if 0 <= port < len(outputs) and outputs[port].name == ref.tensor:
-                found.append([number - source, port] if port else number - source)
+                found.append([distance, port] if port else distance)
                 continue
         found.append([ref.tensor, producer.op, port])
-    return found
+    return found or 0
 
 
 def _output(op: str, port: int, tensor: Tensor, specs: dict[_Spec, int]) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from graphstore.codec import plain_texts
@@ -55,6 +56,29 @@ def split_value(row: Mapping[str, Any]) -> ErrorSplit | None:
         reference=row["reference"] or "",
         failure=row["failure"] or "",
     )
+
+
+def split_values(columns: Mapping[str, Sequence[Any]]) -> list[ErrorSplit | None]:
+    """The splits of many Metric rows, given column by column; none of them is NaN."""
+    there = [role is not None for role in columns["role"]]
+    if not any(there):
+        return [None] * len(there)
+
+    def known(name: str) -> list[Any]:
+        return list(compress(columns[name], there))
+
+    groups = zip(known("golden_op"), known("split_group"), strict=True)
+    made = map(
+        ErrorSplit,
+        map(_ROLES.__getitem__, known("role")),
+        map(_GUILTS.__getitem__, known("guilt")),
+        *(known(name) for name in ("introduced", "propagated", "floor", "suspicion")),
+        known("amplification"),
+        [(op,) if group is None else tuple(group) for op, group in groups],
+        [text or "" for text in known("reference")],
+        [text or "" for text in known("failure")],
+    )
+    return [next(made) if one else None for one in there]
 
 
 def _group_of(item: Comparison, group: tuple[str, ...]) -> list[str | None] | None:

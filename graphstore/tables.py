@@ -17,29 +17,37 @@ Columns: TypeAlias = Sequence[ColumnValues]
 _SLICE = 10_000
 
 
-class Absent(Sequence[None]):
-    """The values of a column that has none in so many rows."""
+class Repeated(Sequence[Any]):
+    """The values of a column that has one value in so many rows."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, value: object, rows: int) -> None:
+        self.value = value
         self._rows = rows
 
     def __len__(self) -> int:
         return self._rows
 
     @overload
-    def __getitem__(self, place: int) -> None: ...
+    def __getitem__(self, place: int) -> Any: ...
 
     @overload
-    def __getitem__(self, place: slice) -> list[None]: ...
+    def __getitem__(self, place: slice) -> list[Any]: ...
 
-    def __getitem__(self, place: int | slice) -> list[None] | None:
+    def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
-            return [None] * len(range(self._rows)[place])
+            return [self.value] * len(range(self._rows)[place])
         range(self._rows)[place]  # raises what a list would
-        return None
+        return self.value
 
-    def __iter__(self) -> Iterator[None]:
-        return itertools.repeat(None, self._rows)
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.repeat(self.value, self._rows)
+
+
+class Absent(Repeated):
+    """The values of a column that has none in so many rows."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(None, rows)
 
 
 class Table(Sequence[Row]):
@@ -78,10 +86,7 @@ class Table(Sequence[Row]):
                     slices.append(part.columns(low - begin, high - begin))
             if len(slices) == 1:
                 return slices[0]
-            return [
-                [value for values in same for value in plain_values(values)]
-                for same in zip(*slices, strict=True)
-            ]
+            return [_joined(same) for same in zip(*slices, strict=True)]
 
         return cls(ends[-1] if ends else 0, columns)
 
@@ -122,3 +127,13 @@ def plain_values(values: ColumnValues) -> Sequence[Any]:
         numbers: list[Any] = values.tolist()
         return numbers
     return values
+
+
+def columns_table(columns: Sequence[NDArray[Any]]) -> Table:
+    """The table of whole columns of numbers."""
+    return Table(len(columns[0]), lambda first, until: [one[first:until] for one in columns])
+
+
+def _joined(parts: Sequence[ColumnValues]) -> ColumnValues:
+    """The values of a column, of one slice after the other."""
+    return [value for values in parts for value in plain_values(values)]

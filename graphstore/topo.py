@@ -7,7 +7,6 @@ import operator
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphstore.arrays import GraphArrays, Int32, arrays_from_edges, csr
 from graphstore.components import components
@@ -34,9 +33,7 @@ def graph_arrays(graph: ModelGraph, columns: EdgeColumns | None = None) -> Graph
     return arrays_in_order(graph, columns, topo_places(graph, columns))
 
 
-def arrays_in_order(
-    graph: ModelGraph, columns: EdgeColumns, order: NDArray[np.int64]
-) -> GraphArrays:
+def arrays_in_order(graph: ModelGraph, columns: EdgeColumns, order: Int32) -> GraphArrays:
     """The arrays of *graph* whose edges and order are known."""
     number = np.empty(len(order), dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
@@ -47,9 +44,9 @@ def arrays_in_order(
     )
 
 
-def topo_places(graph: ModelGraph, columns: EdgeColumns) -> NDArray[np.int64]:
+def topo_places(graph: ModelGraph, columns: EdgeColumns) -> Int32:
     """The places of the ops in the file, in the order of :func:`topo_order`."""
-    return np.asarray(_order(graph, columns), dtype=np.int64)
+    return np.asarray(_order(graph, columns), dtype=np.int32)
 
 
 def _order(graph: ModelGraph, columns: EdgeColumns) -> Sequence[int]:

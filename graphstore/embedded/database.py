@@ -167,17 +167,24 @@ def _values(column: Any) -> list[object]:
     import pyarrow as pa
 
     kind = column.type
+    if column.null_count == len(column):
+        return [None] * len(column)
     if pa.types.is_string(kind):
         texts: list[object] = column.to_numpy().tolist()
         return texts
-    if not (pa.types.is_integer(kind) or pa.types.is_float64(kind)):
-        plain: list[object] = column.to_pylist()
-        return plain
+    is_plain = pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_boolean(kind)
     if not column.null_count:
-        numbers: list[object] = column.to_numpy().tolist()
-        return numbers
+        known: list[object] = column.to_numpy().tolist() if is_plain else column.to_pylist()
+        return known
     values = np.full(len(column), None, dtype=object)
-    values[column.is_valid().to_numpy()] = column.drop_null().to_numpy().astype(object)
+    where = column.is_valid().to_numpy()
+    if is_plain:
+        values[where] = column.drop_null().to_numpy().astype(object)
+        return list(values)
+    # one by one: numpy would take lists of one length for a table
+    places = np.flatnonzero(where).tolist()
+    for place, value in zip(places, column.drop_null().to_pylist(), strict=True):
+        values[place] = value
     return list(values)
 
 

@@ -29,7 +29,8 @@ def open_file(
     """The database, which may take *wanted* bytes of memory if that is a sensible number."""
     import ladybug
 
-    pool = max(least, min(wanted, _MOST_BUFFER_POOL))
+    # reading can do with less than it wants, writing cannot
+    pool = max(least, min(wanted, _MOST_BUFFER_POOL) if read_only else wanted)
     size = _MAX_DB_SIZE
     while True:
         try:

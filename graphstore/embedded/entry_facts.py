@@ -11,12 +11,12 @@ import json
 from dataclasses import dataclass, replace
 
 from graphstore import codec
+from graphstore.codec import plain_text
 from graphstore.contract import GraphInfo
 from graphstore.cypher_targets import Place
 from graphstore.embedded.folders import Entry
 from graphstore.errors import StoreError
 from graphstore.model import Run
-from graphstore.records import plain_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,6 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
 from graphstore.embedded.literals import with_numbers
-from graphstore.embedded.merging import run_graphs, run_stages
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -41,6 +40,7 @@ from graphstore.embedded.repairs import (
     set_damaged_aside,
     whole_entries,
 )
+from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
@@ -48,14 +48,8 @@ from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.queries import Dialect, NamedQuery
 from graphstore.query_limits import NO_LIMITS, QueryLimits
-from graphstore.records import (
-    StoredGraph,
-    graph_info,
-    graph_records,
-    import_records,
-    stored_graph,
-)
 from graphstore.schema import SCHEMA_VERSION
+from graphstore.stored_graph import StoredGraph, graph_info, stored_graph
 from graphstore.traversals import deepest_way
 
 
@@ -117,18 +111,11 @@ class EmbeddedStore(CypherStore):
         self._check_name(name)
         self._check_free("runs", name, replace)
         with paused_collector():
-            golden, device = run_graphs(data)
-        manifest = {
-            "kind": "run",
-            "run": json.loads(codec.run_text(data.run)),
-            "golden": _keys(golden),
-            "device": _keys(device),
-        }
-        stages = run_stages(data, golden, device)
-        del golden, device  # they hold more than the rows need
-        with self._folder.writing() as folder, paused_collector():
-            write_database(folder / DATABASE, stages)
-            self._folder.publish("runs", name, folder, manifest, replace=replace)
+            stages = RunStages(data)
+            with self._folder.writing() as folder:
+                write_database(folder / DATABASE, stages)
+                run = {"kind": "run", "run": json.loads(codec.run_text(data.run))}
+                self._folder.publish("runs", name, folder, run | stages.keys(), replace=replace)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -329,15 +316,18 @@ class EmbeddedStore(CypherStore):
         return entry if is_same else None
 
     def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
-        manifest: dict[str, Any] = {"kind": "graph", "info": asdict(info), "device": _keys(stored)}
+        manifest: dict[str, Any] = {
+            "kind": "graph",
+            "info": asdict(info),
+            "device": graph_keys(stored),
+        }
         with self._folder.writing() as folder, paused_collector():
             twin = self._linked_twin(stored, folder / DATABASE)
             if twin is not None:
                 manifest |= {"written": asdict(as_written(twin)), "schema": twin.schema}
             else:
-                records = graph_records(stored)
-                records.add(import_records(stored, info.name, info.created))
-                write_database(folder / DATABASE, [records])
+                stages = graph_stages(stored, info.name, info.created)
+                write_database(folder / DATABASE, stages)
             self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
 
     def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:
@@ -405,10 +395,6 @@ class EmbeddedStore(CypherStore):
     def _merged(self, entries: list[Entry]) -> ReadDatabase:
         """A database of several entries."""
         return self._database(self._scratch.merged(entries, self._database))
-
-
-def _keys(stored: StoredGraph) -> dict[str, object]:
-    return {"key": stored.key, "content": stored.content, "ops": len(stored.graph.ops)}
 
 
 def _holds(entry: Entry, stored: StoredGraph) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from graphstore.embedded.engine import BUFFER_POOL, connected, engine_errors, opened
+import numpy as np
+
+from graphstore.embedded.copy_memory import LEAST_POOL, node_pool, rel_pool
+from graphstore.embedded.engine import connected, engine_errors, opened
 from graphstore.embedded.freed_memory import give_back
 from graphstore.records import Records, as_table
 from graphstore.schema import (
@@ -16,19 +19,13 @@ from graphstore.schema import (
     RELS,
     Column,
     ColumnType,
-    NodeTable,
-    RelTable,
     embedded_ddl,
 )
-from graphstore.tables import Absent, Row
+from graphstore.tables import Absent, Repeated, Row
 
-_NODE_POOL = 2**27
-_CHUNK, _POOL_A_CHUNK = 2**17, 8
-"""Rows of a chunk of a node table, and what the engine may take for each byte of them."""
-_POOL_A_ROW = 100
-"""What it may take for each relationship."""
 _BATCH = 50_000
 """Rows made into Arrow at once."""
+_REL_THREADS = 2
 _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
 _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
@@ -82,43 +79,18 @@ def _copy_all(path: Path, tables: Iterator[_RowsOf]) -> None:
             if copying is not None:
                 copying.result()
             give_back()
-            copying = engine.submit(_copy_alone, path, table, made, _pool(table, made))
+            copying = engine.submit(_copy_alone, path, table, made)
             del made
         if copying is not None:
             copying.result()
     give_back()
 
 
-def _pool(table: str, rows: Any) -> int:
-    """The memory the engine may take for the rows of a table.
-
-    For nodes it needs about four times a chunk of them, fills what it may take with pages
-    that are written anyway, and has a chunk for every thread. For relationships it needs
-    67 bytes a row.
-    """
-    if table in _REL_TYPES:
-        return max(BUFFER_POOL, _POOL_A_ROW * len(rows))
-    chunk: float = rows.nbytes * min(1.0, _CHUNK / len(rows))
-    return max(_NODE_POOL, round(_POOL_A_CHUNK * chunk))
-
-
 def _tables(records: Records) -> Iterator[_RowsOf]:
-    """Edges early, when least else is in memory, but not made while the biggest table,
-    the ops, is copied."""
-    early = [node for node in NODES if node.label in ("Op", "OpBlock")]
-    yield from _some_tables(
-        records, early, [rel for rel in RELS if rel.type in ("FEEDS", "CONTROLS")]
-    )
-    yield from _some_tables(records, NODES, RELS)
-
-
-def _some_tables(
-    records: Records, nodes: Iterable[NodeTable], rels: Iterable[RelTable]
-) -> Iterator[_RowsOf]:
-    for node in nodes:
+    for node in NODES:
         if node.label in records.nodes:
             yield node.label, node.columns, records.nodes.pop(node.label)
-    for rel in rels:
+    for rel in RELS:
         if rel.type in records.rels:
             ends = (_key_column("from", rel.source), _key_column("to", rel.target))
             yield rel.type, ends + rel.columns, records.rels.pop(rel.type)
@@ -165,30 +137,64 @@ def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
                 part = _arrow_array(column, types[column.type], column_values, repeated)
             parts[column.name].append(part)
     whole = {}
-    for name in list(parts):
-        chunks = parts.pop(name)
+    for column in columns:
+        chunks = parts.pop(column.name)
         known = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
         if is_rel or any(chunk.null_count < len(chunk) for chunk in known):
-            kind = known[0].type
-            whole[name] = pa.chunked_array(
-                [pa.nulls(len(one), kind) if isinstance(one, Absent) else one for one in chunks]
+            kind = _common_type({chunk.type for chunk in known}, types[column.type])
+            whole[column.name] = pa.chunked_array(
+                [
+                    pa.nulls(len(one), kind) if isinstance(one, Absent) else one.cast(kind)
+                    for one in chunks
+                ]
             )
     return pa.table(whole)
 
 
 def _arrow_array(column: Column, kind: Any, values: Any, repeated: dict[str, bool]) -> Any:
-    """Texts that come again and again are kept once: for a million ops, half of the memory.
+    """Values in as few bytes as they take: for a million ops, half of the memory.
 
-    *repeated* says it of the columns of texts that were seen before.
+    Texts that come again and again are kept once; *repeated* says it of the columns of texts
+    that were seen before. The engine widens numbers.
     """
     import pyarrow as pa
 
+    if isinstance(values, Repeated) and column.type is ColumnType.STRING:
+        repeated.setdefault(column.name, True)
+        places = pa.array(np.zeros(len(values), dtype=np.int32))
+        return pa.DictionaryArray.from_arrays(places, [values.value])
     array = pa.array(values, kind)
+    if column.type is ColumnType.INT64:
+        return _narrow(array)
     if column.type is not ColumnType.STRING:
         return array
     if column.name not in repeated:
         repeated[column.name] = _repeats(array)
     return array.dictionary_encode() if repeated[column.name] else array
+
+
+def _narrow(numbers: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(numbers)
+    low, high = ends["min"].as_py() or 0, ends["max"].as_py() or 0
+    for kind in (pa.int8(), pa.int16(), pa.int32()):
+        most = 2 ** (kind.bit_width - 1)
+        if -most <= low and high < most:
+            return numbers.cast(kind)
+    return numbers
+
+
+def _common_type(kinds: Collection[Any], otherwise: Any) -> Any:
+    """The type that holds the values of all *kinds*."""
+    import pyarrow as pa
+
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if kinds and all(map(pa.types.is_integer, kinds)):
+        return max(kinds, key=lambda kind: kind.bit_width)
+    return otherwise
 
 
 def _repeats(texts: Any) -> bool:
@@ -197,13 +203,15 @@ def _repeats(texts: Any) -> bool:
     return len(some.unique()) * 2 <= len(some)
 
 
-def _copy_alone(path: Path, table: str, rows: Any, pool: int) -> None:
+def _copy_alone(path: Path, table: str, rows: Any) -> None:
     """As :func:`_copy`, with an engine of its own: it keeps its buffer as long as it is open.
 
-    One thread, as each has rows of its own in memory, and rows of the next table are made
-    meanwhile.
+    One thread for nodes, as each has rows of its own in memory, and rows of the next table are
+    made meanwhile.
     """
-    with opened(path, pool, least=_NODE_POOL, threads=1) as database:
+    is_rel = table in _REL_TYPES
+    pool, threads = (rel_pool(rows), _REL_THREADS) if is_rel else (node_pool(rows), 1)
+    with opened(path, pool, least=LEAST_POOL, threads=threads) as database:
         _copy(database, table, rows)
 
 

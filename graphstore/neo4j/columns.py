@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from graphstore.arrays import Bool, GraphArrays
 from graphstore.codec import plain_texts
 from graphstore.op_search import OpIndex
-from graphstore.records import StoredGraph, as_table
+from graphstore.records import as_table
 from graphstore.run_outputs import RunOutputs
 from graphstore.schema import NODES
+from graphstore.stored_graph import StoredGraph
 from graphstore.tables import Columns, Row, Table
 
 PART = 1_000_000

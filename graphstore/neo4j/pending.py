@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from graphstore import codec
+from graphstore.codec import plain_text
 from graphstore.errors import NameTakenError
 from graphstore.neo4j.writers import Known, known_writers, take_away
-from graphstore.records import StoredGraph, plain_text
+from graphstore.stored_graph import StoredGraph
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Statement

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphstore import codec
 from graphstore.arrays import GraphArrays
+from graphstore.codec import plain_text
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher_store import CypherStore
 from graphstore.cypher_targets import Place
@@ -33,8 +34,8 @@ from graphstore.neo4j.pending import left_behind
 from graphstore.op_search import OpIndex
 from graphstore.queries import Dialect, NamedQuery, load
 from graphstore.query_limits import NO_LIMITS, QueryLimits
-from graphstore.records import StoredGraph, graph_info, plain_text
 from graphstore.run_outputs import RunOutputs
+from graphstore.stored_graph import StoredGraph, graph_info
 
 _ANY = Place("", "", "")
 

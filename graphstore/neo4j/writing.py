@@ -8,9 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from graphstore.codec import plain_text
 from graphstore.collector import paused_collector
 from graphstore.contract import RunData
 from graphstore.errors import StoreError
+from graphstore.graph_rows import graph_records
 from graphstore.model import ModelGraph
 from graphstore.neo4j.bulk import (
     LANES,
@@ -46,14 +48,9 @@ from graphstore.neo4j.pending import (
     show_run,
 )
 from graphstore.neo4j.writers import Writer, lost_claim, take_turn
-from graphstore.records import (
-    Records,
-    StoredGraph,
-    graph_records,
-    plain_text,
-    run_records,
-    stored_graph,
-)
+from graphstore.records import Records
+from graphstore.run_rows import run_records
+from graphstore.stored_graph import StoredGraph, stored_graph
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement

@@ -219,7 +219,7 @@ def test_a_run_replaced_while_it_is_read(
         place = reader._place("first")
         neo4j_store.save_run(new, replace=True)
         with pytest.raises(StoreError, match="replaced or deleted while it was read") as caught:
-            reader._slices(place, "run_metrics", {})
+            reader._rows(place, "run_states", {})
         assert caught.value.retryable
         assert len(reader.comparisons("first")) == len(new.comparisons)
     assert count(neo4j_store, "MATCH (o:Op)") == 180, "the old graphs are gone"

@@ -55,8 +55,7 @@ def graph_of(ops: list[Op]) -> ModelGraph:
 
 
 def blocks_of(graph: ModelGraph) -> list[bytes]:
-    place = places(graph)
-    return [data for _, data in op_blocks(graph.ops, place, edge_columns(graph, place))]
+    return [data for _, data in op_blocks(graph.ops, edge_columns(graph, places(graph)))]
 
 
 @given(graphs())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.tables import Absent, Table
+from graphstore.tables import Absent, Repeated, Table
 
 ROWS = st.lists(st.tuples(st.integers(), st.text()), max_size=12)
 
@@ -60,3 +60,11 @@ def test_a_column_without_values_is_one_of_nones() -> None:
         (1, None),
         (2, None),
     ]
+
+
+def test_a_column_of_one_value_is_a_list_of_it() -> None:
+    repeated = Repeated("run", 3)
+    assert list(repeated) == repeated[:] == ["run"] * 3
+    assert repeated[-1] == "run"
+    with pytest.raises(IndexError):
+        repeated[3]

@@ -1,0 +1,71 @@
+"""Rows into a new database file of the embedded engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.table_writing import write_database
+from graphstore.records import Records
+from graphstore.tables import Absent, Repeated, Table
+
+FIRST = 2**40
+
+
+def op_table(ops: int) -> Table:
+    def columns(first: int, until: int):
+        rows = until - first
+        numbers = np.arange(first, until)
+        names = [f"op_{number}" for number in range(first, until)]
+        return [
+            numbers + FIRST,
+            Repeated("graph", rows),
+            names,
+            Absent(rows),
+            Repeated("Add", rows),
+            numbers,
+            [None if number % 2 else 2**number for number in range(first, until)]
+            if until <= 60
+            else Absent(rows),
+            *[Absent(rows)] * 5,
+        ]
+
+    return Table(ops, columns)
+
+
+def chain(ops: int, name: str) -> Table:
+    def columns(first: int, until: int):
+        numbers = np.arange(first, until) + FIRST
+        rows = until - first
+        names = [f"{name}_{number}" for number in range(first, until)]
+        return [numbers, numbers + 1, [0] * rows, [0] * rows, names, Repeated("data", rows)]
+
+    return Table(ops - 1, columns)
+
+
+def test_numbers_of_any_size_arrive_as_they_are(tmp_path) -> None:
+    path = tmp_path / "graph.lbug"
+    write_database(path, [Records({"Op": op_table(60)})])
+    rows = _asked(path, "MATCH (o:Op) RETURN o.id, o.topo, o.place, o.graph ORDER BY o.topo")
+    assert rows == tuple(
+        (FIRST + number, number, None if number % 2 else 2**number, "graph") for number in range(60)
+    )
+
+
+@pytest.mark.slow
+def test_many_edges_with_long_names_of_tensors_can_be_written(tmp_path) -> None:
+    path = tmp_path / "graph.lbug"
+    ops = 700_000
+    edges = chain(ops, "/model/layer/attention/self/query/MatMul_output_of_this_op")
+    write_database(path, [Records({"Op": op_table(ops)}, {"FEEDS": edges})])
+    asked = "MATCH (a:Op)-[f:FEEDS]->(b:Op) RETURN count(f), count(f.tensor), sum(b.topo - a.topo)"
+    assert _asked(path, asked) == ((ops - 1, ops - 1, ops - 1),)
+
+
+def _asked(path, cypher):
+    database = ReadDatabase(path)
+    try:
+        return database.ask(cypher, {}).rows
+    finally:
+        database.close()
