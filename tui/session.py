@@ -155,7 +155,8 @@ class Session:
             with self._lock:
                 store = self._open()
                 told = minimized_json(run, result)
-                store.save_run(with_minimized(store.run_data(run), told), replace=True)
+                data = with_minimized(store.run_data(run), told, result.answers)
+                store.save_run(data, replace=True)
         except DivergraphError as error:
             return str(error)
         return ""

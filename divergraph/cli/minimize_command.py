@@ -145,7 +145,7 @@ def minimize_command(
         result = minimize_run(parts, request, progress)
         told = minimized_json(run, result)
         if not result.clean:
-            opened_store.save_run(with_minimized(data, told), replace=True)
+            opened_store.save_run(with_minimized(data, told, result.answers), replace=True)
     if as_json:
         print_json(told)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,11 +78,17 @@ def cache(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def minimize(divergraph, compared) -> Callable[..., Any]:
-    """``divergraph minimize`` on that store."""
+def runs(compared, tmp_path) -> Path:
+    """That store, for this test alone: runs keep what was found in them."""
+    return Path(shutil.copytree(compared / "store", tmp_path / "runs"))
+
+
+@pytest.fixture
+def minimize(divergraph, runs) -> Callable[..., Any]:
+    """``divergraph minimize`` on it."""
 
     def call(*arguments: object) -> Any:
-        return divergraph("minimize", *arguments, "--store", compared / "store")
+        return divergraph("minimize", *arguments, "--store", runs)
 
     return call
 

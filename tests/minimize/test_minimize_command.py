@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,11 +52,24 @@ def test_the_text_says_what_why_and_what_was_tried(minimize, tmp_path):
     assert "tried (1 calls of device-model):\n  fail         1 ops  left alone" in said
 
 
-def test_the_result_is_kept_with_the_run(minimize, compared):
+def test_the_result_is_kept_with_the_run(minimize, runs):
     told = minimize("one", "--json").json
-    with open_store(str(compared / "store")) as store:
+    with open_store(str(runs)) as store:
         kept = store.run("one").analysis["minimize"]
     assert kept["ops"] == told["ops"] == ["left"]
+
+
+def test_answers_are_kept_with_the_run_in_its_store(minimize, program, tmp_path, cache):
+    asked = tmp_path / "asked"
+    oracle = program(OPS + f"open({str(asked)!r}, 'a').write('x')\nsys.exit('left' in ops)")
+    first = minimize("one", "--oracle", oracle, "--json").json
+    shutil.rmtree(cache)
+    again = minimize("one", "--oracle", oracle, "--json").json
+    assert again["ops"] == first["ops"] == ["left"]
+    assert (first["calls"], again["calls"]) == (1, 0)
+    assert again["probes"][0]["known"] == "an earlier session"
+    assert minimize("one", "--oracle", oracle, "--fresh", "--json").json["calls"] == 1
+    assert asked.read_text() == "xx"
 
 
 def test_a_clean_run_is_not_searched(minimize):
@@ -168,7 +182,7 @@ def test_fresh_forgets_answers(minimize):
     assert minimize("one", "--fresh", "--json").json["calls"] == 1
 
 
-def test_a_killed_search_goes_on_where_it_was(minimize, program, compared, tmp_path):
+def test_a_killed_search_goes_on_where_it_was(minimize, program, runs, tmp_path):
     """The oracle notes each call; the second one of the first search never comes back."""
     notes = tmp_path / "notes"
     oracle = program(
@@ -177,7 +191,7 @@ def test_a_killed_search_goes_on_where_it_was(minimize, program, compared, tmp_p
         "sys.exit({'first', 'left'} <= ops)"
     )
     command = [*DIVERGRAPH, "minimize", "one", "--oracle", oracle]
-    command += ["--store", str(compared / "store")]
+    command += ["--store", str(runs)]
     search = subprocess.Popen(command, env=dict(os.environ), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not notes.exists() or len(notes.read_text().splitlines()) < 2:
@@ -192,11 +206,11 @@ def test_a_killed_search_goes_on_where_it_was(minimize, program, compared, tmp_p
     assert told["probes"][0]["calls"] == 0
 
 
-def test_control_c_ends_the_program_and_keeps_what_is_known(program, compared, tmp_path):
+def test_control_c_ends_the_program_and_keeps_what_is_known(program, runs, tmp_path):
     notes = tmp_path / "notes"
     oracle = program(f"open({str(notes)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
     command = [*DIVERGRAPH, "minimize", "one", "--oracle", oracle]
-    command += ["--store", str(compared / "store")]
+    command += ["--store", str(runs)]
     search = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not notes.exists() or not notes.read_text():

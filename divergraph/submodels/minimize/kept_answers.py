@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeAlias
 
 from divergraph.jobs.journal import journal_folder
 from divergraph.submodels.minimize.prober import Memory
@@ -15,6 +18,8 @@ from divergraph.submodels.minimize.verdicts import Judgement, Variant, Verdict
 from divergraph.submodels.run_parts import RunParts
 from graphstore.errors import InputError
 
+Answer: TypeAlias = "list[str | float | None]"
+"""Verdict, detail, error and limit of a judgement."""
 _JUDGED_BY = ("precision", "operands", "fp32_ops", "limits")
 """What of the analysis of a run answers depend on; it may be made again."""
 
@@ -27,7 +32,10 @@ class KeptAnswers(Memory):
     (UNKNOWN) are not used again by a later session: what stood in the way may be mended.
     """
 
-    def __init__(self, path: Path, space: Space, *, fresh: bool = False) -> None:
+    def __init__(
+        self, path: Path, space: Space, stored: object = None, *, fresh: bool = False
+    ) -> None:
+        """*stored* are the answers the run keeps, as :meth:`told` gave them."""
         super().__init__()
         self._path = path
         self._space = space
@@ -38,7 +46,7 @@ class KeptAnswers(Memory):
         if fresh:
             path.unlink(missing_ok=True)
         else:
-            self._read()
+            self._read(stored)
 
     def counts(self, part: Units, variant: Variant) -> tuple[list[Judgement], int]:
         """The answers known so far, and how many of them are of an earlier session."""
@@ -73,18 +81,41 @@ class KeptAnswers(Memory):
             self._keys[part, variant] = known
         return known
 
-    def _read(self) -> None:
+    def told(self) -> dict[str, list[Answer]]:
+        """All answers, as a run keeps them."""
+        with self._lock:
+            return {
+                key: [_plain(each) for each in answers if each.verdict is not Verdict.UNKNOWN]
+                for key, answers in self._answers.items()
+            }
+
+    def _read(self, stored: object) -> None:
         try:
-            text = self._path.read_text(encoding="utf-8", errors="replace")
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            return  # nothing was kept yet
-        for line in text.splitlines():
+            lines = []  # nothing was kept here yet
+        for line in lines:
             with suppress(ValueError, TypeError):  # a line cut by a kill
-                key, verdict, detail, error, limit = json.loads(line)
-                answer = Judgement(Verdict(verdict), str(detail), error, limit)
-                if answer.verdict is not Verdict.UNKNOWN:
-                    self._answers.setdefault(str(key), []).append(answer)
+                key, *answer = json.loads(line)
+                self._take(str(key), answer)
+        here = set(self._answers)
+        for key, answers in dict(stored).items() if isinstance(stored, Mapping) else ():
+            for answer in answers if key not in here else ():
+                self._take(str(key), answer)
         self._earlier = {key: len(answers) for key, answers in self._answers.items()}
+
+    def _take(self, key: str, answer: Sequence[Any]) -> None:
+        verdict, detail, error, limit = answer
+        found = Judgement(Verdict(verdict), str(detail), error, limit)
+        if found.verdict is not Verdict.UNKNOWN:
+            self._answers.setdefault(key, []).append(found)
+
+
+def _plain(answer: Judgement) -> Answer:
+    """An answer as JSON; sizes that are no numbers are left out."""
+    sizes = (answer.error, answer.limit)
+    error, limit = (size if size is not None and isfinite(size) else None for size in sizes)
+    return [answer.verdict.value, answer.detail, error, limit]
 
 
 def answers_path(parts: RunParts, identity: str) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from divergraph.progress import NO_PROGRESS, Progress
@@ -60,7 +60,8 @@ class MinimalPart:
 @dataclass(frozen=True, slots=True)
 class Minimized:
     """All that a search gives. ``note`` says why nothing was found, ``stopped`` why it ended
-    early; ``clean``: there was nothing to look for."""
+    early; ``clean``: there was nothing to look for. ``answers`` are all of the oracle, for the
+    run to keep."""
 
     oracle: str
     parts: tuple[MinimalPart, ...]
@@ -71,6 +72,7 @@ class Minimized:
     stopped: str = ""
     clean: bool = False
     rate: float | None = None
+    answers: Mapping[str, object] = field(default_factory=dict)
 
 
 def minimize_run(
@@ -90,7 +92,9 @@ def minimize_run(
         note = "nothing in this run is over a limit, so there is nothing to minimise"
         return Minimized(AUTO, (), (), 0, space.size(space.everything), note, clean=True)
     with closing(_oracle(parts, request)) as oracle:
-        memory = KeptAnswers(answers_path(parts, oracle.identity), space, fresh=request.fresh)
+        path = answers_path(parts, oracle.identity)
+        stored = _stored_answers(parts.data).get(path.stem)
+        memory = KeptAnswers(path, space, stored, fresh=request.fresh)
 
         def ask(units: Units, variant: Variant) -> Judgement:
             return oracle.judge(Part(parts, space.ops(units)), variant)
@@ -105,6 +109,7 @@ def minimize_run(
         return Minimized(
             oracle.identity, found, tuple(prober.probes), prober.calls,
             space.size(space.everything), outcome.note, outcome.stopped, rate=prober.rate,
+            answers={path.stem: memory.told()},
         )  # fmt: skip
 
 
@@ -205,7 +210,16 @@ def _evidence(found: Found, probe: Probe, prober: Prober, oracle: str) -> Mappin
     }
 
 
-def with_minimized(data: RunData, told: Mapping[str, object]) -> RunData:
-    """*data* with the result of a search in its analysis, as ``minimize``."""
-    run = replace(data.run, analysis={**data.run.analysis, "minimize": dict(told)})
-    return replace(data, run=run)
+def with_minimized(
+    data: RunData, told: Mapping[str, object], answers: Mapping[str, object]
+) -> RunData:
+    """*data* with the result of a search in its analysis, as ``minimize``, and the *answers* of
+    its oracle with those of earlier searches, as ``minimize_answers``."""
+    known = {**_stored_answers(data), **answers}
+    analysis = {**data.run.analysis, "minimize": dict(told), "minimize_answers": known}
+    return replace(data, run=replace(data.run, analysis=analysis))
+
+
+def _stored_answers(data: RunData) -> Mapping[str, object]:
+    found = data.run.analysis.get("minimize_answers")
+    return found if isinstance(found, Mapping) else {}
