@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -173,19 +174,31 @@ def _values(column: Any) -> list[object]:
         texts: list[object] = column.to_numpy().tolist()
         return texts
     is_plain = pa.types.is_integer(kind) or pa.types.is_float64(kind) or pa.types.is_boolean(kind)
+    if pa.types.is_list(kind):
+        return [value for part in column.chunks for value in _lists(part)]
     if not column.null_count:
         known: list[object] = column.to_numpy().tolist() if is_plain else column.to_pylist()
         return known
+    if not is_plain:
+        others: list[object] = column.to_pylist()
+        return others
     values = np.full(len(column), None, dtype=object)
-    where = column.is_valid().to_numpy()
-    if is_plain:
-        values[where] = column.drop_null().to_numpy().astype(object)
-        return list(values)
-    # one by one: numpy would take lists of one length for a table
-    places = np.flatnonzero(where).tolist()
-    for place, value in zip(places, column.drop_null().to_pylist(), strict=True):
-        values[place] = value
+    values[column.is_valid().to_numpy()] = column.drop_null().to_numpy().astype(object)
     return list(values)
+
+
+def _lists(part: Any) -> Iterator[list[object] | None]:
+    """The same as ``part.to_pylist()`` of an array of lists, several times as fast."""
+    import pyarrow as pa
+
+    ends = part.offsets.to_numpy().tolist()
+    start = ends[0]
+    kept = part.values.slice(start, ends[-1] - start)
+    is_text = pa.types.is_string(kept.type)
+    values = kept.to_numpy(zero_copy_only=False).tolist() if is_text else kept.to_pylist()
+    there = part.is_valid().to_numpy(zero_copy_only=False).tolist()
+    for (low, high), known in zip(pairwise(ends), there, strict=True):
+        yield values[low - start : high - start] if known else None
 
 
 def _plain(value: Any) -> object:
