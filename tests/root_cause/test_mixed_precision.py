@@ -11,6 +11,9 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from divergraph.capture import CaptureRequest, capture
 from divergraph.pipeline import compare
+from divergraph.progress import NO_PROGRESS
+from divergraph.submodels.minimize.minimize_run import MinimizeRequest, minimize_run
+from divergraph.submodels.run_parts import opened
 from graphstore.model import ErrorSplit, TensorIO
 
 KEPT = ["conv2", "relu2", "conv3", "relu3"]
@@ -54,11 +57,20 @@ def test_ops_kept_in_float32_have_floors_of_float32(mixed):
     assert by_op["conv3"].floor < 1e-5
     assert by_op["conv1"].floor > 1e-4
     assert data.run.analysis["kept_in_fp32"] > 1
+    assert "conv3" in data.run.analysis["fp32_ops"]
 
 
 def test_a_fault_there_is_found_that_float16_would_hide(mixed):
     data = compare(mixed(1.0002))
     assert [origin.op for origin in data.origins] == ["conv3"]
+
+
+def test_minimise_measures_these_ops_alone_by_float32(mixed, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
+    parts = opened(compare(mixed(1.0002)), NO_PROGRESS)
+    found = minimize_run(parts, MinimizeRequest(oracle="device-model"))
+    assert [part.ops for part in found.parts] == [("conv3",)]
+    assert found.parts[0].judgement.limit < 1e-5
 
 
 def test_a_graph_that_tells_no_types_as_dumped_is_not_believed(mixed):

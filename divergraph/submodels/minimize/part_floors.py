@@ -70,8 +70,10 @@ class PartFloors:
         """Whether all of *part* is of ops that stay in float32 on a device of 16 bits."""
         if self._given is not None or not self._kept:
             return False
-        on_device = self._parts.device_ops(part.chosen)
-        return bool(on_device) and all(op in self._kept for op in on_device)
+        # Of what stands for an op, casts behind it may give 16 bits.
+        on_device = [self._parts.stands_for.get(op, ()) for op in part.chosen]
+        known = [ops for ops in on_device if ops]
+        return bool(known) and all(self._kept.intersection(ops) for ops in known)
 
     @cached_property
     def _kept(self) -> frozenset[str]:
