@@ -126,6 +126,9 @@ def _check_word(found: list[Token], place: int, dialect: Dialect) -> None:
             position=token.start,
             hint="runs and graphs are written by compare and import",
         )
+    elif token.word == "SHOW" and dialect is Dialect.NEO4J:
+        # behind Cypher 25's NEXT it tells settings and what others ask
+        raise QueryError("SHOW is not allowed: queries ask the graph", position=token.start)
     elif token.word in _REACHES_OUT:
         raise QueryError(
             f"{token.word} is not allowed: queries reach no files, network or extensions",
