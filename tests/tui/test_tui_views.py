@@ -473,3 +473,10 @@ async def test_the_line_of_states_fits_every_width(make_app, made_store, settled
         line = app.screen.query_one("#status", Static)
         assert line.content.cell_length <= width
         assert " 16" in line.content.plain, "how many inherit is never cut off"
+
+
+async def test_the_origin_is_in_sight_on_a_small_screen(make_app, made_store, settle):
+    app = make_app(made_store, "14")
+    async with app.run_test(size=(60, 18)) as pilot:
+        await settle(pilot)
+        assert "1 ◆ " in text_of(app)

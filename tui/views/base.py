@@ -41,7 +41,7 @@ class ViewScreen(Screen[None]):
 
     BINDINGS = bindings(Scope.EVERYWHERE)
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (22, "-short"), (30, "-tall")]  # noqa: RUF012
 
     VIEW: ClassVar[str] = ""
     CRUMB: ClassVar[str] = ""
