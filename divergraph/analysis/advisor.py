@@ -231,7 +231,8 @@ def _remedy(view: RunView, item: Comparison, spoilt: Sequence[Comparison]) -> st
     assert worst_end is not None
     said = f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst). "
     if view.ops[item.op].is_fused:
-        count = len(view.ops[item.op].original_names or ())
+        known = {link.original for link in view.data.links if link.device == item.op}
+        count = len(known) or len(view.ops[item.op].original_names or ())
         originals = counted(count, "original")
         return said + f"The op stands for {originals}: switch that fusion off and compare again"
     return said + "Run this op alone on golden's inputs, or keep it in float32, and compare again"

@@ -94,6 +94,9 @@ class Grouping:
         if source in (Source.ENTRY, Source.RANDOM):
             said = f"{op.name} ({op.type}) {source.value}, so it is not run again"
             return Group(output, golden, (op.id,), failure=said, source=source)
+        if source is Source.VARIABLE and op.control_inputs:
+            said = f"{op.name} ({op.type}) reads a variable some time within the step"
+            return Group(output, golden, (op.id,), failure=said, source=source)
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
         found = self._between(output, golden, cut)

@@ -274,3 +274,44 @@ def test_any_values_get_some_answer(reference: list[float], device: list[float])
     if finding is not None:
         json.dumps(dict(finding.evidence), allow_nan=False)
         assert 0 < finding.confidence <= 1
+
+
+def test_channels_of_which_the_bias_is_left_are_said_to_hold_one_value() -> None:
+    device = on_device(expected())
+    device[:, 3:6] = np.array([0.25, -0.5, 0.75], np.float32).reshape(3, 1, 1)
+    finding = explain(case(device, expected()))
+    assert finding is not None
+    assert finding.label == "dead_channels"
+    assert "one value throughout (-0.5 to 0.75)" in finding.sentence
+    assert finding.evidence["slices"] == [3, 4, 5]
+
+
+def test_what_looks_like_a_scale_behind_several_ops_is_not_sure() -> None:
+    gains = np.linspace(0.8, 1.2, 16).reshape(16, 1, 1).astype(np.float32)
+    device = on_device(expected() * gains)
+    ops = tuple(Op(id=name, name=name, type=name) for name in ("Conv", "Mul"))
+    alone, several = explain(case(device, expected())), explain(case(device, expected(), ops=ops))
+    assert alone is not None
+    assert several is not None
+    assert alone.label == several.label == "channel_gain"
+    assert several.confidence < 0.7 < alone.confidence
+
+
+def test_a_softmax_over_an_axis_of_one_is_no_constant_output() -> None:
+    """All ones: a setting of the op explains that."""
+    logits = np.random.default_rng(2).standard_normal((1, 10)).astype(np.float32)
+    right = np.exp(logits) / np.exp(logits).sum()
+    softmax = Op(id="s", name="s", type="Softmax", attrs={"axis": -1})
+    device = np.full_like(right, 0.9995)
+    again = {"axis": lambda axis: np.ones_like(right) if axis in (0, -2) else right}
+    finding = explain(
+        case(
+            device,
+            right,
+            ops=(softmax,),
+            inputs={"x": logits},
+            rerun=lambda _op, attrs: again["axis"](attrs["axis"]),
+        )
+    )
+    assert finding is not None
+    assert finding.label == "wrong_axis"

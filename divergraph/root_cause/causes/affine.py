@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from divergraph.root_cause.causes.case import Array, Cause, Floats, Mask, View, rms
 from divergraph.root_cause.causes.words import count_text, slices_text
 
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
+_NO_GAIN = 1e-3
+"""Smaller than that nothing of what is expected comes out."""
 _LISTED = 64
+Places: TypeAlias = npt.NDArray[np.intp]
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
 _MULTIPLIES = frozenset(("Mul", "Div", "RealDiv", "Scale"))
@@ -228,6 +233,8 @@ def _sliced(view: View, fit: _Fit, axis: int) -> Cause:
     off = np.abs(gains - 1.0)
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
     where = slices_text(hit.tolist(), axis, view) if hit.size < count else f"each of {count}"
+    if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
+        return _constant_slices(view, fit, axis, hit)
     norm = any(name in each for name in _NORMS for each in view.case.types)
     hint = " (the norm's epsilon or variance?)" if norm else ""
     both = " and a constant away" if fit.offset is not None else ""
@@ -242,6 +249,25 @@ def _sliced(view: View, fit: _Fit, axis: int) -> Cause:
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
             "gains": [round(float(each), 6) for each in gains[hit][:_LISTED]],
+            "left": fit.left,
+        },
+    )
+
+
+def _constant_slices(view: View, fit: _Fit, axis: int, hit: Places) -> Cause:
+    """Slices that hold one value each, as those whose weights are lost: the bias is left."""
+    assert fit.offset is not None
+    values = fit.offset.reshape(-1)[hit]
+    where = slices_text(hit.tolist(), axis, view)
+    return Cause(
+        "dead_channels",
+        f"{where}: one value throughout ({float(values.min()):.5g} to {float(values.max()):.5g}), "
+        "whatever is expected; the others are right: weights lost, with the bias left?",
+        _slice_confidence(fit, 0.9),
+        {
+            "axis": axis,
+            "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
+            "values": [round(float(each), 6) for each in values[:_LISTED]],
             "left": fit.left,
         },
     )
@@ -267,11 +293,16 @@ def _slice_offset(view: View, fit: _Fit, axis: int) -> Cause:
         factor = _factor(offsets[hit], bias[hit])
         if factor is None:
             continue
+        least = float(np.abs(offsets[hit]).min())
+        values = (
+            f"{least:.3g}"
+            if f"{least:.3g}" == f"{largest:.3g}"
+            else f"{least:.3g} to {largest:.3g}"
+        )
         what, label = ("missing", "lost_bias") if factor < 0 else ("added twice", "doubled_bias")
         return Cause(
             label,
-            f"bias {what} in {where}: each is off by just its value of {name} "
-            f"({float(np.abs(offsets[hit]).min()):.3g} to {largest:.3g})",
+            f"bias {what} in {where}: each is off by just its value of {name} ({values})",
             _slice_confidence(fit, 0.97),
             {**evidence, "bias": name, "factor": factor},
         )

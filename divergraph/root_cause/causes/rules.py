@@ -19,6 +19,7 @@ from divergraph.root_cause.causes.rest import random_op, unclassified
 from divergraph.root_cause.causes.settings import wrong_setting
 from divergraph.root_cause.causes.zeros import (
     all_zero,
+    constant_output,
     flush_to_zero,
     tail_not_written,
     zero_slices,
@@ -39,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     stale_tensor,
     saturation,
     wrong_setting,
+    constant_output,
     reordered,
     affine,
     quantised_grid,
@@ -48,6 +50,11 @@ RULES: tuple[Rule, ...] = (
     rounding,
 )
 """What is exact comes before what fits a model, what has few parameters before what has many."""
+
+
+_OF_ONE_OP = frozenset({"channel_gain", "gain_and_offset", "wrong_activation"})
+"""What an error before other ops may look like behind them."""
+_UNSURE = 0.65
 
 
 def explain(case: Case) -> Finding | None:
@@ -74,6 +81,8 @@ def explain(case: Case) -> Finding | None:
 def _finding(case: Case, view: View, cause: Cause) -> Finding:
     evidence = {**cause.evidence, "floor": case.floor}
     confidence = cause.confidence
+    if len(case.ops) > 1 and cause.label in _OF_ONE_OP and "function" not in evidence:
+        confidence = min(confidence, _UNSURE)
     if view.sampled:
         evidence["sampled_elements"] = int(view.d.size)
     if 0.0 < view.error < 10.0 * view.noise:

@@ -14,7 +14,7 @@ _LONGEST_TAIL = 0.9
 
 
 def all_zero(view: View) -> Cause | None:
-    """Nothing but zeros, or one value throughout."""
+    """Nothing but zeros."""
     flat = np.asarray(view.case.device).reshape(-1)
     if view.error == 0.0 or not view.finite.all():
         return None
@@ -38,14 +38,25 @@ def all_zero(view: View) -> Cause | None:
             0.97 if flat.size > 1 else 0.6,
             evidence,
         )
-    if flat.size < 4 or view.spread <= 4.0 * view.noise:
+    return None
+
+
+def constant_output(view: View) -> Cause | None:
+    """One value throughout, which no other setting of the op explains."""
+    flat = np.asarray(view.case.device).reshape(-1)
+    if view.error == 0.0 or flat.size < 4 or not view.finite.all():
+        return None
+    value = float(view.d.mean())
+    if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
+        return None
+    if value == 0.0 or view.spread <= 4.0 * view.noise:
         return None
     return Cause(
         "constant_output",
         f"every value is {value:.6g}; they should spread by {view.spread:.3g}: "
         "the output may not have been written, or one value was broadcast",
         0.85,
-        evidence,
+        {"value": value, "expected_rms": view.size},
     )
 
 
