@@ -111,3 +111,20 @@ def test_an_if_is_fed_what_its_bodies_take_from_around_them():
         TensorRef("cond", 0),
     }
     assert "inside a body" in cut.group(TensorRef("inner", 0)).failure
+
+
+def test_a_read_of_a_variable_within_the_step_is_no_ops_doing() -> None:
+    """What it gives depends on which updates came before."""
+    golden = graph(
+        op("handle", "VarHandleOp"),
+        op("update", "AssignSubVariableOp", "handle", "=x"),
+        op("early", "ReadVariableOp", "handle"),
+        op("late", "ReadVariableOp", "handle", control_inputs=("update",)),
+    )
+    sides = OpGraph(golden), OpGraph(golden)
+    measured = {TensorRef(name, 0): TensorRef(name, 0) for name in ("early", "late")}
+    grouping = Grouping(*sides, measured, frozenset())
+    assert not grouping.group(TensorRef("early", 0)).failure
+    late = grouping.group(TensorRef("late", 0))
+    assert late.source is Source.VARIABLE
+    assert "within the step" in late.failure
