@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphstore.collector import paused_collector
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 
@@ -25,13 +26,9 @@ def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStor
     text = str(url_or_path)
     scheme, separator, rest = text.partition("://")
     if isinstance(url_or_path, Path) or not separator:
-        from graphstore.embedded import EmbeddedStore
-
-        return EmbeddedStore(Path(url_or_path), read_only=read_only)
+        return _embedded(Path(url_or_path), read_only)
     if scheme == "file":
-        from graphstore.embedded import EmbeddedStore
-
-        return EmbeddedStore(Path(rest), read_only=read_only)
+        return _embedded(Path(rest), read_only)
     if scheme in _SERVER_SCHEMES:
         from graphstore.neo4j import Neo4jStore
 
@@ -40,3 +37,11 @@ def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStor
         f"no store behind {scheme}://",
         hint="give a folder, or a URL that starts with neo4j:// or bolt://",
     )
+
+
+def _embedded(root: Path, read_only: bool) -> GraphStore:
+    # loading the engine would have the collector walk a big run the caller has just made
+    with paused_collector():
+        from graphstore.embedded import EmbeddedStore
+
+        return EmbeddedStore(root, read_only=read_only)

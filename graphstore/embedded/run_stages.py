@@ -66,9 +66,11 @@ class RunStages:
         graphs = [golden] if golden.key == device.key else [golden, device]
         yield _tensors(graphs)
         key = plain_text(self._data.run.name)
-        run = RunRows(self._data, golden, device, key, self._ends)
+        # with a graph of its own, whose arrays go with it
+        run = RunRows(self._data, golden, device.without_places(), key, self._ends)
         yield Records({"Metric": run.metrics()})
         followers = run.next_measured()
+        del run
         self._keys = {"golden": graph_keys(golden), "device": graph_keys(device)}
         facts, edges = _facts(graphs), _edges(graphs)
         blocks, ops = _blocks(graphs), _ops(graphs)

@@ -25,7 +25,8 @@ from graphstore.tables import Absent, Repeated, Row
 
 _BATCH = 50_000
 """Rows made into Arrow at once."""
-_REL_THREADS = 2
+_ONE_THREAD_FROM = 200 * 2**20
+"""Relationships that take so much memory are copied by one thread, others by two."""
 _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
 _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
@@ -210,7 +211,8 @@ def _copy_alone(path: Path, table: str, rows: Any) -> None:
     made meanwhile.
     """
     is_rel = table in _REL_TYPES
-    pool, threads = (rel_pool(rows), _REL_THREADS) if is_rel else (node_pool(rows), 1)
+    pool = rel_pool(rows) if is_rel else node_pool(rows)
+    threads = 2 if is_rel and pool < _ONE_THREAD_FROM else 1
     with opened(path, pool, least=LEAST_POOL, threads=threads) as database:
         _copy(database, table, rows)
 
