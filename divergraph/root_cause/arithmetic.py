@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from divergraph.execution.contract import Array
 from divergraph.root_cause.floors import Floors, floor_of
@@ -24,6 +27,9 @@ from divergraph.root_cause.values import is_numeric, relative
 
 _LOOKED_AT = 16
 """Ops of a family looked at, taken from all over the model."""
+_ENOUGH = 3
+"""Of fewer ops the errors are looked at more closely."""
+_ALIKE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ def find_operands(
     ):
         return {}
     made = {each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES}
-    return decided([_evidence(*each, made) for each in kept], suspect)
+    return decided([_evidence(*each, made, alone=len(kept) < _ENOUGH) for each in kept], suspect)
 
 
 def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:
@@ -84,13 +90,34 @@ def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, 
 
 
 def _evidence(
-    family: Family, sample: Sample, plain: float, floors: Mapping[Operands, Floors]
+    family: Family,
+    sample: Sample,
+    plain: float,
+    floors: Mapping[Operands, Floors],
+    *,
+    alone: bool,
 ) -> Evidence:
+    """Of few ops the errors must be the very ones such operands make, not just as large."""
     ratios = {Operands.FULL: plain}
     for operands, each in floors.items():
         ratio = ratio_of(sample, each)
+        if alone and ratio is not None and _agreement(sample, each) < _ALIKE:
+            ratio = math.inf
         ratios[operands] = plain if ratio is None else ratio
     return Evidence(family, ratios)
+
+
+def _agreement(sample: Sample, floors: Floors) -> float:
+    """The cosine between the device's errors and those of the imitation."""
+    (emulated,) = floors.emulated([sample.group], [sample.given])
+    device = same_shape(sample.device, sample.reference.shape)
+    if emulated is None or device is None or emulated.shape != sample.reference.shape:
+        return 1.0
+    right = np.asarray(sample.reference, np.float64)
+    with np.errstate(all="ignore"):
+        one, other = np.asarray(device) - right, np.asarray(emulated) - right
+        found = float(np.sum(one * other) / math.sqrt(np.sum(one**2) * np.sum(other**2)))
+    return found if math.isfinite(found) else 1.0
 
 
 def ratio_of(sample: Sample, floors: Floors) -> float | None:
