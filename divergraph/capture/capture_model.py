@@ -23,9 +23,8 @@ from divergraph.export.npy_file import write_npy
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import Framework, ModelGraph, Op, Tensor
+from importers.dumps.names import CAPTURED
 from importers.registry import read_graph
-
-MANIFEST = "capture.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,14 +270,14 @@ def _write_manifest(
         "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
     }
     text = json.dumps(shape, indent=2, ensure_ascii=False)
-    (result.folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
+    (result.folder / CAPTURED).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _check_place(request: CaptureRequest) -> None:
     place = request.output
     if place.is_dir() and not any(place.iterdir()):
         return
-    if place.exists() and not (request.replace and (place / MANIFEST).is_file()):
+    if place.exists() and not (request.replace and (place / CAPTURED).is_file()):
         hint = "use another folder, or --replace to write over an earlier capture"
         raise InputError("there is something here already", where=str(place), hint=hint)
 

@@ -18,7 +18,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from divergraph.capture.capture_model import MANIFEST as CAPTURED
 from divergraph.pipeline.kept_paths import kept_path
 from divergraph.submodels.bundle_data import PartData
 from divergraph.submodels.device_data import DevicePartData
@@ -37,6 +36,7 @@ from divergraph.submodels.run_parts import RunParts
 from divergraph.submodels.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph, TensorRef
+from importers.dumps.names import CAPTURED
 from importers.kept import some
 
 MANIFEST = "manifest.json"

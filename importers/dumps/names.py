@@ -28,6 +28,8 @@ OPDEBUG = "Opdebug."
 EXCEPTION = "exception_info"
 BINARY = ".bin"
 MAPPING = "mapping.csv"
+CAPTURED = "capture.json"
+"""What ``divergraph capture`` says of its dump, in the dump's folder."""
 _MAX_MAPPING = 100 << 20
 
 

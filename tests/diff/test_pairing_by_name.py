@@ -205,3 +205,14 @@ def test_what_is_no_dump_is_said_in_one_line(tmp_path, what):
     with pytest.raises(InputError) as told:
         find_tensors(path)
     assert "\n" not in str(told.value)
+
+
+def test_numbered_files_are_paired_by_their_long_names(tmp_path):
+    device = dump(tmp_path / "d", "1704110400000000000000.npy", "b.0.1704110400000000.npy")
+    golden = dump(tmp_path / "g", "1694250549000000000003.npy", "b.0.1694250549000000.npy")
+    (device / "mapping.csv").write_text("1704110400000000000000.npy,a b.0.1704110400000000\n")
+    (golden / "mapping.csv").write_text("1694250549000000000003.npy,a b.0.1694250549000000\n")
+    (golden / "capture.json").write_text("{}")
+    found = paired(device, golden)
+    assert len(found.pairs) == 2
+    assert find_tensors(golden).passed_over == 0
