@@ -154,3 +154,13 @@ def test_a_golden_dump_of_another_engine_need_not_be_met_to_the_bit(parts_of, tm
     assert replayed(bundle.path)[0] == 0
     np.save(dumped, np.load(dumped) * np.float32(1.001))
     assert replayed(write_bundle(parts, part, BundleRequest(tmp_path / "out")).path)[0] == 1
+
+
+def test_a_name_that_acts_on_terminals_is_said_as_text(parts_of, tmp_path):
+    parts = parts_of(
+        [helper.make_node("Tanh", ["x"], ["y\x1b[2J"], "act")], [value("y\x1b[2J", None)]
+    )
+    part = parts.select(["act"], ["act"])
+    code, said = replayed(write_bundle(parts, part, BundleRequest(tmp_path / "out")).path)
+    assert code == 0
+    assert "y\\x1b[2J: relative error 0" in said

@@ -21,6 +21,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 
+def say(text: str) -> None:
+    """Print a line in which names from the model cannot act on the terminal."""
+    print("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+
+
 def main() -> int:
     """Run and compare."""
     import numpy as np
@@ -29,42 +34,42 @@ def main() -> int:
     side = "device" if "--device" in sys.argv[1:] else "golden"
     for name, digest in manifest["sha256"].items():
         if not (HERE / name).is_file():
-            print(f"missing: {name}")
+            say(f"missing: {name}")
             return 1
         if hashlib.sha256((HERE / name).read_bytes()).hexdigest() != digest:
-            print(f"changed since the export: {name}")
+            say(f"changed since the export: {name}")
             return 1
     if manifest["runner"] not in RUNNERS:
-        print("this part is for the device's own tools: nothing here runs it")
+        say("this part is for the device's own tools: nothing here runs it")
         return 2
     feeds = {}
     for tensor in manifest["inputs"]:
         if tensor[side] is None:
-            print(f"the {side} value of the input {tensor['name']} was not dumped")
+            say(f"the {side} value of the input {tensor['name']} was not dumped")
             return 2
         value = np.load(HERE / tensor[side], allow_pickle=False)
         feeds[tensor["called"]] = value.astype(tensor["numpy"]) if tensor["numpy"] else value
     for tensor in manifest["outputs"]:
         if tensor[side] is None:
-            print(f"       {tensor['name']}: its {side} value was not dumped")
+            say(f"       {tensor['name']}: its {side} value was not dumped")
     outputs = [tensor for tensor in manifest["outputs"] if tensor[side] is not None]
     if not outputs:
         return 2
     try:
         made = RUNNERS[manifest["runner"]](manifest | {"outputs": outputs}, feeds)
     except ImportError as error:
-        print(f"{error}: install {manifest['needs']}")
+        say(f"{error}: install {manifest['needs']}")
         return 2
     except Exception as error:  # noqa: BLE001 - engines have no common kind; none may exit with 1
         said = " ".join(str(error).split())[:400]
-        print(f"it cannot be run here: {type(error).__name__}: {said}")
+        say(f"it cannot be run here: {type(error).__name__}: {said}")
         return 2
     limit = manifest["tolerance"][side]
     failed = 0
     for tensor, value in zip(outputs, made, strict=True):
         off = apart(np.asarray(value), np.load(HERE / tensor[side], allow_pickle=False))
         failed += off > limit
-        print(f"{'FAILED' if off > limit else 'ok    '} {tensor['name']}: relative error {off:.3g}")
+        say(f"{'FAILED' if off > limit else 'ok    '} {tensor['name']}: relative error {off:.3g}")
     return 1 if failed else 0
 
 
