@@ -11,12 +11,12 @@ from divergraph.json_shapes import (
     split_json,
 )
 from divergraph.questions.analysed import Analysis
-from divergraph.questions.answers import Trace, Way
 from divergraph.questions.next_dump import NextDump
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.recurring import Recurring, RecurringAnswer
 from divergraph.questions.role_table import RoleTable
 from divergraph.questions.run_changes import OpChange, RunChanges
+from divergraph.questions.trace_answers import Trace, Way
 from graphstore.model import ErrorSplit, Finding, Guilt, Role, TensorIO
 from graphstore.op_row import OpRow
 

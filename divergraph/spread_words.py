@@ -10,7 +10,7 @@ from graphstore.model import ErrorSplit, Guilt, MetricSet, OpState, Origin, Role
 
 if TYPE_CHECKING:
     from divergraph.questions.analysed import Analysis, EntryMismatch
-    from divergraph.questions.answers import WayStep
+    from divergraph.questions.trace_answers import WayStep
 
 ROLE_WORDS = {
     Role.INTRODUCES: "makes more error than it was given",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from divergraph.questions.answers import WayStep
+from divergraph.questions.trace_answers import WayStep
 from divergraph.spread_words import step_note
 
 CARRIED = (0.8, 1.25)

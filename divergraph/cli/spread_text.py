@@ -5,9 +5,9 @@ from __future__ import annotations
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
-from divergraph.questions.answers import Trace, Way, WayStep
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.role_table import RoleTable
+from divergraph.questions.trace_answers import Trace, Way, WayStep
 from divergraph.spread_words import (
     error_text,
     limits_text,

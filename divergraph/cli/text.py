@@ -8,8 +8,9 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.json_shapes import worst_first
 from divergraph.questions.analysed import read_analysis
-from divergraph.questions.answers import TraceStep, UnmatchedOp, UnmatchedOps
+from divergraph.questions.answers import UnmatchedOp, UnmatchedOps
 from divergraph.questions.reasons import reason_groups
+from divergraph.questions.trace_answers import TraceStep
 from divergraph.spread_words import origin_sentence
 from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text, verdict_text
 from graphstore.contract import GraphInfo

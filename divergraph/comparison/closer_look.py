@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from divergraph.comparison.tensor_pairs import (
-    Measurement,
-    TensorPair,
-    channels_of_a_block,
-    read_pair,
-)
+from divergraph.comparison.measurement import Measurement
+from divergraph.comparison.tensor_pairs import TensorPair, channels_of_a_block, read_pair
 from graphstore.errors import ImportFormatError
 from graphstore.model import Figures
 from importers.layouts import LayoutError

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair
+from divergraph.comparison.measurement import Measurement
+from divergraph.comparison.tensor_pairs import TensorPair
 from divergraph.comparison.work import MeasureWork, measuring_journal
 from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor, usable_cores
 from divergraph.jobs.job import Job

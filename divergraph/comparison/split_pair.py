@@ -14,11 +14,12 @@ from typing import TypeAlias
 
 from divergraph.comparison.flat import Flat, Strided, flat_float32, is_mapped
 from divergraph.comparison.measure import DEFAULT, Wanted
+from divergraph.comparison.measurement import Measurement
 from divergraph.comparison.places import Places
 from divergraph.comparison.second_sweep import Second, folded_second
 from divergraph.comparison.sums import NO_SECOND, SecondSums, Sums
 from divergraph.comparison.sweep import BLOCK, Seen, Sweeper, folded
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair, read_pair
+from divergraph.comparison.tensor_pairs import TensorPair, measured_pair, read_pair
 from divergraph.comparison.work import MeasureWork
 from divergraph.jobs.executors import Executor
 from divergraph.jobs.job import Job

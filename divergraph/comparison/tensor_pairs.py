@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison.measure import DEFAULT, Wanted, measure
+from divergraph.comparison.measurement import Measurement
 from divergraph.comparison.metrics import overflow_flag
 from divergraph.comparison.small_pairs import MOST_ELEMENTS, SMALL_TYPES, measured_together
 from divergraph.comparison.small_table import SmallTable
@@ -63,29 +64,6 @@ class TensorPair:
     def nbytes(self) -> int:
         """Bytes read for it, as far as known."""
         return self.device.nbytes + self.golden.nbytes
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What one pair gave: metrics, with figures where values were read, or a reason.
-
-    ``shape`` is the compared (golden) shape. Types are those of the dumps.
-    """
-
-    metrics: MetricSet | None = None
-    figures: Figures | None = None
-    reason: Reason | None = None
-    detail: str = ""
-    shape: tuple[int, ...] | None = None
-    overflow: bool | None = None
-    device_dtype: DType | None = None
-    golden_dtype: DType | None = None
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as plain values, which takes a third of the time and space."""
-        from divergraph.comparison.measurement_json import measurement_json, measurement_value
-
-        return measurement_value, (measurement_json(self),)
 
 
 def measured_pair(

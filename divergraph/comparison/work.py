@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divergraph.comparison.measure import DEFAULT, Wanted
-from divergraph.comparison.measurement_json import measurement_json, measurement_value
+from divergraph.comparison.measurement import Measurement, measurement_json, measurement_value
 from divergraph.comparison.sweep import Sweeper
 from divergraph.comparison.tensor_pairs import (
     MeasuredPairs,
-    Measurement,
     TensorPair,
     measured_pair,
     measured_pairs,

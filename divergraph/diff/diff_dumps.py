@@ -12,7 +12,8 @@ from typing import overload
 from divergraph.comparison.closer_look import closer_looks
 from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.comparison.measure import Wanted
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair
+from divergraph.comparison.measurement import Measurement
+from divergraph.comparison.tensor_pairs import TensorPair
 from divergraph.comparison.thresholds import Thresholds, load_thresholds
 from divergraph.comparison.work import MeasureWork
 from divergraph.diff.pairing import NamedPair, NamePairing, pair_by_name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair
+from divergraph.comparison.measurement import Measurement
+from divergraph.comparison.tensor_pairs import TensorPair, measured_pair
 from divergraph.comparison.thresholds import Thresholds
 from divergraph.pipeline.pairing import Pair
 from graphstore.model import Comparison

@@ -7,18 +7,13 @@ so they cannot disagree.
 from divergraph.questions.analysed import Analysis, EntryMismatch, read_analysis
 from divergraph.questions.answers import (
     CurvePoint,
-    Cut,
     ModuleRow,
     OpDetail,
     Overview,
     ReasonGroup,
     TensorRow,
-    Trace,
-    TraceStep,
     UnmatchedOp,
     UnmatchedOps,
-    Way,
-    WayStep,
 )
 from divergraph.questions.details import lineage, op_detail, unmatched
 from divergraph.questions.facts import load_facts, op_rows, resolve_op
@@ -29,6 +24,7 @@ from divergraph.questions.reasons import reason_groups
 from divergraph.questions.recurring import Recurring, RecurringAnswer, recurring
 from divergraph.questions.role_table import RoleTable, roles
 from divergraph.questions.run_changes import ChangeKind, OpChange, RunChanges, compare_runs
+from divergraph.questions.trace_answers import Cut, Trace, TraceStep, Way, WayStep
 from divergraph.questions.traces import ops_between, trace
 from graphstore.open_store import open_store
 

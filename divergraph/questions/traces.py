@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from divergraph.questions.answers import Trace, TraceStep
 from divergraph.questions.facts import Facts, load_facts, resolve_op
 from divergraph.questions.rows import measured_rows
+from divergraph.questions.trace_answers import Trace, TraceStep
 from divergraph.questions.ways import ATTENUATES, ways_from
 from graphstore.algorithms import ancestors, between, propagation, worst_before
 from graphstore.arrays import Bool

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.questions.answers import Cut, Way, WayStep
 from divergraph.questions.facts import Facts
 from divergraph.questions.reach import upstream_of_each
+from divergraph.questions.trace_answers import Cut, Way, WayStep
 from graphstore.algorithms import ancestors, induced_edges
 from graphstore.arrays import Bool, GraphArrays, Int32
 from graphstore.dominators import immediate_dominators

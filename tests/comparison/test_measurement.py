@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from divergraph.comparison.measurement_json import measurement_json, measurement_value
-from divergraph.comparison.tensor_pairs import Measurement, TensorPair, measured_pair
+from divergraph.comparison.measurement import Measurement, measurement_json, measurement_value
+from divergraph.comparison.tensor_pairs import TensorPair, measured_pair
 from graphstore.model import DType, Reason
 from importers.dumps.bare import find_tensors
 
