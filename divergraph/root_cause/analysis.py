@@ -19,6 +19,7 @@ from divergraph.root_cause.floors import (
     constant_floor,
     floor_of,
 )
+from divergraph.root_cause.functions import functions_remark
 from divergraph.root_cause.gains import with_gain_floor
 from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group, Grouping
@@ -126,7 +127,7 @@ class _Analysis:
         precision = self.options.precision or coarsest(found)
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
-        taken = arithmetics.taken
+        taken, functions = arithmetics.taken, arithmetics.usual.approximated
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self.runs.chunks(groups):
@@ -143,9 +144,10 @@ class _Analysis:
             tuple(self.explaining.findings),
             frozenset(self.births),
             self.runs.assumed,
-            remark(taken),
+            tuple(said for said in (remark(taken), functions_remark(functions)) if said),
             arithmetics.kept_single,
             {str(family): str(kind) for family, kind in taken.items()},
+            functions,
         )
 
     def _groups(self) -> list[Group]:

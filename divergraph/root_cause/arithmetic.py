@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,9 @@ def find_operands(
     ):
         return {}
     made = {each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES}
-    return decided([_evidence(*each, made, alone=len(kept) < _ENOUGH) for each in kept], suspect)
+    many = Counter(family for family, _, _ in kept)
+    found = [_evidence(*each, made, alone=many[each[0]] < _ENOUGH) for each in kept]
+    return decided(found, suspect)
 
 
 def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from divergraph.root_cause.arithmetic import find_operands
 from divergraph.root_cause.floors import Floors
+from divergraph.root_cause.functions import Approximated, find_functions
 from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.limits import RootCauseOptions
@@ -61,15 +62,24 @@ class Deciding:
         half = types.half
         coarse = frozenset(group.output for group in groups if half and types.is_half(group))
         others = [group for group in groups if group.output not in coarse]
-        usual = self._floors(Precision.FP32, self._taken(Precision.FP32, others))
+        taken = self._taken(Precision.FP32, others)
+        found = find_functions(
+            self.runs.golden,
+            others,
+            self.runs.samples,
+            lambda functions: self._floors(Precision.FP32, taken, functions),
+        )
+        usual = self._floors(Precision.FP32, taken, found)
         if half is None or not coarse:
             return Arithmetics(usual)
         return Arithmetics(usual, self._floors(half, {}), coarse)
 
-    def _floors(self, precision: Precision, taken: Taken) -> Floors:
+    def _floors(
+        self, precision: Precision, taken: Taken, functions: Approximated | None = None
+    ) -> Floors:
         memory = self.options.memory // 2
-        runs = self.runs
-        return Floors(runs.executor, runs.golden, precision, memory, self.quantisers, taken)
+        runs, found = self.runs, functions or {}
+        return Floors(runs.executor, runs.golden, precision, memory, self.quantisers, taken, found)
 
     def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
         """How matrix ops take their operands: as the user says, or as their errors do."""

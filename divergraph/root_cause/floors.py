@@ -68,6 +68,8 @@ class Floors:
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
     taken: Taken = field(default_factory=dict)
+    approximated: Mapping[str, float] = field(default_factory=dict)
+    """By op type how far, relatively, outputs of functions may be off in float32."""
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
     _huge: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -193,10 +195,21 @@ class Floors:
         for result in self.executor.run_pieces(
             pieces, lambda piece: self._given(states[piece.key], piece, weights), memory=self.memory
         ):
-            made = {name: self._round(value) for name, value in result.values.items()}
             state = states[result.key]
+            size = self._function_error(state.next_op())
+            made = {
+                name: self._noisy(value, size) if size else self._round(value)
+                for name, value in result.values.items()
+            }
             made = self._quantised(made, self.golden.name(state.group.golden))
             state.take(made, failed=bool(result.failure))
+
+    def _function_error(self, op: Op | None) -> float:
+        """How far off an approximated function is; what is inside of bodies is not seen."""
+        if op is None or not self.approximated:
+            return 0.0
+        usual = max(self.approximated.values()) if op.owns else 0.0
+        return self.approximated.get(op.type, usual)
 
     def _given(
         self, state: _State, piece: Piece, weights: Mapping[str, Array]

@@ -23,7 +23,8 @@ from graphstore.model import Op
 
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
 """The input that is added in full, by op type."""
-_CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?|LSTM|GRU|RNN")
+_CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?")
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _PRODUCTS = frozenset(
     {
         *("MatMul", "MatMulV2", "Gemm", "Einsum", "FusedMatMul", "FusedGemm"),
@@ -41,6 +42,7 @@ class Family(StrEnum):
 
     CONVOLUTION = "convolutions"
     PRODUCT = "matrix products"
+    RECURRENT = "recurrent layers"
 
 
 class Operands(StrEnum):
@@ -84,6 +86,8 @@ def family_of(op: Op) -> Family | None:
     """The family of *op*; None if it multiplies no matrices."""
     if op.type in _PRODUCTS:
         return Family.PRODUCT
+    if op.type in _RECURRENT:
+        return Family.RECURRENT
     return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
 
 

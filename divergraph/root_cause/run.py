@@ -184,6 +184,7 @@ def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]
         **({"kept_in_fp32": len(splits.kept)} if splits.kept else {}),
         **({"fp32_ops": sorted({ref.op for ref in splits.kept})} if splits.kept else {}),
         **({"operands": dict(splits.operands)} if splits.operands else {}),
+        **({"functions": dict(splits.functions)} if splits.functions else {}),
         "limits": {"suspect": options.suspect, "guilty": options.guilty},
         "tensors": len(splits.by_output),
         "not_run": len(failed),
@@ -205,7 +206,7 @@ def _warnings(splits: Splits) -> list[str]:
         for ref, each in splits.by_output.items()
         if each.failure and splits.groups[ref].source is None
     ]
-    found += [splits.remark] if splits.remark else []
+    found += splits.remarks
     if failures:
         found.append(
             f"{counted(len(failures), 'tensor')} could not be computed anew and are judged by "

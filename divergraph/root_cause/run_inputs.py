@@ -56,9 +56,11 @@ class Splits:
     births: frozenset[TensorRef] = frozenset()
     assumed: Mapping[TensorRef, str] = field(default_factory=dict)
     """By output: the input of the model that was taken from the golden side."""
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
     """What is said of the device's arithmetic."""
     kept: frozenset[TensorRef] = frozenset()
     """Tensors of ops that stay in float32 on a device of 16 bits."""
     operands: Mapping[str, str] = field(default_factory=dict)
     """By family of matrix ops how float32 operands are taken, where that is not in full."""
+    functions: Mapping[str, float] = field(default_factory=dict)
+    """By op type how far functions are off that the device approximates in float32."""

@@ -155,6 +155,12 @@ def test_one_op_alone_must_fit_well():
     assert decided([], 6) == {}
 
 
+def test_recurrent_layers_in_full_do_not_speak_for_convolutions():
+    convolutions = [evidence(Family.CONVOLUTION, 300, 1.1), evidence(Family.CONVOLUTION, 250, 0.9)]
+    layers = [evidence(Family.RECURRENT, full, full / 300) for full in (0.8, 1.0, 1.2)]
+    assert decided(convolutions + layers, 6) == {Family.CONVOLUTION: Operands.HF32}
+
+
 def test_many_faults_of_no_common_size_are_no_way_to_compute():
     found = [evidence(Family.PRODUCT, full, full / 4) for full in (100.0, 900.0, 4000.0)]
     assert decided(found, 6) == {}
@@ -168,6 +174,7 @@ def test_many_faults_of_no_common_size_are_no_way_to_compute():
         ("DepthwiseConv2dNative", Family.CONVOLUTION),
         ("BatchMatMulV2", Family.PRODUCT),
         ("Gemm", Family.PRODUCT),
+        ("LSTM", Family.RECURRENT),
         ("ConvInteger", None),
         ("Convert", None),
         ("Relu", None),

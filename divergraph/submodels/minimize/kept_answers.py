@@ -20,7 +20,7 @@ from graphstore.errors import InputError
 
 Answer: TypeAlias = "list[str | float | None]"
 """Verdict, detail, error and limit of a judgement."""
-_JUDGED_BY = ("precision", "operands", "fp32_ops", "limits")
+_JUDGED_BY = ("precision", "operands", "functions", "fp32_ops", "limits")
 """What of the analysis of a run answers depend on; it may be made again."""
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from divergraph.execution.contract import DEFAULT_MEMORY, Array, Executor
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.floors import QUANTISED_UNSEEN, Floors, floor_of
+from divergraph.root_cause.functions import Approximated
 from divergraph.root_cause.groups import Feed, Group
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Family, Operands, Taken
@@ -94,9 +95,11 @@ class PartFloors:
             executor = self._executor()
         except ExecutionError:
             return None
-        taken = self._taken if precision is Precision.FP32 else {}
-        graph = OpGraph(self._parts.golden)
-        return Floors(executor, graph, precision, DEFAULT_MEMORY, self._quantisers, taken)
+        single = precision is Precision.FP32
+        taken = self._taken if single else {}
+        functions = self._functions if single else {}
+        graph, quantisers = OpGraph(self._parts.golden), self._quantisers
+        return Floors(executor, graph, precision, DEFAULT_MEMORY, quantisers, taken, functions)
 
     @cached_property
     def _taken(self) -> Taken:
@@ -105,6 +108,14 @@ class PartFloors:
         if self._given is not None or not isinstance(found, Mapping):
             return {}
         return {Family(str(name)): Operands(str(kind)) for name, kind in found.items()}
+
+    @cached_property
+    def _functions(self) -> Approximated:
+        """How far functions are off that the device approximates in float32."""
+        found = self._parts.data.run.analysis.get("functions")
+        if self._given is not None or not isinstance(found, Mapping):
+            return {}
+        return {str(kind): float(size) for kind, size in found.items()}
 
     @cached_property
     def _quantisers(self) -> Quantisers:
