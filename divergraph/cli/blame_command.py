@@ -99,7 +99,7 @@ def blame_command(
         if path is not None:
             _write(path, lines(data, found.keep))
     if block_list is not None and (held := constants_read(data, found.keep)):
-        click.echo(
+        say(
             f"note: these nodes read {counted(len(held), 'Constant node')}, which converters to "
             "float16 make halves of; make initializers of them first, see docs/blame.md",
             err=True,
