@@ -40,6 +40,17 @@ def some(names: Sequence[str], shown: int = 3) -> str:
     return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more"
 
 
+CALLS_ITSELF = (
+    "call of a function inside itself was not expanded",
+    "calls of a function inside itself were not expanded",
+)
+TOO_MANY_CALLS = (
+    "call was not expanded, there are too many",
+    "calls were not expanded, there are too many",
+)
+"""What is said of one call of a function that stays an op, and of several."""
+
+
 def told_of(names: Sequence[str], one: str, many: str) -> str:
     """How many *names* there are, what is *one* or are *many* of them, and the first few."""
     return f"{len(names)} {one if len(names) == 1 else many}: {some(names)}"

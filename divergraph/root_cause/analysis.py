@@ -45,8 +45,6 @@ from graphstore.model import (
 )
 from graphstore.topo import graph_arrays
 
-_SHARE_OF_MEMORY = 8
-_SHARE_THAT_COUNTS = 0.15
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
 

@@ -38,7 +38,7 @@ def blamed_outputs(
             if name not in names:
                 raise InputError(
                     f"no tensor {name!r} of the golden model was compared",
-                    hint="names as in the column golden of `divergraph tensors`",
+                    hint="names are those of the tensors in the golden model's file",
                 )
         return frozenset(asked)
     ends = {TensorRef(ref.op, ref.port) for ref in data.golden.outputs}

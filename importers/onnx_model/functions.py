@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from importers.kept import told_of
+from importers.kept import CALLS_ITSELF, TOO_MANY_CALLS, told_of
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
@@ -79,16 +79,8 @@ class Functions:
         """What was not expanded, as lines for the user."""
         told = []
         for names, one, many in (
-            (
-                list(self._recursive),
-                "call of a function inside itself was not expanded",
-                "calls of a function inside itself were not expanded",
-            ),
-            (
-                list(self._too_many),
-                "call was not expanded, there are too many",
-                "calls were not expanded, there are too many",
-            ),
+            (list(self._recursive), *CALLS_ITSELF),
+            (list(self._too_many), *TOO_MANY_CALLS),
             (
                 sorted(self._functions.keys() - self._called),
                 "local function is called by nothing and was left out",

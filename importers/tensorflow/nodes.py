@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
-from importers.kept import MAX_PORT, told_of
+from importers.kept import CALLS_ITSELF, MAX_PORT, TOO_MANY_CALLS, told_of
 from importers.names import UniqueIds
 from importers.nesting import Reading, with_inner_readers
 from importers.protos import tf_graph_pb2 as pb
@@ -120,16 +120,8 @@ class GraphNodes:
                 "input names a node that is not there",
                 "inputs name a node that is not there",
             ),
-            (
-                list(self._recursive),
-                "call of a function inside itself was not expanded",
-                "calls of a function inside itself were not expanded",
-            ),
-            (
-                list(self._too_many),
-                "call was not expanded, there are too many",
-                "calls were not expanded, there are too many",
-            ),
+            (list(self._recursive), *CALLS_ITSELF),
+            (list(self._too_many), *TOO_MANY_CALLS),
             (
                 uncalled,
                 "library function is called by nothing and was left out",
