@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 
 from graphstore.errors import DivergraphError, InputError, StoreError, UnknownNameError
@@ -24,6 +25,9 @@ NOT_FOUND = Outcome(2, 404, "not found")
 NOTHING_COMPARED = Outcome(2, 422, "nothing could be compared")
 TROUBLE = Outcome(3, 500, "internal trouble")
 STORE_TROUBLE = Outcome(3, 503, "the store cannot be used")
+DISK_TROUBLE = Outcome(3, 507, "the disk is full or fails")
+
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
     (UnknownNameError, NOT_FOUND),
@@ -42,8 +46,22 @@ _VERDICTS = {
 
 
 def outcome_of_error(error: BaseException) -> Outcome:
-    """The outcome of the most specific kind *error* is of."""
+    """The outcome of the most specific kind *error* is of; whose disk failed, of that."""
+    if disk_failed(error):
+        return DISK_TROUBLE
     return next(outcome for kind, outcome in _ERRORS if isinstance(error, kind))
+
+
+def disk_failed(error: BaseException | None) -> bool:
+    """Whether *error*, or what caused it, is a disk that is full, over its quota or broken.
+
+    Whatever could not be written then, a report or the store: no other input would help.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return True
+        error = error.__cause__
+    return False
 
 
 def outcome_of_verdict(verdict: Verdict) -> Outcome:

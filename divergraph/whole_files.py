@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from divergraph.outcomes import disk_failed
 from graphstore.errors import InputError
+
+_HINT = "give the name of a file in a folder you may write"
 
 
 def check_place(path: Path, what: str = "file") -> None:
@@ -52,7 +55,9 @@ def whole_file(path: Path, what: str = "file") -> Iterator[Path]:
     except BrokenPipeError:
         raise  # whoever reads our output has seen enough
     except OSError as error:
-        raise _unwritable(path, what, error.strerror or str(error)) from error
+        why = error.strerror or str(error)
+        hint = "make room there, or write elsewhere" if disk_failed(error) else _HINT
+        raise _unwritable(path, what, why, hint) from error
 
 
 def _is_replaced(path: Path) -> bool:
@@ -75,9 +80,5 @@ def _replacing(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-def _unwritable(path: Path, what: str, why: str) -> InputError:
-    return InputError(
-        f"the {what} cannot be written: {why}",
-        where=str(path),
-        hint="give the name of a file in a folder you may write",
-    )
+def _unwritable(path: Path, what: str, why: str, hint: str = _HINT) -> InputError:
+    return InputError(f"the {what} cannot be written: {why}", where=str(path), hint=hint)

@@ -11,7 +11,7 @@ import click
 from divergraph.cli.options import opened, print_json
 from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
-from divergraph.outcomes import BAD_INPUT
+from divergraph.outcomes import BAD_INPUT, DISK_TROUBLE
 from divergraph.wording import counted
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Side
@@ -105,6 +105,8 @@ def convert_command(
         raise InputError("--side and --store are for graphs of a store, not for dumps")
     result = _dumps(dumps or "", form, out, layout, shape, number_in, number_out)
     _tell_dumps(result, as_json)
+    if result.disk_failed:
+        return DISK_TROUBLE.exit_code
     return BAD_INPUT.exit_code if result.failed else 0
 
 

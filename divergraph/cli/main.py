@@ -14,7 +14,7 @@ import click
 
 from divergraph import __version__
 from divergraph.cli.say import say, say_usage
-from divergraph.outcomes import BAD_INPUT, TROUBLE, outcome_of_error
+from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
 from graphstore.errors import DivergraphError
 
 # What shells show of a program whose reader went away: no verdict, and no error either.
@@ -22,8 +22,6 @@ READER_GONE = 141
 
 _NEW_OBJECTS = 20_000
 """Objects made before a collection of garbage, usually 700."""
-
-_DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
@@ -142,7 +140,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         say(f"divergraph: {_one_line(str(error))}", err=True)
         return outcome_of_error(error).exit_code
     except OSError as error:
-        if error.errno not in _DISK_TROUBLE:
+        if not disk_failed(error) and error.errno != errno.EROFS:
             if os.environ.get("DIVERGRAPH_DEBUG"):
                 raise
             return _internal(error)

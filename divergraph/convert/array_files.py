@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.export.npy_file import write_npy
+from divergraph.export.npy_file import write_npy, write_raw
+from divergraph.outcomes import disk_failed
 from divergraph.whole_files import whole_file
 from graphstore.errors import InputError
 from importers.dumps.names import MAPPING
@@ -35,6 +36,7 @@ class OutputFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.written: list[Path] = []
+        self.disk_failed = False
         self._names: dict[str, str] = {}
         self._long: dict[str, str] = {}
         try:
@@ -58,13 +60,7 @@ class OutputFolder:
 
     def raw(self, name: str, array: Array) -> None:
         """Write the elements of *array* in C order and nothing else."""
-
-        def write(part: Path) -> None:
-            with part.open("wb") as file:
-                if array.size:
-                    file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-
-        self._place(name, write)
+        self._place(name, lambda part: write_raw(part, array))
 
     def text(self, name: str, array: Array) -> None:
         """Write *array* as ``numpy.loadtxt`` reads it: a line for each row of the last axis."""
@@ -128,8 +124,12 @@ class OutputFolder:
             what = "another file of this conversion has the same name"
             raise InputError(what, where=short, hint="convert the folders one by one")
         path = self._checked(short)
-        with _told_memory(name), whole_file(path) as part:
-            write(part)
+        try:
+            with _told_memory(name), whole_file(path) as part:
+                write(part)
+        except InputError as error:
+            self.disk_failed |= disk_failed(error)
+            raise
         self._names[short] = full
         self.written.append(path)
         if short != full:

@@ -63,12 +63,16 @@ class DumpRequest:
 
 @dataclass(frozen=True, slots=True)
 class DumpsConverted:
-    """What was written, and why each other file was not (or not all of it)."""
+    """What was written, and why each other file was not (or not all of it).
+
+    ``disk_failed``: one at least for want of a place on the disk.
+    """
 
     folder: Path
     files: int
     written: tuple[Path, ...]
     failed: tuple[tuple[Path, str], ...]
+    disk_failed: bool
 
 
 def parse_paths(text: str) -> tuple[Path, ...]:
@@ -101,7 +105,8 @@ def convert_dumps(request: DumpRequest, progress: Progress = NO_PROGRESS) -> Dum
     if failed:
         lines = [f"{path}\t{' '.join(reason.split())}\n" for path, reason in failed]
         folder.told(FAILED_LIST, "".join(lines))
-    return DumpsConverted(request.folder, len(files), tuple(folder.written), tuple(failed))
+    written = tuple(folder.written)
+    return DumpsConverted(request.folder, len(files), written, tuple(failed), folder.disk_failed)
 
 
 def _listed(paths: tuple[Path, ...]) -> Iterator[Path]:

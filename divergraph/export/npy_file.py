@@ -1,10 +1,10 @@
-"""Write ``.npy`` files whose every byte is known to have been written."""
+"""Write arrays to files whose every byte is known to have been written."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,20 @@ def write_npy(path: Path, value: npt.NDArray[Any]) -> int:
     np.lib.format.write_array_header_1_0(header, about)
     with path.open("xb") as file:
         file.write(header.getvalue())
-        if plain.size:
-            file.write(plain.reshape(-1).view(np.uint8).data)
+        _write_elements(file, plain)
         return file.tell()
+
+
+def write_raw(path: Path, value: npt.NDArray[Any]) -> None:
+    """Write the elements of *value* in C order, and nothing else, to *path*.
+
+    Raises:
+        OSError: it cannot be written whole.
+    """
+    with path.open("wb") as file:
+        _write_elements(file, np.asarray(value, order="C"))
+
+
+def _write_elements(file: BinaryIO, plain: npt.NDArray[Any]) -> None:
+    if plain.size:
+        file.write(plain.reshape(-1).view(np.uint8).data)

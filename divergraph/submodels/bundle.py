@@ -171,8 +171,7 @@ def appearing(output: Path, name: str) -> Iterator[Appearing]:
         yield folder
         folder.target = _moved(hidden, output / name)
     except OSError as error:
-        # numpy says how many bytes it wrote, and no number, when a disk is full
-        why = error.strerror or f"the disk is full ({error})"
+        why = error.strerror or str(error)
         raise InputError(f"the bundle cannot be written: {why}", where=str(output)) from error
     finally:
         shutil.rmtree(hidden, ignore_errors=True)

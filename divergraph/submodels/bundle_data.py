@@ -11,6 +11,7 @@ import numpy as np
 
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.execution.contract import Array
+from divergraph.export.npy_file import write_npy, write_raw
 from divergraph.submodels.exports.contract import WrittenPart
 from divergraph.submodels.exports.ge_export import with_bodies
 from divergraph.submodels.run_parts import RunParts
@@ -80,7 +81,7 @@ class PartData:
                 continue
             stem = numbered_name(place, tensor.name)
             name = f"{kind}/{stem}.{side}.npy"
-            np.save(self.folder / name, value)
+            write_npy(self.folder / name, value)
             found[side] = name
             if kind == "inputs":
                 self._write_raw(f"{kind}/{stem}.{side}", value)
@@ -103,11 +104,11 @@ class PartData:
         if value.dtype.kind in "US":
             return  # tools take text in forms of their own
         if value.dtype.kind != "f":
-            value.tofile(self.folder / f"{stem}.{value.dtype}.bin")
+            write_raw(self.folder / f"{stem}.{value.dtype}.bin", value)
             return
         with np.errstate(over="ignore"):
-            value.astype(np.float32).tofile(self.folder / f"{stem}.fp32.bin")
-            value.astype(np.float16).tofile(self.folder / f"{stem}.fp16.bin")
+            write_raw(self.folder / f"{stem}.fp32.bin", value.astype(np.float32))
+            write_raw(self.folder / f"{stem}.fp16.bin", value.astype(np.float16))
 
     def _write_golden(self) -> None:
         """Named by the written part's own graph, so that the two make a new run."""
@@ -143,7 +144,7 @@ class PartData:
 
     def _save(self, path: Path, key: TensorRef | str | None) -> None:
         assert key is not None
-        np.save(path, self.parts.golden_value(key))
+        write_npy(path, self.parts.golden_value(key))
 
     def _write_device(self) -> None:
         folder = self.folder / "dump_data" / "device"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from divergraph.capture.file_names import MAPPING, FileNames
 from divergraph.execution.contract import Array
+from divergraph.export.npy_file import write_npy
 from divergraph.submodels.bundle_data import TIMESTAMP, PartData
 from divergraph.submodels.exports.ge_export import with_bodies
 from divergraph.submodels.selection import BoundaryTensor
@@ -52,7 +51,7 @@ class DevicePartData(PartData):
             for port, _ in enumerate(ops[op].outputs):
                 if self.parts.has_golden(TensorRef(op, port)):
                     value = self.parts.golden_value(TensorRef(op, port))
-                    np.save(folder / names.of_output(ops[op], port), value)
+                    write_npy(folder / names.of_output(ops[op], port), value)
         mapping = names.mapping()
         if mapping:
             (folder / MAPPING).write_text(mapping, encoding="utf-8", errors="backslashreplace")

@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", limited], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "cannot write: File too large" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx"]
 

@@ -296,7 +296,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, write_dump, stamp, fo
     old.write_bytes(b"an earlier one")
     command = [sys.executable, "-c", FULL, "convert", "-d", folder, "-out", out, "-t", form]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "Traceback" not in done.stderr
     assert "File too large" in done.stderr
     assert old.read_bytes() == b"an earlier one"

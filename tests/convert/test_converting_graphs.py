@@ -370,7 +370,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, text_model, form):
     out.mkdir()
     command = [sys.executable, "-c", FULL, "convert", text_model, "-t", form, "-out", out / "x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "File too large" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(out.iterdir()) == []
