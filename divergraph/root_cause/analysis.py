@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from divergraph.execution.contract import Array, Executor
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.arithmetic import Sample
 from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
 from divergraph.root_cause.deciding import Deciding, coarsest
 from divergraph.root_cause.entries import entry_error, entry_mismatches
@@ -30,6 +31,7 @@ from divergraph.root_cause.mixed import Arithmetics
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import named, remark
 from divergraph.root_cause.precision import fits_half
+from divergraph.root_cause.quantised_ops import QuantisedOps
 from divergraph.root_cause.quantisers import Quantisers, find_quantisers
 from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.second_look import Explained, look_again
@@ -77,6 +79,7 @@ class _Analysis:
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
     quantisers: Quantisers = field(init=False)
+    quantised: QuantisedOps = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -126,6 +129,9 @@ class _Analysis:
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
+        self.quantised = QuantisedOps(self.golden, arithmetics.usual)
+        if self.quantisers.by_tensor:
+            self.quantised = self.quantised.seen(groups, self.runs.samples, self._handed_on)
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self.runs.chunks(groups):
@@ -161,6 +167,14 @@ class _Analysis:
         unseen = self.quantisers.unseen
         grouping = Grouping(self.golden, self.device, measured, dumped, changed, unseen)
         return [grouping.group(ref) for ref in measured]
+
+    def _handed_on(self, group: Group) -> Sample | None:
+        """What a group that only hands on was given, and what came out."""
+        value = None if group.passes_on is None else self.values.device(group.passes_on)
+        device = self.values.device(group.output)
+        if value is None or device is None:
+            return None
+        return Sample(group, {self.golden.name(group.golden): value}, value, device)
 
     def _changed(self) -> Iterator[TensorRef]:
         """Golden constants of which the device has others: the fault is there, not behind them.
@@ -284,8 +298,30 @@ class _Analysis:
             if relative(fitting, told.reference) <= self.options.guilty * told.floor:
                 told = with_local_floor(told, fitting, noise)
         if group.integers or quantised:
-            return told
+            imitated = noise.imitations[0] if noise.imitations and not unseen else None
+            return self._against_expected(group, told, given, fitting, imitated)
         return with_gain_floor(told, fitting, noise.imitations, floors.precision, len(group.ops))
+
+    def _against_expected(
+        self,
+        group: Group,
+        told: Explained,
+        given: Mapping[str, Array],
+        device: Array,
+        imitated: Array | None,
+    ) -> Explained:
+        """*told* with the lower floor of a device that quantises as its graph says."""
+        introduced = relative(device, told.reference)
+        if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
+            return told
+        if not self.quantised.is_off(group, device, imitated):
+            return told
+        expected = self.quantised.expected(group, given, device)
+        if expected is None or expected.ratio <= self.options.suspect:
+            return told
+        if expected.ratio * told.floor <= introduced:
+            return told
+        return replace(told, floor=introduced / expected.ratio, expected=expected.value)
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""
@@ -301,9 +337,14 @@ class _Analysis:
         reference = self.values.device(source)
         if reference is None:
             return unknown(f"no values of {source}", group.ops)
-        floor = floor_of(reference, floors.passed_on(group, reference), floors.precision, 1)
+        imitated = floors.passed_on(group, reference)
+        told = Explained(reference, floor_of(reference, imitated, floors.precision, 1))
         given = {self.golden.name(group.golden): reference}
-        return self._split(group, Explained(reference, floor), given, (source,))
+        device = self.values.device(group.output)
+        fitting = None if device is None else same_shape(device, reference.shape)
+        if fitting is not None and is_numeric(fitting) and is_numeric(reference):
+            told = self._against_expected(group, told, given, fitting, imitated)
+        return self._split(group, told, given, (source,))
 
     def _split(
         self,
@@ -332,6 +373,8 @@ class _Analysis:
         if ignores_nan(device, fitting, given, types):
             self.explaining.findings.append(ignoring(group.output))
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
+        if told.expected is not None:
+            fitting = told.expected.reshape(device.shape)
         judged = Judged(group, split, device, fitting, golden_like, given)
         if is_birth(device, fitting, golden_like, given):
             self.births.add(group.output)

@@ -16,11 +16,18 @@ import numpy as np
 
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.root_cause.groups import Group
-from divergraph.root_cause.masks import FP16_MOST, MASKING, huge_values, is_mask_maker
+from divergraph.root_cause.masks import (
+    FP16_MOST,
+    MASKING,
+    huge_values,
+    is_mask_maker,
+    told_as_infinity,
+)
+from divergraph.root_cause.loop_state import TURNS
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Taken, as_taken
 from divergraph.root_cause.precision import Precision, rounded
-from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantisers
+from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantiser, Quantisers
 from divergraph.root_cause.values import is_numeric, norms, relative
 from graphstore.model import Op, TensorRef
 
@@ -41,6 +48,8 @@ QUANTISED_UNSEEN = 0.05
 """The floor where a device quantises inside an op that is run as one, with scales not seen."""
 IN_INTEGERS = 0.02
 """The floor of ops computed in integers: what 8 bits for inputs and weights usually cost."""
+_DIVISION = 2.0
+"""How far off, in units of float32, a weight over its scale may be: some multiply instead."""
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_NORMAL = 2.0**-14
@@ -70,6 +79,10 @@ class Floors:
     taken: Taken = field(default_factory=dict)
     approximated: Mapping[str, float] = field(default_factory=dict)
     """By op type how far, relatively, outputs of functions may be off in float32."""
+    plain: bool = False
+    """Nothing is rounded but by the quantisers."""
+    shift: float = 0.0
+    """What values are moved by before they are quantised, in units of their largest."""
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
     _huge: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -82,7 +95,7 @@ class Floors:
     ) -> list[Array | None]:
         """What each group makes of its feeds in the device's arithmetic; None if it fails."""
         states = [
-            _State(group, self.golden, self._fed(group, given))
+            _State(group, self.golden, self._fed(given))
             for group, given in zip(groups, feeds, strict=True)
         ]
         return self._run(states, self._weights(states))
@@ -92,7 +105,7 @@ class Floors:
         dump; None where they are not known to be rounded."""
         if self.precision not in (Precision.FP16, Precision.BF16):
             return None
-        fed = self._fed(group, given)
+        fed = self._fed(given)
         for name, value in given.items():
             if value.dtype.kind == "f" and self._was_rounded(value):
                 fed[name] = self._unrounded(fed[name])
@@ -108,7 +121,7 @@ class Floors:
     def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, with constants too small for float16 as converters make them; None
         if there are none."""
-        states = [_State(group, self.golden, self._fed(group, given))]
+        states = [_State(group, self.golden, self._fed(given))]
         weights = self._weights(states)
         small = {
             name: np.where(
@@ -147,26 +160,20 @@ class Floors:
         quantiser = self.quantisers.by_tensor.get(name)
         quantised = quantiser is not None and group.output in self.quantisers.outputs
         value = np.asarray(value, np.float32) if value.dtype.kind == "f" else value
-        return quantiser(value) if quantiser is not None and quantised else self._round(value)
+        if quantiser is None or not quantised:
+            return self._round(value)
+        return self._through(quantiser, value)
 
-    def _fed(self, group: Group, given: Mapping[str, Array]) -> dict[str, Array]:
-        """The feeds of *group*, quantised where the device does so on the way."""
-        found = {name: self._round(value) for name, value in given.items()}
-        for feed in group.feeds:
-            quantiser = self.quantisers.by_tensor.get(feed.tensor) if feed.quantised else None
-            if quantiser is not None and found[feed.tensor].dtype.kind == "f":
-                found[feed.tensor] = quantiser(np.asarray(found[feed.tensor], np.float32))
-        return found
+    def _fed(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: self._round(value) for name, value in given.items()}
 
-    def _quantised(self, made: Mapping[str, Array], last: str) -> dict[str, Array]:
-        """Inner values of a group, as the device hands them to its next op."""
-        by_tensor = self.quantisers.by_tensor
-        return {
-            name: by_tensor[name](value)
-            if name in by_tensor and name != last and value.dtype.kind == "f"
-            else value
-            for name, value in made.items()
-        }
+    def _through(self, quantiser: Quantiser, value: Array) -> Array:
+        """*value* (float) quantised; those next to a tie go the way of the shift."""
+        if self.shift and value.size:
+            with np.errstate(invalid="ignore"):
+                most = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
+            value = value + np.asarray(self.shift * self.precision.unit * most, value.dtype)
+        return quantiser(value)
 
     def _weight(self, value: Array) -> Array:
         """A weight rounded; one too small for the device's type is no rounding."""
@@ -187,7 +194,7 @@ class Floors:
         if value is None or state.group.output not in self.quantisers.outputs:
             return value
         quantiser = self.quantisers.by_tensor.get(self.golden.name(state.group.golden))
-        return value if quantiser is None else quantiser(value)
+        return value if quantiser is None else self._through(quantiser, value)
 
     def _advance(self, states: Mapping[str, _State], weights: Mapping[str, Array]) -> None:
         """Run the next op of each group, all side by side."""
@@ -201,12 +208,11 @@ class Floors:
                 name: self._noisy(value, size) if size else self._round(value)
                 for name, value in result.values.items()
             }
-            made = self._quantised(made, self.golden.name(state.group.golden))
             state.take(made, failed=bool(result.failure))
 
     def _function_error(self, op: Op | None) -> float:
         """How far off an approximated function is; what is inside of bodies is not seen."""
-        if op is None or not self.approximated:
+        if op is None or self.plain or not self.approximated:
             return 0.0
         usual = max(self.approximated.values()) if op.owns else 0.0
         return self.approximated.get(op.type, usual)
@@ -215,10 +221,17 @@ class Floors:
         self, state: _State, piece: Piece, weights: Mapping[str, Array]
     ) -> Mapping[str, Array]:
         found, op = state.inputs(piece, weights), state.next_op()
-        return found if op is None or not self.taken else as_taken(op, found, self.taken)
+        if op is None:
+            return found
+        for name in state.quantised & found.keys():
+            quantiser = self.quantisers.reads(op.id, name)
+            if quantiser is not None and found[name].dtype.kind == "f":
+                value = np.asarray(found[name], np.float32)
+                found[name] = self._through(quantiser, value)
+        return as_taken(op, found, self.taken) if self.taken else found
 
     def _round(self, value: Array) -> Array:
-        if value.dtype.kind != "f":
+        if value.dtype.kind != "f" or self.plain:
             return value
         if self.precision in (Precision.FP16, Precision.BF16):
             return rounded(value, self.precision)
@@ -234,6 +247,8 @@ class Floors:
             return value
         start = int(self._draws.integers(_NOISE // 2))
         factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
+        if (there := told_as_infinity(value)) is not None:
+            factors[there] = 1.0
         with np.errstate(all="ignore"):
             return np.asarray(value * factors, value.dtype)
 
@@ -260,7 +275,11 @@ class Floors:
             if huge := huge_values(value):
                 self._huge[result.key] = huge
             quantiser = self.quantisers.by_tensor.get(result.key)
-            found[result.key] = self._weight(value) if quantiser is None else quantiser(value)
+            if quantiser is None:
+                found[result.key] = self._weight(value)
+            else:
+                way = math.copysign(_DIVISION * 2.0**-24, self.shift) if self.shift else 0.0
+                found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
         return found
 
 
@@ -273,6 +292,11 @@ class _State:
     values: dict[str, Array]
     place: int = 0
     failed: bool = False
+
+    @property
+    def quantised(self) -> set[str]:
+        """Values that may be quantised before they are read: not those fed as they are read."""
+        return self.values.keys() - {feed.tensor for feed in self.group.feeds if not feed.quantised}
 
     def next_op(self) -> Op | None:
         if self.failed or self.place >= len(self.group.ops):
@@ -292,6 +316,8 @@ class _State:
     def piece(self, key: str, weights: Mapping[str, Array]) -> Piece:
         op = self.next_op()
         assert op is not None
+        if self.turns():
+            return self._whole(key, weights)
         names = dict.fromkeys(ref.tensor for ref in self.golden.inputs(op))
         exact = op.type in _EXACT_CONSTANTS
         given = [n for n in names if n in self.values or (n in weights and not exact)]
@@ -305,9 +331,22 @@ class _State:
             for name in piece.inputs
         }
 
+    def turns(self) -> bool:
+        """Whether ops of the group run again and again: alone they make nothing."""
+        return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)
+
+    def _whole(self, key: str, weights: Mapping[str, Array]) -> Piece:
+        names = dict.fromkeys(
+            ref.tensor
+            for op_id in self.group.ops
+            for ref in self.golden.inputs(self.golden.ops[op_id])
+        )
+        given = [n for n in names if n in self.values or n in weights]
+        return Piece(key, tuple(given), (self.golden.name(self.group.golden),))
+
     def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
         self.values.update(made)
-        self.place += 1
+        self.place = len(self.group.ops) if self.turns() else self.place + 1
         self.failed = failed
 
     def result(self) -> Array | None:

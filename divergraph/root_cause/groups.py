@@ -81,7 +81,8 @@ class Grouping:
         self._integers = False
         self._first: dict[TensorRef, TensorRef] = {}
         for output, original in measured.items():
-            self._first.setdefault(original, output)
+            if original not in golden.flows:
+                self._first.setdefault(original, output)
 
     def group(self, output: TensorRef) -> Group:
         """The group of a measured device output."""
@@ -97,6 +98,11 @@ class Grouping:
         if source is Source.VARIABLE and op.control_inputs:
             said = f"{op.name} ({op.type}) reads a variable some time within the step"
             return Group(output, golden, (op.id,), failure=said, source=source)
+        if golden in self._golden.flows:
+            said = f"{op.name} ({op.type}) {Source.FLOW.value} and has no value of its own"
+            return Group(output, golden, (op.id,), failure=said, source=Source.FLOW)
+        if source is Source.VARIABLE and golden in self._golden_dumped:
+            return Group(output, golden, feeds=(Feed(self._golden.name(golden), golden=golden),))
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
         found = self._between(output, golden, cut)
@@ -118,7 +124,7 @@ class Grouping:
         self._quantised = set()
         self._integers = False
         open_end = False
-        seen: set[TensorRef] = set()
+        seen: set[tuple[TensorRef, bool]] = set()
         waiting = {op_id: False}
         while waiting:
             following: dict[str, bool] = {}
@@ -132,17 +138,28 @@ class Grouping:
                 open_end |= bool(outer) or self._device.is_source(each)
                 self._quantised.update(outer if quantised else ())
                 for producer in (ref.producer for ref in refs):
-                    if producer is None or producer in seen:
+                    if producer is None or (producer, quantised) in seen:
                         continue
-                    seen.add(producer)
+                    seen.add((producer, quantised))
                     original = self._measured.get(producer)
                     if original is not None:
-                        found.setdefault(original, producer)
+                        before = found.setdefault(original, producer)
                         self._quantised |= {producer} if quantised else set()
+                        if self._is_of(before, producer):
+                            # Read both ways: of what was quantised the rest cannot be had.
+                            found[original] = producer
+                            self._quantised.add(producer)
+                        elif self._is_of(producer, before):
+                            self._quantised.add(before)
                     elif producer.op in self._device.ops:
                         following[producer.op] = following.get(producer.op, False) or quantised
             waiting = following
         return found, open_end
+
+    def _is_of(self, one: TensorRef, other: TensorRef) -> bool:
+        """Whether *one* is what is left of *other* after quantising it."""
+        types = [self._device.ops[each.op].type for each in (one, other)]
+        return types[0] in DEQUANTISING and types[1] not in DEQUANTISING
 
     def _reaches_entry(self, group: Group) -> bool:
         return any(feed.device is None for feed in group.feeds)
@@ -187,7 +204,7 @@ class Grouping:
 
     def _from_golden(self, ref: TensorRef) -> bool:
         """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""
-        if ref not in self._golden_dumped:
+        if ref not in self._golden_dumped or ref in self._golden.flows:
             return False
         source = source_of(self._golden.ops[ref.op])
         if source is not None:

@@ -66,3 +66,16 @@ def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ..
         held = device.reshape(reference.shape)
         there &= (np.abs(held) >= _LARGE_ENOUGH) & (np.signbit(held) == np.signbit(wide))
     return there if there.any() else None
+
+
+def told_as_infinity(value: Array) -> Array | None:
+    """Where *value* (float) holds its largest size over and over: a number that stands for
+    infinity is no sum, and nothing makes it a little different. None if nowhere."""
+    if not value.size:
+        return None
+    sizes = np.abs(value)
+    most = sizes.max()
+    if not _LARGE_ENOUGH <= most < np.inf:
+        return None
+    there = sizes == most
+    return there if np.count_nonzero(there) > 1 else None

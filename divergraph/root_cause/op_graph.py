@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from divergraph.root_cause.loop_state import flows, pushed
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
 from graphstore.topo import topo_order
 
@@ -28,6 +29,7 @@ class Source(Enum):
     RANDOM = "draws random numbers"
     ENTRY = "is fed from outside"
     VARIABLE = "is a variable"
+    FLOW = "only keeps an order"
 
 
 def source_of(op: Op) -> Source | None:
@@ -47,7 +49,7 @@ class OpGraph:
 
     ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
     an input of the model; all others are the same in each run but for random ones and
-    variables, of which ``moving`` are made.
+    variables, of which ``moving`` are made. ``flows`` are tensors whose values mean nothing.
     """
 
     graph: ModelGraph
@@ -56,13 +58,15 @@ class OpGraph:
     fed: frozenset[str] = field(init=False)
     moving: frozenset[str] = field(init=False)
     entries: frozenset[str] = field(init=False)
+    flows: frozenset[TensorRef] = field(init=False)
     _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.ops = self.graph.op_index()
         self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
         self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
-        self._captured = self._captures()
+        self.flows = flows(self.graph)
+        self._captured = {**self._captures(), **pushed(self.graph)}
         self.fed = self._behind(
             op.id
             for op in self.graph.ops

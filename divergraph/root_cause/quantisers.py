@@ -8,7 +8,7 @@ from quantised weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Quantiser:
     def __call__(self, value: Array) -> Array:
         """*value* quantised and back."""
         scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
+        # Divided in the type the device has: it decides which way a value between steps goes.
+        scale = scale.astype(value.dtype, copy=False)
         with np.errstate(all="ignore"):
             steps = np.clip(np.rint(value / scale) + zero, self.low, self.high)
             found: Array = np.asarray((steps - zero) * scale, value.dtype)
@@ -78,11 +80,19 @@ class Quantiser:
 class Quantisers:
     """What a device quantises: golden tensors and weights by name, and the outputs (ids of
     device tensors) that were dequantised just before. ``unseen`` are ops that dequantise
-    what no golden tensor is known for, or with a scale that is not known."""
+    what no golden tensor is known for, or with a scale that is not known. ``readers`` are by
+    golden tensor the golden ops that read it quantised; others read it as it was made, and of
+    tensors not in it that is not known."""
 
     by_tensor: Mapping[str, Quantiser]
     outputs: frozenset[TensorRef]
     unseen: frozenset[str] = frozenset()
+    readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def reads(self, op: str, tensor: str) -> Quantiser | None:
+        """What golden *op* reads golden *tensor* through, if anything."""
+        quantiser, readers = self.by_tensor.get(tensor), self.readers.get(tensor)
+        return quantiser if readers is None or op in readers else None
 
 
 NO_QUANTISERS = Quantisers({}, frozenset())
@@ -127,16 +137,17 @@ class _Finder:
         self._golden_tensors = self._entries | {
             tensor.name for op in golden.ops for tensor in op.outputs
         }
-        self._users: dict[str, list[Op]] = {}
+        self._users: dict[TensorRef, list[tuple[Op, int]]] = {}
         for op in device.ops:
-            for ref in op.inputs[:1]:
+            for position, ref in enumerate(op.inputs):
                 if ref is not None and ref.producer is not None:
-                    self._users.setdefault(ref.producer.op, []).append(op)
+                    self._users.setdefault(ref.producer, []).append((op, position))
 
     def found(self) -> Quantisers:
         by_tensor: dict[str, Quantiser] = {}
         outputs: set[TensorRef] = set()
         unseen: set[str] = set()
+        readers: dict[str, set[str]] = {}
         for op in self._device.ops:
             if op.type in DEQUANTISING:
                 outputs.add(TensorRef(op.id, 0))
@@ -147,6 +158,8 @@ class _Finder:
                     outputs.update(handed_on)
                     known = [*self._names(op, quantiser), *self._golden_names(handed_on)]
                     names = iter(known)
+                    for name, reader in self._read_by([TensorRef(op.id, 0), *handed_on], known):
+                        readers.setdefault(name, set()).add(reader)
                     if not known and quantiser.high < _RANGES[DType.INT32][1]:
                         unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
                 else:
@@ -158,7 +171,8 @@ class _Finder:
                 continue
             if quantiser is not None:
                 by_tensor.update((name, quantiser) for name in names)
-        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen))
+        read = {name: frozenset(ops) for name, ops in readers.items()}
+        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen), read)
 
     def _of_dequantiser(self, op: Op) -> Quantiser | None:
         scale = self._value(op, 1)
@@ -194,7 +208,8 @@ class _Finder:
             while ref is not None:
                 if ref.tensor in self._golden_tensors:
                     yield ref.tensor
-                if ref.producer is None:
+                if ref.producer is None:  # an input of the model, or a constant of another name
+                    yield from self._weights_for(TensorRef(op.id, 0))
                     return
                 yield from self._golden_names([ref.producer])
                 before = self._ops[ref.producer.op]
@@ -211,34 +226,43 @@ class _Finder:
             if match is not None and match.op in self._golden:
                 yield self._golden[match.op].outputs[match.port].name
 
+    def _read_by(
+        self, outputs: Iterable[TensorRef], names: Iterable[str]
+    ) -> Iterator[tuple[str, str]]:
+        """The golden ops that read one of the golden tensors *names* where the device reads
+        one of *outputs*, each with the tensor."""
+        wanted = set(names)
+        for output in outputs:
+            for user, _ in self._users.get(output, ()):
+                for name in self._originals.get(user.id, ()):
+                    original = self._golden.get(name)
+                    taken = () if original is None else original.inputs
+                    found = wanted & {ref.tensor for ref in taken if ref is not None}
+                    yield from ((tensor, name) for tensor in found)
+
     def _handed_on(self, op: Op) -> list[TensorRef]:
         """The outputs that hold what *op* gives back in another shape."""
         found: list[TensorRef] = []
-        waiting = [op.id]
+        waiting = [TensorRef(op.id, 0)]
         while waiting:
-            for user in self._users.get(waiting.pop(), ()):
-                if user.type in _HANDING_ON and user.outputs:
+            for user, position in self._users.get(waiting.pop(), ()):
+                if user.type in _HANDING_ON and user.outputs and position == 0:
                     found.append(TensorRef(user.id, 0))
-                    waiting.append(user.id)
+                    waiting.append(found[-1])
         return found
 
     def _weights_for(self, output: TensorRef) -> Iterator[str]:
         """The golden constants in the places where a dequantised constant is read."""
-        for user in self._device.ops:
-            for position, ref in enumerate(user.inputs):
-                if ref is None or ref.producer != output:
+        for user, position in self._users.get(output, ()):
+            for name in self._originals.get(user.id, ()):
+                original = self._golden.get(name)
+                alike = (user.type, *_MADE_OF.get(user.type, ()))
+                if original is None or original.type not in alike:
                     continue
-                for name in self._originals.get(user.id, ()):
-                    original = self._golden.get(name)
-                    if original is None or original.type not in (
-                        user.type,
-                        *_MADE_OF.get(user.type, ()),
-                    ):
-                        continue
-                    if position < len(original.inputs):
-                        taken = original.inputs[position]
-                        if taken is not None and self._is_constant(taken):
-                            yield taken.tensor
+                if position < len(original.inputs):
+                    taken = original.inputs[position]
+                    if taken is not None and self._is_constant(taken):
+                        yield taken.tensor
 
     def _is_constant(self, ref: InputRef) -> bool:
         if ref.producer is None:

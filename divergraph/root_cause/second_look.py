@@ -38,13 +38,15 @@ class Explained:
     """The reference (NaN where nothing is to be measured), the relative floor, and the
     absolute one: a norm below which no error says anything. ``masked`` are the places of
     values that stand for infinity; the reference is 0 there. ``imitations`` are of the
-    reference's shape, as healthy arithmetic may have made it."""
+    reference's shape, as healthy arithmetic may have made it; ``expected`` is what a device
+    that quantises was to make, where that is known exactly and the error is against that."""
 
     reference: Array
     floor: float
     absolute: float = 0.0
     masked: Array | None = None
     imitations: tuple[Array, ...] = ()
+    expected: Array | None = None
 
 
 def look_again(

@@ -1,0 +1,163 @@
+"""Ops between quantisers whose scales are known: what a healthy device makes of them, exactly.
+
+The floor of such an op is what quantising costs, a per cent or so, and faults below it hide.
+But that cost is no chance: the same scales make the same steps. So a device that quantises
+as its graph says is held against the quantised op itself, with a floor of the arithmetic
+around it. What may go either way is a value next to the middle between two steps.
+
+Whether a device does just that (and does not cut where the graph rounds, or correct its
+biases), a few of its ops must show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+from divergraph.root_cause.arithmetic import Sample
+from divergraph.root_cause.floors import Floors, floor_of, least_floor
+from divergraph.root_cause.groups import Group
+from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.operands import family_of
+from divergraph.root_cause.precision import Precision
+from divergraph.root_cause.splits import same_shape
+from divergraph.root_cause.values import is_numeric, relative
+
+_UNITS = {Precision.FP32: 8.0, Precision.INT8: 8.0, Precision.FP16: 1.0, Precision.BF16: 1.0}
+"""How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
+_LOOKED_AT = 16
+_AGREES = 3.0
+_MOST_OFF = 0.25
+"""The share of ops that may be off, by faults, where the others show that ops are exact."""
+
+
+class Kind(StrEnum):
+    """What a group does besides quantising."""
+
+    QUANTISER = "quantisers"
+    MATRIX = "matrix ops"
+    OTHER = "other ops"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a device that quantises as its graph says makes; ``ratio`` is the device's error
+    against it over what arithmetic and ties explain."""
+
+    value: Array
+    ratio: float
+
+
+@dataclass(frozen=True)
+class QuantisedOps:
+    """Holds groups that quantise against the quantised ops; only of the ``kinds`` that were
+    seen to be exact on this device."""
+
+    golden: OpGraph
+    floors: Floors
+    kinds: frozenset[Kind] = field(default_factory=frozenset)
+
+    def kind(self, group: Group) -> Kind | None:
+        """The kind of a group that quantises with known scales, None for others."""
+        quantisers = self.floors.quantisers
+        if group.failure or group.integers or not quantisers.by_tensor:
+            return None
+        if group.passes_on is not None:
+            return Kind.QUANTISER if group.output in quantisers.outputs else None
+        ops = [self.golden.ops[op_id] for op_id in group.ops]
+        if any(op.owns for op in ops):
+            return None
+        read = {ref.tensor for op in ops for ref in self.golden.inputs(op)}
+        read -= {feed.tensor for feed in group.feeds if not feed.quantised}
+        through = quantisers.by_tensor.keys() & read
+        if not (through or group.output in quantisers.outputs):
+            return None
+        if not all(each in quantisers.readers for each in through):
+            return None
+        return Kind.MATRIX if any(map(family_of, ops)) else Kind.OTHER
+
+    def expected(self, group: Group, given: Mapping[str, Array], device: Array) -> Expected | None:
+        """What *group* was to make of *given*; None where that is not known."""
+        around = [
+            replace(self.floors, shift=way * _UNITS[self.floors.precision]) for way in (1, -1)
+        ]
+        value, *shifted = (
+            _made(each, group, given) for each in (replace(self.floors, plain=True), *around)
+        )
+        fitting = None if value is None else same_shape(device, value.shape)
+        if value is None or fitting is None or not (is_numeric(value) and is_numeric(fitting)):
+            return None
+        floor = max(
+            floor_of(value, each, self.floors.precision, len(group.ops)) for each in shifted
+        )
+        return Expected(value, relative(fitting, value) / floor)
+
+    def is_off(self, group: Group, device: Array, imitated: Array) -> bool:
+        """Whether *device* is further from the first imitation than rounding brings it."""
+        least = least_floor(self.floors.precision, imitated.size)
+        return self.kind(group) in self.kinds and relative(device, imitated) > _AGREES * least
+
+    def seen(
+        self,
+        groups: Iterable[Group],
+        samples: Callable[[Sequence[Group]], Iterable[Sample]],
+        device: Callable[[Group], Sample | None],
+    ) -> QuantisedOps:
+        """This, with the kinds of ops that are exact on the device.
+
+        *samples* runs groups, *device* gives that of a group that only hands on.
+        """
+        by_kind: dict[Kind, list[Group]] = {}
+        for group in groups:
+            kind = self.kind(group)
+            if kind is not None:
+                by_kind.setdefault(kind, []).append(group)
+        found = {
+            kind: list(self._ratios(_few(own), samples, device)) for kind, own in by_kind.items()
+        }
+        everything = [ratio for own in found.values() for ratio in own]
+        enough = 3
+        return replace(
+            self,
+            kinds=frozenset(
+                kind
+                for kind, own in found.items()
+                if _exact(own if len(own) >= enough else everything)
+            ),
+        )
+
+    def _ratios(
+        self,
+        groups: Sequence[Group],
+        samples: Callable[[Sequence[Group]], Iterable[Sample]],
+        device: Callable[[Group], Sample | None],
+    ) -> Iterator[float]:
+        handing = [group for group in groups if group.passes_on is not None]
+        there = [sample for group in handing if (sample := device(group)) is not None]
+        run = samples([group for group in groups if group.passes_on is None])
+        for sample in (*there, *run):
+            expected = self.expected(sample.group, sample.given, sample.device)
+            if expected is not None:
+                yield expected.ratio
+
+
+def _made(floors: Floors, group: Group, given: Mapping[str, Array]) -> Array | None:
+    if group.passes_on is None:
+        return floors.emulated([group], [given])[0]
+    (value,) = given.values()
+    return floors.passed_on(group, value)
+
+
+def _few(groups: Sequence[Group]) -> Sequence[Group]:
+    """Some of *groups*, from all over the model."""
+    return groups[:: -(-len(groups) // _LOOKED_AT) or 1]
+
+
+def _exact(ratios: Sequence[float]) -> bool:
+    """Whether ops agree with what was expected, but for few."""
+    good = int(np.count_nonzero(np.asarray(ratios) <= _AGREES))
+    return good > 1 and len(ratios) - good <= max(1.0, _MOST_OFF * len(ratios))
