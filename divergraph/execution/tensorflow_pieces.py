@@ -17,7 +17,8 @@ from divergraph.execution.tensorflow_step import is_variable, writes
 from divergraph.execution.tensorflow_values import as_typed, plain
 from graphstore.errors import ExecutionError
 
-_NOT_ALONE = ("Iterator", "Queue", "Reader", "Save", "Restore", "TensorArray", "Stack")
+_NOT_ALONE = ("Iterator", "Queue", "Reader", "Save", "Restore")
+_PUSHES, _POPS = ("StackPush", "StackPushV2"), ("StackPop", "StackPopV2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,14 @@ class Pieces:
         ops: dict[Any, None] = {}
         variables: dict[str, None] = {}
         waiting = [self._tensor(name) for name in piece.outputs if name not in given]
+        counted: set[str] = set()
         while waiting:
             tensor = waiting.pop()
             op = tensor.op
-            if tensor.name in given or op in ops:
+            if op.type == "VarHandleOp":
+                variables[op.name] = None
+                continue
+            if (tensor.name in given and tensor.name not in counted) or op in ops:
                 continue
             if is_variable(op):
                 variables[op.name] = None
@@ -76,7 +81,30 @@ class Pieces:
             waiting += op.inputs
             if op.name in self._in_loops:  # they put what has no input into the loop
                 waiting += [each.outputs[0] for each in op.control_inputs if each.outputs]
+            if op.type in _POPS:
+                pushes = self._pushes(op)
+                waiting += [each.outputs[0] for each in pushes]
+                # The way back takes as many turns as were made, after they were made.
+                frames = {self._in_loops[each.name] for each in pushes if each.name in self._in_loops}
+                counted.update(self._counts(frames))
+                waiting += [self._tensor(name) for name in self._counts(frames) if name in given]
         return Slice(piece, tuple(ops), tuple(variables))
+
+    def _pushes(self, pop: Any) -> list[Any]:
+        """What fills the stack that *pop* takes from."""
+        handle = _origin(pop.inputs[0])
+        return [each for each in self._of_types(_PUSHES) if _origin(each.inputs[0]) is handle]
+
+    def _counts(self, frames: set[str]) -> list[str]:
+        """The whole numbers that leave the loops *frames*: their turns."""
+        return [
+            exit_.outputs[0].name
+            for exit_ in self._of_types(("Exit",))
+            if self._in_loops.get(exit_.name) in frames and exit_.outputs[0].dtype.is_integer
+        ]
+
+    def _of_types(self, types: tuple[str, ...]) -> list[Any]:
+        return [op for op in self._graph.get_operations() if op.type in types]
 
     def in_loop(self, op: Any) -> bool:
         """Whether *op* is computed anew in each turn of a loop."""
@@ -148,14 +176,21 @@ class Pieces:
         renamed: dict[str, str] = {}
         for at, name in enumerate(part.piece.inputs):
             tensor = self._tensor(name)
+            if tensor.dtype.name == "resource":
+                continue  # the value of a variable, which the slice holds itself
             renamed[name] = self._placeholder(definition, f"{number}/given_{at}_", tensor.dtype)
             feeds[f"{renamed[name]}:0"] = as_typed(values[name], tensor.dtype)
-        for at, name in enumerate(part.variables):
+        held = {_origin(each).name for op in part.ops for each in self._handles(op)}
+        for name in part.variables:
             variable = self._graph.get_operation_by_name(name)
             kind = variable_type(variable)
-            called = self._placeholder(definition, f"{number}/variable_{at}_", kind)
+            called = f"{number}/{name}" + ("/value_" if name in held else "")
+            self._placeholder(definition, called, kind)
             renamed[variable.outputs[0].name] = called
-            feeds[f"{called}:0"] = as_typed(self._variable(name), kind)
+            value = values.get(variable.outputs[0].name)
+            feeds[f"{called}:0"] = as_typed(self._variable(name) if value is None else value, kind)
+            if name in held:
+                self._variable_itself(definition, variable, called, number)
         own = {op.name for op in part.ops}
         for op in part.ops:
             node = definition.node.add()
@@ -164,6 +199,10 @@ class Pieces:
             if op.type == "ReadVariableOp":
                 self._as_identity(node)
             inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
+            for at, each in enumerate(op.inputs):
+                if each.op.name in held and op.type != "ReadVariableOp":
+                    inputs[at] = f"{number}/{each.op.name}"
+                    inputs.append(f"^{number}/{each.op.name}/assign_")
             if writes(op):
                 inputs = self._with_variables(definition, op, inputs, node.name)
             loop = op.name in self._in_loops
@@ -171,6 +210,22 @@ class Pieces:
             del node.input[:]
             node.input.extend(inputs)
         return feeds
+
+    def _handles(self, op: Any) -> list[Any]:
+        """What *op* takes of variables as such, not only their values."""
+        if op.type == "ReadVariableOp":
+            return []
+        return [each for each in op.inputs if each.op.type == "VarHandleOp"]
+
+    def _variable_itself(self, definition: Any, variable: Any, value: str, number: int) -> None:
+        """A variable of the slice's own that holds what placeholder *value* is fed."""
+        node, assign = definition.node.add(), definition.node.add()
+        node.CopyFrom(self._nodes[variable.name])
+        node.name = f"{number}/{variable.name}"
+        node.attr["shared_name"].s = node.name.encode()
+        assign.name, assign.op = f"{node.name}/assign_", "AssignVariableOp"
+        assign.input.extend([node.name, value])
+        assign.attr["dtype"].CopyFrom(node.attr["dtype"])
 
     def _with_variables(
         self, definition: Any, op: Any, inputs: Sequence[str], name: str
@@ -206,6 +261,14 @@ class Pieces:
         node.op = "Identity"
         node.attr.clear()
         node.attr["T"].type = kind
+
+
+def _origin(tensor: Any) -> Any:
+    """The op a handle comes from, outside of the loops it was put into."""
+    op = tensor.op
+    while op.type in ("Enter", "RefEnter", "Switch", "Merge", "Identity"):
+        op = op.inputs[0].op
+    return op
 
 
 def _arguments(op: Any) -> list[tuple[Any, Any]]:

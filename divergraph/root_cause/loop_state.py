@@ -1,0 +1,63 @@
+"""What loops of the old TensorFlow kind keep between their turns: arrays of tensors and stacks.
+
+A TensorArray is written and read by ops that hand on a *flow*, a float that means nothing but
+an order. A loop pushes onto stacks what the loop of its gradient takes from them; no edge of the
+graph says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphstore.model import InputRef, ModelGraph, Op, TensorRef
+
+_FLOWS = ("TensorArray", "TensorArrayGrad", "TensorArrayScatter", "TensorArrayWrite")
+_SPLITS = ("TensorArraySplit",)
+_HANDS_ON = frozenset(("Identity", "Enter", "Exit", "Merge", "Switch", "NextIteration"))
+TURNS = frozenset(("NextIteration", "RefNextIteration"))
+"""Ops that only loops have: what lies around one runs as a whole or not at all."""
+
+
+def flows(graph: ModelGraph) -> frozenset[TensorRef]:
+    """The tensors that only keep an order, whatever their values are."""
+    found: set[TensorRef] = set()
+    readers: dict[TensorRef, list[Op]] = {}
+    for op in graph.ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer is not None:
+                readers.setdefault(ref.producer, []).append(op)
+    waiting = [op for op in graph.ops if op.type.rstrip("V234") in (*_FLOWS, *_SPLITS)]
+    while waiting:
+        op = waiting.pop()
+        for port in range(len(op.outputs)):
+            ref = TensorRef(op.id, port)
+            if ref not in found:
+                found.add(ref)
+                waiting += [each for each in readers.get(ref, ()) if each.type in _HANDS_ON]
+    return frozenset(found)
+
+
+def pushed(graph: ModelGraph) -> dict[str, tuple[InputRef, ...]]:
+    """What each op that takes from a stack depends on: all that is pushed onto it."""
+    ops = graph.op_index()
+    pushes: dict[str, list[InputRef]] = {}
+    for op in _of(graph, "StackPush"):
+        made = InputRef(op.outputs[0].name, TensorRef(op.id, 0))
+        pushes.setdefault(_stack(op, ops), []).append(made)
+    return {op.id: tuple(pushes.get(_stack(op, ops), ())) for op in _of(graph, "StackPop")}
+
+
+def _of(graph: ModelGraph, kind: str) -> Iterator[Op]:
+    return (op for op in graph.ops if op.type.startswith(kind) and op.inputs and op.outputs)
+
+
+def _stack(op: Op, ops: dict[str, Op]) -> str:
+    """The op that made the stack *op* works on."""
+    seen: set[str] = set()
+    while op.inputs and op.id not in seen and not op.type.rstrip("V2") == "Stack":
+        seen.add(op.id)
+        first = op.inputs[0]
+        if first is None or first.producer is None:
+            break
+        op = ops[first.producer.op]
+    return op.id
