@@ -79,13 +79,15 @@ class Pieces:
             self._check(op, tensor)
             ops[op] = None
             waiting += op.inputs
-            if op.name in self._in_loops:  # they put what has no input into the loop
+            if op.name in self._in_loops and not op.inputs:  # what puts it into the loop
                 waiting += [each.outputs[0] for each in op.control_inputs if each.outputs]
             if op.type in _POPS:
                 pushes = self._pushes(op)
                 waiting += [each.outputs[0] for each in pushes]
                 # The way back takes as many turns as were made, after they were made.
-                frames = {self._in_loops[each.name] for each in pushes if each.name in self._in_loops}
+                frames = {
+                    self._in_loops[each.name] for each in pushes if each.name in self._in_loops
+                }
                 counted.update(self._counts(frames))
                 waiting += [self._tensor(name) for name in self._counts(frames) if name in given]
         return Slice(piece, tuple(ops), tuple(variables))
@@ -201,8 +203,7 @@ class Pieces:
             inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
             for at, each in enumerate(op.inputs):
                 if each.op.name in held and op.type != "ReadVariableOp":
-                    inputs[at] = f"{number}/{each.op.name}"
-                    inputs.append(f"^{number}/{each.op.name}/assign_")
+                    inputs[at] = f"{number}/{each.op.name}/held_"
             if writes(op):
                 inputs = self._with_variables(definition, op, inputs, node.name)
             loop = op.name in self._in_loops
@@ -219,13 +220,16 @@ class Pieces:
 
     def _variable_itself(self, definition: Any, variable: Any, value: str, number: int) -> None:
         """A variable of the slice's own that holds what placeholder *value* is fed."""
-        node, assign = definition.node.add(), definition.node.add()
+        node, assign, held = (definition.node.add() for _ in range(3))
         node.CopyFrom(self._nodes[variable.name])
         node.name = f"{number}/{variable.name}"
         node.attr["shared_name"].s = node.name.encode()
         assign.name, assign.op = f"{node.name}/assign_", "AssignVariableOp"
         assign.input.extend([node.name, value])
         assign.attr["dtype"].CopyFrom(node.attr["dtype"])
+        held.name, held.op = f"{node.name}/held_", "Identity"
+        held.input.extend([node.name, f"^{assign.name}"])
+        held.attr["T"].type = variable.outputs[0].dtype.as_datatype_enum
 
     def _with_variables(
         self, definition: Any, op: Any, inputs: Sequence[str], name: str

@@ -80,9 +80,13 @@ class Grouping:
         self._quantised: set[TensorRef | str] = set()
         self._integers = False
         self._first: dict[TensorRef, TensorRef] = {}
-        for output, original in measured.items():
-            if original not in golden.flows:
-                self._first.setdefault(original, output)
+        self._stops = {
+            output: original
+            for output, original in measured.items()
+            if original not in golden.flows
+        }
+        for output, original in self._stops.items():
+            self._first.setdefault(original, output)
 
     def group(self, output: TensorRef) -> Group:
         """The group of a measured device output."""
@@ -141,7 +145,7 @@ class Grouping:
                     if producer is None or (producer, quantised) in seen:
                         continue
                     seen.add((producer, quantised))
-                    original = self._measured.get(producer)
+                    original = self._stops.get(producer)
                     if original is not None:
                         before = found.setdefault(original, producer)
                         self._quantised |= {producer} if quantised else set()
