@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.loop_state import TURNS
 from divergraph.root_cause.masks import (
     FP16_MOST,
     MASKING,
@@ -23,7 +24,6 @@ from divergraph.root_cause.masks import (
     is_mask_maker,
     told_as_infinity,
 )
-from divergraph.root_cause.loop_state import TURNS
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Taken, as_taken
 from divergraph.root_cause.precision import Precision, rounded
@@ -223,6 +223,9 @@ class Floors:
         found, op = state.inputs(piece, weights), state.next_op()
         if op is None:
             return found
+        if op.type in MASKING and self.precision is Precision.FP16 and not self.plain:
+            for name in found.keys() - state.values.keys():
+                found[name] = np.asarray(np.clip(found[name], -FP16_MOST, FP16_MOST))
         for name in state.quantised & found.keys():
             quantiser = self.quantisers.reads(op.id, name)
             if quantiser is not None and found[name].dtype.kind == "f":
@@ -324,10 +327,8 @@ class _State:
         return Piece(key, tuple(given), tuple(self._needed(op)))
 
     def inputs(self, piece: Piece, weights: Mapping[str, Array]) -> dict[str, Array]:
-        op = self.next_op()
-        most = FP16_MOST if op is not None and op.type in MASKING else math.inf
         return {
-            name: self.values[name] if name in self.values else _limited(weights[name], most)
+            name: self.values[name] if name in self.values else weights[name]
             for name in piece.inputs
         }
 
@@ -359,10 +360,6 @@ class _State:
         for port, tensor in enumerate(op.outputs):
             if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
                 yield tensor.name
-
-
-def _limited(weight: Array, most: float) -> Array:
-    return np.asarray(np.clip(weight, -most, most)) if math.isfinite(most) else weight
 
 
 def constant_floor(reference: Array, precision: Precision) -> float:
