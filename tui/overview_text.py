@@ -13,7 +13,7 @@ from divergraph.spread_words import limits_text, mismatch_sentence
 from graphstore.model import Method, Metric, OpState, Verdict
 from tui import theme, wording
 from tui.glyphs import Glyphs
-from tui.widgets.cells import cut_to, fit
+from tui.widgets.cells import cut_to, fit, width_of
 
 _LABEL = 10
 _SAID = 3
@@ -29,7 +29,7 @@ _VERDICT_STYLES = {
 def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     """What the run says, what was held against what, and how many tensors are how good."""
     run, counts = overview.run, overview.run.counts
-    lines = [_headline(overview, glyphs, width), *_said(overview, width), Content("")]
+    lines = [headline(overview, glyphs, width), *_said(overview, width), Content("")]
     sides = (
         ("device", overview.device_name, overview.device_framework, overview.device_ops),
         ("golden", overview.golden_name, overview.golden_framework, overview.golden_ops),
@@ -67,7 +67,8 @@ def _said(overview: Overview, width: int) -> list[Content]:
     return [Content.styled(text, style) for text in wrapped[:_SAID]]
 
 
-def _headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
+def headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
+    """The verdict and the first origin, whose name is the last that gives way to *width*."""
     run = overview.run
     mark = {Verdict.DIVERGED: glyphs.bad, Verdict.NOT_COMPARED: glyphs.unknown}
     words = f"{mark.get(run.verdict, glyphs.good)} {wording.VERDICT_WORDS[run.verdict]}"
@@ -75,9 +76,11 @@ def _headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     if not overview.origin_rows:
         return Content.assemble(head)
     first = min(overview.origin_rows, key=lambda row: row.topo)
-    place = f"  topo {first.topo}/{overview.device_ops}"
-    room = width - len(words) - len(place) - 13
-    name = cut_to(printable(first.id), max(10, room), glyphs.ellipsis, "left")
+    name = printable(first.id)
+    room = max(10, width - len(words) - len("  first at ") - 2)
+    places = (f"  topo {first.topo}/{overview.device_ops}", f"  topo {first.topo}")
+    place = next((place for place in places if width_of(name + place) <= room), "")
+    name = cut_to(name, room, glyphs.ellipsis, "left")
     return Content.assemble(
         head,
         "  first at ",

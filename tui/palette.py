@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -32,16 +34,17 @@ class PaletteProvider(Provider):
             yield DiscoveryHit(title, run, help=words)
 
     async def search(self, query: str) -> Hits:
-        """Commands and ops that fit *query*, ops by any part of the name first."""
+        """Commands and ops that fit *query*: of many ops those it says most of."""
         matcher = self.matcher(query)
         for title, action, words in self._commands():
             score = matcher.match(title)
             if score > 0:
                 run = partial(self.screen.run_action, action)
                 yield Hit(score, matcher.highlight(title), run, help=words)
-        for op in self._ops(query):
-            shown = Content(printable(op))
-            yield Hit(0.9, shown, partial(self._owner.open_op, op), text=printable(op), help="op")
+        ops = (row.id for row in self._owner.session.known_rows())
+        for place, op in enumerate(fitting(query, ops)):
+            shown, opened = printable(op), partial(self._owner.open_op, op)
+            yield Hit(0.9 - place / 1000, Content(shown), opened, text=shown, help="op")
 
     def _commands(self) -> list[tuple[str, str, str]]:
         return [
@@ -54,13 +57,16 @@ class PaletteProvider(Provider):
         name = action.partition("(")[0]
         return not name.startswith("app.") and hasattr(self.screen, f"action_{name}")
 
-    def _ops(self, query: str) -> list[str]:
-        wanted = query.casefold().split()
-        found: list[str] = []
-        for row in self._owner.session.known_rows():
-            name = row.id.casefold()
-            if all(word in name for word in wanted):
-                found.append(row.id)
-                if len(found) >= SHOWN_OPS:
-                    break
-        return found
+
+def fitting(query: str, names: Iterable[str]) -> list[str]:
+    """Of *names* those that hold every word of *query*, at most ``SHOWN_OPS`` of them.
+
+    Those that end in the last word come first, then short ones: *query* says most of them.
+    """
+    words = query.casefold().split()
+    found = [name for name in names if all(word in name.casefold() for word in words)]
+
+    def distance(name: str) -> tuple[bool, int]:
+        return not name.casefold().endswith(tuple(words[-1:])), len(name)
+
+    return heapq.nsmallest(SHOWN_OPS, found, key=distance)

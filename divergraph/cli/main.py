@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import gc
 import importlib
@@ -74,6 +75,17 @@ class _LazyGroup(click.Group):
         module = importlib.import_module(f"divergraph.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], _COMMANDS)
+            if near:
+                error.message += f" Did you mean {' or '.join(near)}?"
+            raise
 
     def invoke(self, ctx: click.Context) -> object:
         try:

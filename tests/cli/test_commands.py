@@ -205,6 +205,13 @@ def test_an_unknown_name_suggests_a_near_one(divergraph, lenet_store):
     assert ORIGIN in ended.err
 
 
+def test_an_unknown_command_suggests_a_near_one(divergraph):
+    ended = divergraph("orgins")
+    assert ended.code == 2
+    assert "No such command 'orgins'. Did you mean origins" in ended.err
+    assert "Did you mean" not in divergraph("xyzzy").err
+
+
 def test_import_counts_what_it_read(divergraph, lenet, tmp_path):
     store = tmp_path / "store"
     report = divergraph("import", lenet / "npu_fault" / "graph", "--store", store, "--json").json
@@ -255,4 +262,3 @@ def test_demo_ends_with_the_verdict_and_the_way_on(divergraph, tmp_path, monkeyp
 def test_no_command_shows_the_commands(divergraph):
     assert "compare" in divergraph("--help").out
     assert divergraph("compare", "--help").code == 0
-    assert divergraph("comprae").code == 2

@@ -17,10 +17,12 @@ from graphstore.model import (
     Reason,
     Side,
     TensorIO,
+    Verdict,
 )
 from graphstore.op_row import OpRow
-from tui import detail_text, overview_rows
+from tui import detail_text, overview_rows, overview_text
 from tui.glyphs import UNICODE
+from tui.palette import SHOWN_OPS, fitting
 from tui.widgets.columns import place
 
 LONG = "/".join(f"层_{number}/[block]" for number in range(30))
@@ -83,3 +85,32 @@ def test_the_metrics_name_the_rule_that_decided_and_not_limits_of_others(limit, 
     assert shown in (line if "within" not in limit else rule[0])
     assert (f"{UNICODE.at_least} 0.99" in text) is general
     assert bool(rule) is bool(limit)
+
+
+@pytest.mark.parametrize(
+    ("room", "said"),
+    [
+        (80, "DIVERGES  first at ◆ net/卷积/Conv  topo 64/164"),
+        (47, "DIVERGES  first at ◆ net/卷积/Conv  topo 64/164"),
+        (46, "DIVERGES  first at ◆ net/卷积/Conv  topo 64"),
+        (43, "DIVERGES  first at ◆ net/卷积/Conv  topo 64"),
+        (42, "DIVERGES  first at ◆ net/卷积/Conv"),
+        (31, "DIVERGES  first at ◆ …卷积/Conv"),
+    ],
+)
+def test_the_name_of_the_origin_is_shortened_last(room, said):
+    row = SimpleNamespace(id="net/卷积/Conv", topo=64)
+    run = SimpleNamespace(verdict=Verdict.DIVERGED)
+    overview = SimpleNamespace(run=run, origin_rows=(row,), device_ops=164)
+    line = overview_text.headline(overview, UNICODE, room + 2)
+    assert line.plain == f"{UNICODE.bad} {said}"
+    assert line.cell_length <= room + 2
+
+
+def test_the_palette_offers_the_ops_a_query_says_most_of():
+    names = [f"model/conv_{number}/weight/read" for number in range(100)]
+    names += ["model/block/Conv", "model/conv_7", "other"]
+    assert fitting("model conv", names)[0] == "model/block/Conv"
+    assert fitting("CONV_7", names)[:2] == ["model/conv_7", "model/conv_7/weight/read"]
+    assert len(fitting("conv", names)) == SHOWN_OPS
+    assert fitting("conv other", names) == []

@@ -13,15 +13,15 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
-from graphstore.errors import FilterError, InputError
+from graphstore.errors import FilterError
 from graphstore.op_filter import OpFilter, parse_filter
 from graphstore.op_row import OpRow
 from tui import op_table, wording
 from tui.address import Address
-from tui.export import write_rows
 from tui.keys import Scope, bindings
 from tui.op_table import IN_GRAPH, IN_RUN, OpList, OpTable, Order
 from tui.views.op_detail import DetailScreen
+from tui.views.rows_to_file import RowsToFile
 from tui.widgets.filter_bar import FilterBar, FilterInput
 from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import RowList
@@ -30,14 +30,13 @@ from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 
 DETAIL_DELAY = 0.06
 """Seconds the cursor rests before the detail of its op is asked for."""
 
 
-class OpsScreen(DetailScreen):
+class OpsScreen(RowsToFile, DetailScreen):
     """The list of ops, the detail of the one under the cursor, the filter."""
 
     VIEW = "ops"
@@ -76,14 +75,6 @@ class OpsScreen(DetailScreen):
             super().__init__()
             self.table = table
             self.cursor = cursor
-
-    class Written(Message):
-        """The shown rows are in a file."""
-
-        def __init__(self, path: Path, rows: int) -> None:
-            super().__init__()
-            self.path = path
-            self.rows = rows
 
     def __init__(self) -> None:
         super().__init__()
@@ -392,19 +383,4 @@ class OpsScreen(DetailScreen):
         if self.allowed("ops.export") and self._table is not None:
             shown = list(self._table.shown())
             marked = [row for row in shown if row.id in self._marked]
-            self._write(marked or shown)
-
-    @work(thread=True, exclusive=True, group="export", exit_on_error=False, description="export")
-    def _write(self, rows: list[OpRow]) -> None:
-        name = f"{self.owner.session.target}-ops"
-
-        try:
-            path = write_rows(rows, self.owner.settings.export_dir, name)
-        except InputError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Written(path, len(rows)))
-
-    @on(Written)
-    def _written(self, event: Written) -> None:
-        self.notify(f"{wording.count(event.rows, 'row')} written to {event.path}")
+            self.write_rows(marked or shown, f"{self.owner.session.target}-ops")
