@@ -10,7 +10,8 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from importers.prototext import Fields, Value, boolean, integer, is_string, real, string_bytes
+from importers.literals import boolean, integer, is_string, real, string_bytes
+from importers.prototext import Fields, Value
 
 
 def fill(message: Message, fields: Fields) -> None:

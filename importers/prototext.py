@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from graphstore.errors import ImportFormatError
+from importers.literals import STRING, is_string
 
 Buffer: TypeAlias = bytes | mmap.mmap
 
@@ -40,9 +41,8 @@ MAX_DEPTH = 200
 # groups that can fail half-way are repeated plainly.
 _MANY = rb"*+" if sys.version_info >= (3, 11, 5) else rb"*"
 _GAP = rb"\s*+(?:\#[^\n]*+\s*+)*+"
-_STRING = rb"(?:\"(?:[^\"\\\n]++|\\[^\n])*+\"|'(?:[^'\\\n]++|\\[^\n])*+')"
 _SCALAR = rb"(?:%(s)s(?:%(g)s%(s)s)%(m)s|(?:[-+]%(g)s)?+[\w.][-+\w.]*+)" % {
-    b"s": _STRING,
+    b"s": STRING,
     b"g": _GAP,
     b"m": _MANY,
 }
@@ -69,7 +69,7 @@ _TOKEN = re.compile(
       | (\Z)
       | (.)
     )"""
-    % {b"g": _GAP, b"s": _STRING, b"v": _SCALAR, b"m": _MANY, b"end": _END},
+    % {b"g": _GAP, b"s": STRING, b"v": _SCALAR, b"m": _MANY, b"end": _END},
     re.VERBOSE | re.DOTALL,
 )
 _IN_FIELD, _IN_ENTRY, _IN_NESTED_ENTRY, _IN_FLAT = 2, 5, 6, 7
@@ -322,100 +322,3 @@ def entry_fields(entry: Entry) -> Fields:
     if nested is not None:
         return [(kind, list(_EACH_NESTED.findall(nested)))]
     return [(kind, value or b"")]
-
-
-_ESCAPE = re.compile(
-    rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))",
-    re.DOTALL,
-)
-_EACH_STRING = re.compile(_STRING)
-_PLAIN_ESCAPES = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-}
-
-
-def is_string(value: Value) -> bool:
-    """Whether a scalar is written as a string literal."""
-    return value[:1] in (b'"', b"'")
-
-
-def string_bytes(literal: bytes) -> bytes:
-    """The bytes of a string literal (or several adjacent ones), C-escapes undone."""
-    if b"\\" not in literal and literal.count(literal[:1]) == 2:
-        return literal[1:-1]
-    return b"".join(_ESCAPE.sub(_unescaped, part[1:-1]) for part in _EACH_STRING.findall(literal))
-
-
-def string(literal: bytes) -> str:
-    """The text of a string literal; bytes that are not UTF-8 stay visible as ``\\xff``."""
-    return string_bytes(literal).decode("utf-8", "backslashreplace")
-
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    octal, short_hex, *code_points, plain = match.groups()
-    if octal is not None:
-        return bytes((int(octal, 8) & 0xFF,))
-    if short_hex is not None:
-        return bytes((int(short_hex, 16),))
-    for code in code_points:
-        if code is not None:
-            point = int(code, 16)
-            return chr(point).encode("utf-8", "surrogatepass") if point < 0x110000 else match[0]
-    return _PLAIN_ESCAPES.get(plain, plain)
-
-
-def integer(token: bytes) -> int:
-    """The value of an integer literal: decimal, ``0x`` hex or ``0`` octal.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    if token.isdigit() and token[:1] != b"0":
-        return int(token)
-    text = _one_word(token)
-    digits = text.lstrip("+-")
-    if digits[:2] in ("0x", "0X"):
-        number = int(digits, 16)
-    elif len(digits) > 1 and digits[0] == "0":
-        number = int(digits, 8)
-    else:
-        number = int(digits, 10)
-    return -number if text.startswith("-") else number
-
-
-def real(token: bytes) -> float:
-    """The value of a float literal, ``1.5f``, ``inf`` and ``nan`` included.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    text = _one_word(token).lower()
-    if text.lstrip("+-").startswith("0x"):
-        return float(integer(token))
-    return float(text.removesuffix("f") if text.lstrip("+-") != "inf" else text)
-
-
-def boolean(token: bytes) -> bool:
-    """The value of a boolean literal.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    text = _one_word(token)
-    if text in ("true", "True", "t", "1"):
-        return True
-    if text in ("false", "False", "f", "0"):
-        return False
-    raise ValueError(f"{text} is neither true nor false")
-
-
-def _one_word(token: bytes) -> str:
-    if is_string(token):
-        raise ValueError("a text where a number belongs")
-    return "".join(token.decode("ascii", "backslashreplace").split())

@@ -10,18 +10,8 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue
 from importers.caffe.net import MAX_DIM, V1_TYPES, Layer, Net, Rule, State, input_shapes
 from importers.kept import kept_list, kept_text
-from importers.prototext import (
-    Buffer,
-    EventKind,
-    Fields,
-    TextReader,
-    Value,
-    boolean,
-    integer,
-    is_string,
-    real,
-    string,
-)
+from importers.literals import boolean, integer, is_string, real, string
+from importers.prototext import Buffer, EventKind, Fields, TextReader, Value
 
 _Reader: TypeAlias = Callable[[Value], str]
 _OWN = frozenset({b"name", b"type", b"bottom", b"top", b"include", b"exclude", b"blobs"})

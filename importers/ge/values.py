@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from importers.prototext import Entry, boolean, integer, is_string, real, string
+from importers.literals import boolean, integer, is_string, real, string
+from importers.prototext import Entry
 
 _MAX_FLOAT = float(np.finfo(np.float32).max)
 

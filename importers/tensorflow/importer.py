@@ -9,7 +9,8 @@ from pathlib import Path, PurePath
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import HEAD_BYTES, Confidence, Detection
-from importers.prototext import outline, string
+from importers.literals import string
+from importers.prototext import outline
 from importers.tensorflow.sniff import Kind, binary_kind, text_kind
 
 _LATEST = re.compile(rb'\s*model_checkpoint_path\s*:\s*("(?:[^"\\\n]|\\.)*")')
