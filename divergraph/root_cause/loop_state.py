@@ -30,10 +30,10 @@ def flows(graph: ModelGraph) -> frozenset[TensorRef]:
     while waiting:
         op = waiting.pop()
         for port in range(len(op.outputs)):
-            ref = TensorRef(op.id, port)
-            if ref not in found:
-                found.add(ref)
-                waiting += [each for each in readers.get(ref, ()) if each.type in _HANDS_ON]
+            made = TensorRef(op.id, port)
+            if made not in found:
+                found.add(made)
+                waiting += [each for each in readers.get(made, ()) if each.type in _HANDS_ON]
     return frozenset(found)
 
 
@@ -54,7 +54,7 @@ def _of(graph: ModelGraph, kind: str) -> Iterator[Op]:
 def _stack(op: Op, ops: dict[str, Op]) -> str:
     """The op that made the stack *op* works on."""
     seen: set[str] = set()
-    while op.inputs and op.id not in seen and not op.type.rstrip("V2") == "Stack":
+    while op.inputs and op.id not in seen and op.type.rstrip("V2") != "Stack":
         seen.add(op.id)
         first = op.inputs[0]
         if first is None or first.producer is None:
