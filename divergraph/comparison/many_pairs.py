@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from divergraph.comparison.measurement import Measurement
-from divergraph.comparison.tensor_pairs import TensorPair
+from divergraph.comparison.tensor_pairs import AnyPair
 from divergraph.comparison.work import MeasureWork, measuring_journal
 from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor, usable_cores
 from divergraph.jobs.job import Job
@@ -35,7 +35,7 @@ DEFAULT_WORKERS = Workers()
 
 
 def measure_all(
-    pairs: Sequence[TensorPair],
+    pairs: Sequence[AnyPair],
     progress: Progress,
     workers: Workers = DEFAULT_WORKERS,
     work: MeasureWork | None = None,
@@ -73,13 +73,13 @@ def measure_all(
 
 
 def _measured(
-    pairs: Sequence[TensorPair],
+    pairs: Sequence[AnyPair],
     work: MeasureWork,
     sizes: Sequence[int],
     executor: Executor,
     progress: Progress,
     resume: bool,
-    parted: Work[TensorPair, Measurement] | None = None,
+    parted: Work[AnyPair, Measurement] | None = None,
 ) -> list[Measurement]:
     def told(state: JobProgress, done: int) -> None:
         progress.step(done, state.rate_text())

@@ -88,35 +88,44 @@ def measured_together(
     """What can be told of pairs of floats or small integers, all of one size up to
     :data:`MOST_ELEMENTS`: tables of those that are done, and what stands for the sweeps over
     others, by their *numbers*. The rest needs other steps."""
-    size = pairs[0][0].size
-    most = max(1, AT_ONCE // size)
+    most = rows_at_once(pairs[0][0].size)
     tables: list[SmallTable] = []
     known: dict[int, KnownSums] = {}
     for begin in range(0, len(pairs), most):
         part = slice(begin, begin + most)
-        with np.errstate(all="ignore"):
-            table, some = _measured(np.array(numbers[part]), pairs[part], size, want)
+        device, golden = (
+            np.array([pair[side].reshape(-1) for pair in pairs[part]]) for side in (0, 1)
+        )
+        table, some = measured_rows(numbers[part], device, golden, want)
         tables += table
         known |= some
     return tables, known
 
 
+def rows_at_once(size: int) -> int:
+    """How many pairs of *size* elements are best measured together."""
+    return max(1, AT_ONCE // size)
+
+
+def measured_rows(
+    numbers: Sequence[int], device: NDArray[Any], golden: NDArray[Any], want: Wanted
+) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
+    """As :func:`measured_together`, of some pairs that are the rows of *device* and *golden*."""
+    with np.errstate(all="ignore"):
+        x, y = (side.astype(np.float32, copy=False) for side in (device, golden))
+        return _measured(np.array(numbers), x, y, want)
+
+
 def _measured(
-    numbers: NDArray[np.int64],
-    pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]],
-    size: int,
-    want: Wanted,
+    numbers: NDArray[np.int64], device: Float32, golden: Float32, want: Wanted
 ) -> tuple[list[SmallTable], dict[int, KnownSums]]:
-    device, golden = (
-        np.array([pair[side].reshape(-1) for pair in pairs]).astype(np.float32, copy=False)
-        for side in (0, 1)
-    )
+    size = device.shape[1]
     equal = device == golden
     ends = [_ends(side) for side in (device, golden)]
     rows = np.flatnonzero(_are_plain(equal, ends))
     if not len(rows):
         return [], {}
-    if len(rows) < len(pairs):
+    if len(rows) < len(device):
         device, golden, numbers, equal = device[rows], golden[rows], numbers[rows], equal[rows]
         ends = [(low[rows], high[rows]) for low, high in ends]
     sides = _Sides(device, golden, device.astype(np.float64), golden.astype(np.float64))

@@ -8,15 +8,16 @@ the last bit; and they are pickled in a tenth of the time that objects take.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.comparison.figures import DECIBELS
 from divergraph.comparison.measure import ZERO_TOLERANCE, Wanted
+from divergraph.comparison.measurement import Measurement
 from divergraph.comparison.sums import EPSILON
 from graphstore.model import Figures, MetricSet, SideFigures
 
@@ -108,6 +109,32 @@ class SmallTable:
                     by_cosine,
                 ),
             )
+
+
+@dataclass(eq=False, slots=True)
+class MeasuredPairs(Sequence[Measurement]):
+    """The measurements of many pairs: single ones by number, and tables of rows, each with
+    what all its rows have in common. Small to send; the objects are made when asked for."""
+
+    single: dict[int, Measurement]
+    tables: list[tuple[SmallTable, Measurement]]
+
+    def __len__(self) -> int:
+        return len(self.single) + sum(len(table.numbers) for table, _ in self.tables)
+
+    def __iter__(self) -> Iterator[Measurement]:
+        found = dict(self.single)
+        for table, common in self.tables:
+            shape, overflow = common.shape, common.overflow
+            device, golden = common.device_dtype, common.golden_dtype
+            for number, (metrics, figures) in zip(table.numbers, table, strict=True):
+                found[number] = Measurement(
+                    metrics, figures, None, "", shape, overflow, device, golden
+                )
+        return iter([found[number] for number in range(len(found))])
+
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]
 
 
 def are_done(columns: Columns, elements: int, want: Wanted) -> NDArray[np.bool_]:

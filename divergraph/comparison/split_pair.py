@@ -19,7 +19,13 @@ from divergraph.comparison.places import Places
 from divergraph.comparison.second_sweep import Second, folded_second
 from divergraph.comparison.sums import NO_SECOND, SecondSums, Sums
 from divergraph.comparison.sweep import BLOCK, Seen, Sweeper, folded
-from divergraph.comparison.tensor_pairs import TensorPair, measured_pair, read_pair
+from divergraph.comparison.tensor_pairs import (
+    AnyPair,
+    TensorPair,
+    measured_pair,
+    read_pair,
+    tensor_pair,
+)
 from divergraph.comparison.work import MeasureWork
 from divergraph.jobs.executors import Executor
 from divergraph.jobs.job import Job
@@ -42,11 +48,12 @@ class MeasureInParts:
     executor: Executor
     want: Wanted = DEFAULT
 
-    def __call__(self, item: TensorPair) -> Measurement:
+    def __call__(self, item: AnyPair) -> Measurement:
         """The measurement of one pair."""
-        return measured_pair(item, self.want, _SplitSweeper(item, self.executor))
+        sweeper = _SplitSweeper(tensor_pair(item), self.executor)
+        return measured_pair(item, self.want, sweeper)
 
-    def lost(self, item: TensorPair, why: str) -> Measurement:
+    def lost(self, item: AnyPair, why: str) -> Measurement:
         """A pair that cannot be measured on this machine."""
         return MeasureWork(self.want).lost(item, why)
 

@@ -6,9 +6,9 @@ by whoever asked, where the thresholds are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 from divergraph.comparison.measure import DEFAULT, Wanted, measure
 from divergraph.comparison.measurement import Measurement
 from divergraph.comparison.metrics import overflow_flag
-from divergraph.comparison.small_pairs import MOST_ELEMENTS, SMALL_TYPES, measured_together
-from divergraph.comparison.small_table import SmallTable
+from divergraph.comparison.small_files import Contents, NpyFiles, Pile, Piles, contents_of
+from divergraph.comparison.small_pairs import (
+    MOST_ELEMENTS,
+    SMALL_TYPES,
+    measured_rows,
+    measured_together,
+)
+from divergraph.comparison.small_table import MeasuredPairs, SmallTable
 from divergraph.comparison.statistics import (
     BY_STATISTICS,
     NoStatisticsError,
@@ -36,6 +42,7 @@ from graphstore.model import (
     Reorder,
     TensorStatistics,
 )
+from importers.dumps.bare_tensor import npy_ref
 from importers.dumps.index import DamagedError
 from importers.dumps.read import read_array, read_npy
 from importers.layouts import LayoutError, UnsupportedLayoutError, align_to_golden, to_layout
@@ -66,8 +73,20 @@ class TensorPair:
         return self.device.nbytes + self.golden.nbytes
 
 
+AnyPair: TypeAlias = TensorPair | NpyFiles
+
+
+def tensor_pair(pair: AnyPair) -> TensorPair:
+    """The tensor pair that *pair* is, or stands for."""
+    if isinstance(pair, TensorPair):
+        return pair
+    return TensorPair(
+        npy_ref(pair.device_path, pair.device_bytes), npy_ref(pair.golden_path, pair.golden_bytes)
+    )
+
+
 def measured_pair(
-    pair: TensorPair, want: Wanted = DEFAULT, sweeper: Sweeper | None = None
+    pair: AnyPair, want: Wanted = DEFAULT, sweeper: Sweeper | None = None
 ) -> Measurement:
     """The measurement of *pair*; damaged or unfitting dumps give a reason, never an error."""
     opened = _opened_or_reason(pair)
@@ -75,21 +94,32 @@ def measured_pair(
 
 
 def measured_pairs(
-    pairs: Iterable[TensorPair], want: Wanted = DEFAULT, sweeper: Sweeper | None = None
+    pairs: Sequence[AnyPair], want: Wanted = DEFAULT, sweeper: Sweeper | None = None
 ) -> MeasuredPairs:
     """The measurement of each pair, the same as :func:`measured_pair` gives; many small
     pairs of one size take a third of the time."""
     found: dict[int, Measurement] = {}
     small: dict[object, list[tuple[int, _Opened]]] = {}
+    tables: list[tuple[SmallTable, Measurement]] = []
+    piles = Piles()
     for number, pair in enumerate(pairs):
-        opened = _opened_or_reason(pair)
+        contents = contents_of(pair) if isinstance(pair, NpyFiles) else None
+        if contents is None:
+            opened = _opened_or_reason(pair)
+        elif piles.take(number, contents):
+            if (pile := piles.full()) is not None:
+                tables += _measured_pile(pile, pairs, want, sweeper, found)
+            continue
+        else:
+            opened = _of_contents(pair, contents)
         if isinstance(opened, Measurement):
             found[number] = opened
         elif opened.is_small:
             small.setdefault(opened.likeness, []).append((number, opened))
         else:
             found[number] = opened.measured(want, sweeper)
-    tables: list[tuple[SmallTable, Measurement]] = []
+    for pile in piles.rest():
+        tables += _measured_pile(pile, pairs, want, sweeper, found)
     for group in small.values():
         numbers = [number for number, _ in group]
         values = [(opened.aligned, opened.golden) for _, opened in group]
@@ -102,33 +132,33 @@ def measured_pairs(
     return MeasuredPairs(found, tables)
 
 
-@dataclass(eq=False, slots=True)
-class MeasuredPairs(Sequence[Measurement]):
-    """The measurements of many pairs: single ones by number, and tables of rows, each with
-    what all its rows have in common. Small to send; the objects are made when asked for."""
+def _measured_pile(
+    pile: Pile,
+    pairs: Sequence[AnyPair],
+    want: Wanted,
+    sweeper: Sweeper | None,
+    found: dict[int, Measurement],
+) -> Iterator[tuple[SmallTable, Measurement]]:
+    """The tables of a pile with what their rows have in common; *found* gets the rest."""
+    device, golden = pile.rows()
+    done, known = measured_rows(pile.numbers, device, golden, want)
+    types = pile.device.kind, pile.golden.kind
+    for table in done:
+        yield table, Measurement(None, None, None, "", pile.shape, None, *types)
+    numbers_done = set().union(*(table.numbers for table in done))
+    if len(numbers_done) == len(pile.numbers):
+        return
+    for number, x, y in zip(pile.numbers, device, golden, strict=True):
+        if number not in numbers_done:
+            values = x.reshape(pile.shape)
+            opened = _Opened(
+                tensor_pair(pairs[number]), values, values, y.reshape(pile.shape), *types
+            )
+            found[number] = opened.measured(want, known.get(number, sweeper))
 
-    single: dict[int, Measurement]
-    tables: list[tuple[SmallTable, Measurement]]
 
-    def __len__(self) -> int:
-        return len(self.single) + sum(len(table.numbers) for table, _ in self.tables)
-
-    def __iter__(self) -> Iterator[Measurement]:
-        found = dict(self.single)
-        for table, common in self.tables:
-            shape, overflow = common.shape, common.overflow
-            device, golden = common.device_dtype, common.golden_dtype
-            for number, (metrics, figures) in zip(table.numbers, table, strict=True):
-                found[number] = Measurement(
-                    metrics, figures, None, "", shape, overflow, device, golden
-                )
-        return iter([found[number] for number in range(len(found))])
-
-    def __getitem__(self, place: Any) -> Any:
-        return list(self)[place]
-
-
-def _opened_or_reason(pair: TensorPair) -> _Opened | Measurement:
+def _opened_or_reason(pair: AnyPair) -> _Opened | Measurement:
+    pair = tensor_pair(pair)
     try:
         return _opened(pair)
     except ImportFormatError as error:
@@ -209,6 +239,13 @@ class _Opened(NamedTuple):
         shape, overflow = self.golden.shape, overflow_flag(self.device)
         types = self.device_dtype, self.golden_dtype
         return Measurement(metrics, figures, reason, detail, shape, overflow, *types)
+
+
+def _of_contents(pair: AnyPair, contents: Contents) -> _Opened:
+    (data, device), (golden_data, golden) = contents
+    values = np.ndarray(device.shape, device.dtype, data, device.offset)
+    expected = np.ndarray(golden.shape, golden.dtype, golden_data, golden.offset)
+    return _Opened(tensor_pair(pair), values, values, expected, device.kind, golden.kind)
 
 
 def _opened(pair: TensorPair) -> _Opened | Measurement:

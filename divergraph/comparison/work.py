@@ -10,12 +10,13 @@ from pathlib import Path
 
 from divergraph.comparison.measure import DEFAULT, Wanted
 from divergraph.comparison.measurement import Measurement, measurement_json, measurement_value
+from divergraph.comparison.small_table import MeasuredPairs
 from divergraph.comparison.sweep import Sweeper
 from divergraph.comparison.tensor_pairs import (
-    MeasuredPairs,
-    TensorPair,
+    AnyPair,
     measured_pair,
     measured_pairs,
+    tensor_pair,
 )
 from divergraph.jobs.journal import Journal, file_key
 from graphstore.model import DumpTensorRef, Reason
@@ -32,21 +33,22 @@ class MeasureWork:
 
     want: Wanted = DEFAULT
 
-    def __call__(self, item: TensorPair) -> Measurement:
+    def __call__(self, item: AnyPair) -> Measurement:
         """The measurement of one pair."""
         return measured_pair(item, self.want, _sweeper())
 
-    def many(self, items: Sequence[TensorPair]) -> MeasuredPairs:
+    def many(self, items: Sequence[AnyPair]) -> MeasuredPairs:
         """The measurement of each pair."""
         return measured_pairs(items, self.want, _sweeper())
 
-    def lost(self, item: TensorPair, why: str) -> Measurement:
+    def lost(self, item: AnyPair, why: str) -> Measurement:
         """A pair that cannot be measured on this machine."""
+        pair = tensor_pair(item)
         return Measurement(
             reason=Reason.UNREADABLE_DUMP,
-            detail=f"{item.device.path} against {item.golden.path}: {why}",
-            device_dtype=item.device.dtype,
-            golden_dtype=item.golden.dtype,
+            detail=f"{pair.device.path} against {pair.golden.path}: {why}",
+            device_dtype=pair.device.dtype,
+            golden_dtype=pair.golden.dtype,
         )
 
 
@@ -57,7 +59,7 @@ def _sweeper() -> Sweeper:
     return found
 
 
-def measuring_journal(pairs: Sequence[TensorPair], work: MeasureWork) -> Journal[Measurement]:
+def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Measurement]:
     """Keeps what was measured of *pairs*. A measurement counts again as long as both
     files, what is read of them, and this version stay the same."""
     from divergraph import __version__
@@ -65,14 +67,14 @@ def measuring_journal(pairs: Sequence[TensorPair], work: MeasureWork) -> Journal
     now = time.time()
 
     def key(number: int) -> str:
-        pair = pairs[number]
+        pair = tensor_pair(pairs[number])
         told = (_place(pair.device), _place(pair.golden), pair.origin_layout, pair.golden_layout)
         paths = [*_files(pair.device), *_files(pair.golden)]
         return file_key(now, paths, __version__, work, pair.reorder, *told)
 
     def name() -> str:
         # Some of many tell this work from other work; keys tell what is the same in it.
-        some = pairs[:: max(1, len(pairs) // _NAMING)]
+        some = map(tensor_pair, pairs[:: max(1, len(pairs) // _NAMING)])
         paths = [f"{pair.device.path}\t{pair.golden.path}" for pair in some]
         return "\n".join([str(len(pairs)), *paths])
 

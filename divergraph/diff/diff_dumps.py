@@ -13,7 +13,8 @@ from divergraph.comparison.closer_look import closer_looks
 from divergraph.comparison.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.comparison.measure import Wanted
 from divergraph.comparison.measurement import Measurement
-from divergraph.comparison.tensor_pairs import TensorPair
+from divergraph.comparison.small_files import NpyFiles
+from divergraph.comparison.tensor_pairs import AnyPair, TensorPair
 from divergraph.comparison.thresholds import Thresholds, load_thresholds
 from divergraph.comparison.work import MeasureWork
 from divergraph.diff.pairing import NamedPair, NamePairing, pair_by_name
@@ -203,7 +204,7 @@ def _nothing(device: BareDump, golden: BareDump) -> str:
     )
 
 
-class _Readable(Sequence[TensorPair]):
+class _Readable(Sequence[AnyPair]):
     """The pairs to measure, each made by whoever measures it: of many thousands that is
     worth sharing."""
 
@@ -215,13 +216,17 @@ class _Readable(Sequence[TensorPair]):
         return len(self._named)
 
     @overload
-    def __getitem__(self, place: int) -> TensorPair: ...
+    def __getitem__(self, place: int) -> AnyPair: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[TensorPair]: ...
-    def __getitem__(self, place: int | slice) -> TensorPair | Sequence[TensorPair]:
+    def __getitem__(self, place: slice) -> Sequence[AnyPair]: ...
+    def __getitem__(self, place: int | slice) -> AnyPair | Sequence[AnyPair]:
         if isinstance(place, slice):
             return _Readable(self._named[place])
-        pair = _tensor_pair(self._named[place])
+        named = self._named[place]
+        device, golden = named.device, named.golden
+        if device.is_plain and golden.is_plain:
+            return NpyFiles(device.place, golden.place, device.nbytes, golden.nbytes)
+        pair = _tensor_pair(named)
         assert pair is not None
         return pair
 

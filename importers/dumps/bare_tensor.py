@@ -60,11 +60,13 @@ class BareTensor:
     def ref(self) -> DumpTensorRef | None:
         """What it takes to read it, None if there is a ``reason``."""
         if self._ref is None and self.reason is None:
-            size, raw_type = self._npy
-            npy, output = DumpFormat.NPY, TensorIO.OUTPUT
-            path = Path(self.place)
-            self._ref = DumpTensorRef(path, npy, "", output, 0, raw_type, None, 0, size)
+            self._ref = npy_ref(self.place, *self._npy)
         return self._ref
+
+    @property
+    def is_plain(self) -> bool:
+        """True for a ``.npy`` file nobody has looked into, of which nothing is said."""
+        return self._ref is None and self.reason is None and self._npy[1] is None
 
     @property
     def nbytes(self) -> int:
@@ -92,6 +94,13 @@ class BareTensor:
         if self._told is None:
             self._told = identity_of(*self._file)
         return self._told
+
+
+def npy_ref(path: str, size: int, raw_type: DType | None = None) -> DumpTensorRef:
+    """What it takes to read the ``.npy`` file of *size* bytes at *path*; the rest its header
+    tells. *raw_type* is the type of elements numpy has no name for."""
+    npy, output = DumpFormat.NPY, TensorIO.OUTPUT
+    return DumpTensorRef(Path(path), npy, "", output, 0, raw_type, None, 0, size)
 
 
 def scope_of(folder: str) -> str:

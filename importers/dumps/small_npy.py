@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.index import DamagedError
-from importers.dumps.npy import NpyHeader, parse_npy_header
+from importers.dumps.npy import parse_npy_header
 from importers.dumps.openfile import OPEN_FLAGS
 
 MOST_BYTES = 1 << 20
 """Larger files are mapped, not read."""
 
 _MOST_HEADERS = 4096
+_MOST_AXES = 32
 _LEAST = 10
 _VERSION_1 = b"\x93NUMPY\x01\x00"
 
@@ -32,8 +34,19 @@ _Key = tuple[bytes, tuple[int, ...] | None, DType | None]
 _known: dict[_Key, np.dtype] = {}
 """Element types by header, and what the dump's index expects of it."""
 
-_headers: dict[bytes, tuple[NpyHeader, DType]] = {}
-"""Plain headers and their element types by their bytes."""
+
+class PlainNpy(NamedTuple):
+    """What a plain header says; ``length`` is that of the whole file."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+    length: int
+    kind: DType
+
+
+_headers: dict[bytes, PlainNpy] = {}
+"""Plain headers by their bytes."""
 
 
 def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
@@ -58,16 +71,25 @@ def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
     return np.frombuffer(data, dtype, offset=offset).reshape(ref.shape or ())
 
 
-def small_npy_file(path: Path, size: int = 0) -> tuple[NDArray[np.generic], DType] | None:
+def small_npy_file(path: str | Path, size: int = 0) -> tuple[NDArray[np.generic], DType] | None:
     """The values and type of a small ``.npy`` file nobody looked at before, read-only;
     None if it is not small and plain. A file known to have *size* bytes is read a little
     faster."""
+    found = small_npy_bytes(path, size)
+    if found is None:
+        return None
+    data, plain = found
+    return np.ndarray(plain.shape, plain.dtype, data, plain.offset), plain.kind
+
+
+def small_npy_bytes(path: str | Path, size: int = 0) -> tuple[bytes, PlainNpy] | None:
+    """The same as the bytes of the whole file, and what its header says: of files with the
+    same header that is one object."""
     # One byte more than there should be, so that a longer file is noticed.
     data = _start_of(path, size + 1 if 0 < size < _AT_ONCE else _AT_ONCE)
     if len(data) < _LEAST or data[:8] != _VERSION_1:
         return None
-    offset = 10 + data[8] + (data[9] << 8)
-    start = data[:offset]
+    start = data[: 10 + data[8] + (data[9] << 8)]
     known = _headers.get(start)
     if known is None:
         known = _plain_header(data)
@@ -76,23 +98,23 @@ def small_npy_file(path: Path, size: int = 0) -> tuple[NDArray[np.generic], DTyp
         if len(_headers) >= _MOST_HEADERS:
             _headers.clear()
         _headers[start] = known
-    header, dtype = known
-    if len(data) != offset + header.nbytes or not header.nbytes:
-        return None
-    return np.frombuffer(data, header.dtype, offset=offset).reshape(header.shape), dtype
+    return (data, known) if len(data) == known.length else None
 
 
-def _plain_header(data: bytes) -> tuple[NpyHeader, DType] | None:
+def _plain_header(data: bytes) -> PlainNpy | None:
     try:
         header = parse_npy_header(data, len(data))
-        dtype = header.element_type()
+        kind = header.element_type()
     except DamagedError:
         return None
     plain = header.dtype.isnative and not header.fortran_order and header.dtype.kind != "b"
-    return (header, dtype) if plain else None
+    if not plain or not header.nbytes or len(header.shape) > _MOST_AXES:
+        return None
+    length = header.data_offset + header.nbytes
+    return PlainNpy(header.dtype, header.shape, header.data_offset, length, kind)
 
 
-def _start_of(path: Path, length: int) -> bytes:
+def _start_of(path: str | Path, length: int) -> bytes:
     """The first bytes of a file, none if it cannot be read: the careful reader says why."""
     try:
         fd = os.open(path, OPEN_FLAGS)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divergraph.comparison.measure import DEFAULT, Wanted, measure
+from divergraph.comparison.small_files import NpyFiles
 from divergraph.comparison.small_pairs import measured_together
 from divergraph.comparison.tensor_pairs import TensorPair
 from divergraph.comparison.work import MeasureWork
@@ -117,6 +118,48 @@ def test_together_as_alone(pairs, want):
     assert len(pairs) == len(SIZES) * len(CASES) + 1
     for pair, together in zip(pairs, work.many(pairs), strict=True):
         assert repr(together) == repr(work(pair)), "NaN is not equal to itself"
+
+
+@pytest.mark.parametrize("want", [DEFAULT, Wanted(1e-3, 1e-3)])
+def test_files_piled_up_as_each_alone(pairs, want):
+    work = MeasureWork(want)
+    files = [
+        NpyFiles(str(pair.device.path), str(pair.golden.path), pair.device.nbytes)
+        for pair in (*pairs, *pairs)
+    ]
+    for pair, piled in zip((*pairs, *pairs), work.many(files), strict=True):
+        assert repr(piled) == repr(work(pair))
+    assert repr(work(files[0])) == repr(work(pairs[0]))
+    assert work.lost(files[0], "gone") == work.lost(pairs[0], "gone")
+
+
+def test_files_of_other_shapes_and_of_no_whole_number_of_elements(tmp_path):
+    """Each is told what it is told alone, whatever lies beside it."""
+    values = np.arange(30, dtype=np.float32)
+    for number, (device, golden) in enumerate(
+        [
+            (values, values + 1),
+            (values.reshape(5, 6), values + 1),
+            (values[:29].astype("i1"), values[:29] + 1),
+            (values[:29].astype("i2"), (values[:29] + 1).astype("i1")),
+            (values.astype("f8"), values),
+            (np.asfortranarray(values.reshape(5, 6)), values.reshape(5, 6) + 1),
+            (values, values[::-1].astype(">f4")),
+        ]
+        * 2
+    ):
+        np.save(tmp_path / f"{number}.device.npy", device)
+        np.save(tmp_path / f"{number}.golden.npy", golden)
+    (tmp_path / "0.device.npy").write_bytes((tmp_path / "0.device.npy").read_bytes()[:-1])
+    (tmp_path / "7.golden.npy").unlink()
+    files = [
+        NpyFiles(str(tmp_path / f"{number}.device.npy"), str(tmp_path / f"{number}.golden.npy"))
+        for number in range(14)
+    ]
+    work = MeasureWork()
+    together = [*work.many(files)]
+    assert [repr(found) for found in together] == [repr(work(each)) for each in files]
+    assert [number for number, found in enumerate(together) if found.metrics is None] == [0, 7]
 
 
 def test_sent_to_another_process_as_made_here(pairs):
