@@ -1,0 +1,115 @@
+"""Weights tried out: does the op, given them turned or in fewer bits, give what the device has?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+import numpy as np
+
+from divergraph.root_cause.causes.case import Array, Cause, View
+from divergraph.root_cause.precision import Precision, rounded
+
+_MOST_TRIES = 48
+_LARGEST = 1 << 22
+"""Elements of a weight or an output for which ops are still run again and again."""
+_ORDERS: Mapping[int, tuple[tuple[int, ...], ...]] = {
+    2: ((1, 0),),
+    3: tuple(permutations(range(3)))[1:],
+    4: ((2, 3, 1, 0), (3, 2, 0, 1), (0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3)),
+    5: ((2, 3, 4, 1, 0), (4, 3, 0, 1, 2), (0, 2, 3, 4, 1), (0, 4, 1, 2, 3), (1, 0, 2, 3, 4)),
+}
+"""The layouts that frameworks keep weights in, seen from each other."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Values to try for a weight, the label if they fit, and the words for them."""
+
+    label: str
+    words: str
+    values: Array
+
+
+def wrong_weights(view: View) -> Cause | None:
+    """The op was computed with its weights in another order, or in fewer bits."""
+    case = view.case
+    if case.reweigh is None or case.device.size > _LARGEST:
+        return None
+    tries = 0
+    for name, weight in case.constants.items():
+        if weight.dtype.kind != "f" or weight.ndim < 2 or not 1 < weight.size <= _LARGEST:
+            continue
+        for trial in trials(weight):
+            tries += 1
+            if tries > _MOST_TRIES:
+                return None
+            made = case.reweigh({name: trial.values})
+            if made is not None and view.explained_by(made):
+                return _cause(name, trial, view, made)
+    return None
+
+
+def trials(weight: Array) -> Iterator[Trial]:
+    """Other values compilers make of a weight; none that are the weight itself."""
+    for label, make in (("rounded_weights", _roundings), ("wrong_weights", _orders)):
+        for words, values in make(weight):
+            if values.shape == weight.shape and not np.array_equal(values, weight):
+                yield Trial(label, words, np.ascontiguousarray(values, weight.dtype))
+
+
+def _orders(weight: Array) -> Iterator[tuple[str, Array]]:
+    axes = range(weight.ndim)
+    for first, second in combinations(axes, 2):
+        if weight.shape[first] == weight.shape[second]:
+            yield f"axes {first} and {second} swapped", weight.swapaxes(first, second)
+    window = range(2, weight.ndim)
+    for count in range(len(window), 0, -1):
+        for turned in combinations(window, count):
+            yield f"axes {_listed(turned)} reversed", np.flip(weight, turned)
+    for order in _ORDERS.get(weight.ndim, ()):
+        moved = weight.transpose(order)
+        if moved.shape != weight.shape:
+            words = f"memory written in the axis order {list(order)} and read as if it were not"
+            yield words, moved.reshape(weight.shape)
+
+
+def _listed(axes: tuple[int, ...]) -> str:
+    return " and ".join(str(axis) for axis in axes)
+
+
+def _roundings(weight: Array) -> Iterator[tuple[str, Array]]:
+    for bits in (8, 4):
+        yield f"values rounded to {bits} bits by one scale", _on_grid(weight, bits, None)
+        for axis in dict.fromkeys((0, 1, weight.ndim - 1)):
+            words = f"values rounded to {bits} bits by a scale for each of axis {axis}"
+            yield words, _on_grid(weight, bits, axis)
+    yield "values rounded to bfloat16", rounded(weight, Precision.BF16)
+    yield "values cut to bfloat16", _cut(weight)
+
+
+def _on_grid(weight: Array, bits: int, axis: int | None) -> Array:
+    """*weight* in steps of its largest size over 2^(bits-1) - 1, of each slice of *axis*."""
+    others = None if axis is None else tuple(n for n in range(weight.ndim) if n != axis)
+    largest = np.max(np.abs(weight), axis=others, keepdims=True)
+    step = np.where(largest > 0, largest, 1.0) / (2 ** (bits - 1) - 1)
+    found: Array = np.round(weight / step) * step
+    return found
+
+
+def _cut(weight: Array) -> Array:
+    """*weight* with only the upper half of the bits of each float32."""
+    bits = np.ascontiguousarray(weight, np.float32).view(np.uint32)
+    found: Array = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    return found
+
+
+def _cause(name: str, trial: Trial, view: View, made: Array) -> Cause:
+    what = " and ".join(dict.fromkeys(view.case.types)) or "op"
+    return Cause(
+        trial.label,
+        f"the device has just what the {what} gives with {name} changed: {trial.words}",
+        0.95 if view.d.size >= 16 else 0.7,
+        {"weight": name, "left": view.left(view.made(made))},
+    )
