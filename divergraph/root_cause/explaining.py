@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from divergraph.execution.contract import Alterable, Array, Executor, Piece
 from divergraph.root_cause.causes import (
     Case,
+    InsideStep,
     Rerun,
+    Reweigh,
     TensorHashes,
     explain,
     hidden,
     where_hidden,
 )
 from divergraph.root_cause.groups import Group
+from divergraph.root_cause.loop_state import TURNS
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import RunValues
 from graphstore.algorithms import descendants
 from graphstore.arrays import GraphArrays
 from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
+
+_MOST_INSIDE = 12
+"""Ops of a group whose failing is tried out one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +69,12 @@ class Explaining:
                 judged.golden,
                 dtype=self.compared[output].device_dtype,
                 ops=tuple(self.golden.ops[op_id] for op_id in judged.group.ops),
-                constants=self._constants(judged.group),
+                constants=self.constants(judged.group),
                 others=_Unrelated(self, output.op),
                 tensor=str(output),
                 rerun=self._rerun(judged),
+                reweigh=self._reweigh(judged),
+                inside=_Inside(self, judged) if len(judged.group.ops) > 1 else None,
             )
         )
         if finding is not None:
@@ -85,6 +94,21 @@ class Explaining:
 
         return again
 
+    def _reweigh(self, judged: Judged) -> Reweigh:
+        """What runs the group with other constants."""
+        name = self.golden.name(judged.group.golden)
+        fed = tuple(feed.tensor for feed in judged.group.feeds)
+
+        def again(weights: Mapping[str, Array]) -> Array | None:
+            piece = Piece(name, (*fed, *weights), (name,))
+            given = {**judged.inputs, **weights}
+            for result in self.executor.run_pieces([piece], lambda _: given):
+                made = result.values.get(name)
+                return None if made is None else same_shape(made, judged.reference.shape)
+            return None
+
+        return again
+
     def holding(self, values: Array, besides: str, op: str) -> list[str]:
         """The device tensors with these values that do not come from *op*."""
         behind = {self.arrays.ids[n] for n in descendants(self.arrays, [self.arrays.number[op]])}
@@ -100,7 +124,7 @@ class Explaining:
                     self._hashes.add(str(ref), value)
         return self._hashes
 
-    def _constants(self, group: Group) -> dict[str, Array]:
+    def constants(self, group: Group) -> dict[str, Array]:
         """The weights of the ops of a group, by tensor name."""
         fed = {feed.tensor for feed in group.feeds}
         made = {tensor.name for op_id in group.ops for tensor in self.golden.ops[op_id].outputs}
@@ -122,6 +146,57 @@ class Explaining:
                 nonfinite[ref.op] = nonfinite.get(ref.op, False) or broken
         where = where_hidden(self.arrays, op, nonfinite)
         return hidden(finding, where, {each: self.types[each] for each in where})
+
+
+@dataclass
+class _Inside:
+    """The ops of a group whose outputs are not measured."""
+
+    explaining: Explaining
+    judged: Judged
+
+    @cached_property
+    def steps(self) -> Sequence[InsideStep]:
+        """Those that lead to the group's output, with what the original ops give."""
+        golden, group, executor = (
+            self.explaining.golden,
+            self.judged.group,
+            self.explaining.executor,
+        )
+        ops = [golden.ops[op_id] for op_id in group.ops if op_id != group.golden.op]
+        if any(golden.ops[op_id].type in TURNS for op_id in group.ops) or len(ops) > _MOST_INSIDE:
+            return ()
+        names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
+        feeds = tuple(feed.tensor for feed in group.feeds)
+        piece = Piece("inside", feeds, tuple(names))
+        made = next(iter(executor.run_pieces([piece], lambda _: self.judged.inputs))).values
+        constants = self.explaining.constants(group)
+        known = {**self.judged.inputs, **made}
+        steps = []
+        for op in ops:
+            value = made.get(op.outputs[0].name)
+            if value is None or value.dtype.kind != "f" or value.size == 0:
+                continue
+            taken = [ref.tensor for ref in golden.inputs(op)]
+            steps.append(
+                InsideStep(
+                    op,
+                    op.outputs[0].name,
+                    value,
+                    {name: known[name] for name in taken if name in known},
+                    {name: constants[name] for name in taken if name in constants},
+                )
+            )
+        return steps
+
+    def replaced(self, step: InsideStep, value: Array) -> Array | None:
+        """The group's output if an op inside gave *value*."""
+        group, executor = self.judged.group, self.explaining.executor
+        name = self.explaining.golden.name(group.golden)
+        given = {**self.judged.inputs, step.tensor: value.astype(step.value.dtype)}
+        piece = Piece(name, tuple(given), (name,))
+        made = next(iter(executor.run_pieces([piece], lambda _: given))).values.get(name)
+        return None if made is None else same_shape(made, self.judged.reference.shape)
 
 
 @dataclass(frozen=True, slots=True)

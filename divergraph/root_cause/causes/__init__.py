@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from divergraph.root_cause.causes.case import Case, OtherTensors, Rerun, TensorHashes
+from divergraph.root_cause.causes.case import (
+    Case,
+    InsideStep,
+    OtherTensors,
+    Rerun,
+    Reweigh,
+    TensorHashes,
+)
 from divergraph.root_cause.causes.hiding import hidden, where_hidden
 from divergraph.root_cause.causes.rules import explain
 
 __all__ = [
     "Case",
+    "InsideStep",
     "OtherTensors",
     "Rerun",
+    "Reweigh",
     "TensorHashes",
     "explain",
     "hidden",

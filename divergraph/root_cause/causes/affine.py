@@ -41,10 +41,8 @@ class _Fit:
     per_slice: float
 
 
-def affine(view: View) -> Cause | None:
-    """A gain or an offset, of the tensor, its channels or its slices."""
-    if view.d.size < 4:
-        return None
+def whole_line(view: View) -> Cause | None:
+    """A bias at hand lost or doubled, a gain or an offset of the whole tensor."""
     use = _usable(view)
     if np.count_nonzero(use) < 4:
         return None
@@ -52,8 +50,14 @@ def affine(view: View) -> Cause | None:
     if known is not None:
         return known
     whole = [fit for fit in _fits(view, use, None) if fit.good]
-    if whole and not _flat(whole):
-        return _whole(view, _simplest(view, whole))
+    return _whole(view, _simplest(view, whole)) if whole and not _flat(whole) else None
+
+
+def affine(view: View) -> Cause | None:
+    """A gain or an offset of the tensor's channels or its slices."""
+    use = _usable(view)
+    if np.count_nonzero(use) < 4:
+        return None
     for axis in view.axes():
         if view.d.shape[axis] < 2 or view.d.size / view.d.shape[axis] < 3:
             continue

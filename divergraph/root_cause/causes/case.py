@@ -17,6 +17,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rerun: TypeAlias = Callable[[Op, Mapping[str, AttrValue]], "Array | None"]
+Reweigh: TypeAlias = Callable[[Mapping[str, Array]], "Array | None"]
 
 WORKING_SIZE = 1 << 21
 """Elements a rule computes with; of larger tensors every k-th slice of the longest axes."""
@@ -30,6 +31,10 @@ _CHANNELS_SECOND = frozenset(
     )
 )
 """ONNX ops whose channels are axis 1, however many axes there are."""
+_LINEAR = (
+    *("Conv", "MatMul", "Gemm", "FullyConnection", "Pool", "Depthwise", "Einsum", "BatchMatMul"),
+    *("LSTM", "GRU", "RNN"),
+)
 _TELLING = 8
 
 
@@ -38,6 +43,30 @@ class OtherTensors(Protocol):
 
     def holding(self, values: Array, besides: str = "") -> Sequence[str]:
         """The names of tensors with these values, but for the one called *besides*."""
+        ...
+
+
+@dataclass(frozen=True)
+class InsideStep:
+    """An op of a group before its last one: the output the original gives, and what it takes."""
+
+    op: Op
+    tensor: str
+    value: Array
+    inputs: Mapping[str, Array]
+    constants: Mapping[str, Array]
+
+
+class Inside(Protocol):
+    """The ops inside a group, and what comes out behind them."""
+
+    @property
+    def steps(self) -> Sequence[InsideStep]:
+        """The ops whose outputs are not measured, in order."""
+        ...
+
+    def replaced(self, step: InsideStep, value: Array) -> Array | None:
+        """The group's output if *step* gave *value*; None if that does not run."""
         ...
 
 
@@ -52,7 +81,8 @@ class Case:
     in order; ``constants`` their weights by tensor name, as far as they are at hand.
     ``others`` finds dumped tensors that do not depend on this one, which is called
     ``tensor`` there. ``rerun`` gives the group's output on ``inputs`` with attributes of one
-    op changed, None if that does not run.
+    op changed, ``reweigh`` with other constants, None if that does not run.
+    ``inside`` are the ops before the last one of a group.
     """
 
     op: str
@@ -69,11 +99,18 @@ class Case:
     others: OtherTensors | None = None
     tensor: str = ""
     rerun: Rerun | None = None
+    reweigh: Reweigh | None = None
+    inside: Inside | None = None
 
     @property
     def types(self) -> tuple[str, ...]:
         """The types of the group's ops."""
         return tuple(op.type for op in self.ops)
+
+    @property
+    def linear(self) -> bool:
+        """Whether an op of the group weighs its inputs: by wrong weights anything may come out."""
+        return any(name in each for name in _LINEAR for each in self.types)
 
 
 @dataclass(frozen=True)
@@ -186,6 +223,17 @@ class View:
             left, error = left[where], error[where]
         whole = rms(error)
         return rms(left) / whole if whole else 0.0
+
+    def explained_by(self, made: Array | None) -> bool:
+        """Whether the op, run in another way, made what the device has."""
+        if made is None or made.shape != self.case.reference.shape:
+            return False
+        return self.fits(self.made(made), rest=0.1)
+
+    def made(self, values: Array) -> Floats:
+        """What an op made, run again, as the view takes it."""
+        found: Floats = np.nan_to_num(self.sample(values))
+        return found
 
     def axes(self) -> list[int]:
         """The axes with more than one slice, the channel axis first."""

@@ -95,9 +95,10 @@ def unrelated_values(view: View) -> Cause | None:
         return None
     return Cause(
         "unrelated_values",
-        f"the values have nothing to do with the expected ones (correlation {link:.2f}): stale, "
-        "uninitialised or foreign memory",
-        0.8 if view.d.size >= 64 else 0.5,
+        f"the values have nothing to do with the expected ones (correlation {link:.2f}): "
+        + ("other weights, or stale" if view.case.linear else "stale")
+        + ", uninitialised or foreign memory",
+        0.5 if view.d.size < 64 or view.case.linear else 0.8,
         {"correlation": link, "rank_correlation": ranked},
     )
 

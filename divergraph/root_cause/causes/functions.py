@@ -29,7 +29,7 @@ def _gelu_tanh(x: Floats) -> Floats:
     return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))))
 
 
-_FUNCTIONS: Mapping[str, Callable[[Floats], Floats]] = {
+FUNCTIONS: Mapping[str, Callable[[Floats], Floats]] = {
     "the identity": lambda x: x,
     "Relu": lambda x: np.maximum(x, 0.0),
     "Relu6": lambda x: np.clip(x, 0.0, 6.0),
@@ -74,7 +74,7 @@ def known_function(view: View) -> Cause | None:
     error = rms(d - r)
     limit = max(0.05 * error, min(1.5 * view.noise, 0.2 * error))
     for name, x in _inputs(view).items():
-        for word, function in _FUNCTIONS.items():
+        for word, function in FUNCTIONS.items():
             with np.errstate(all="ignore"):
                 made = np.asarray(function(x), np.float64)
             if not np.isfinite(made).all() or rms(d - made) > limit:

@@ -11,10 +11,6 @@ _DRAWS = (
     *("Random", "Multinomial", "Bernoulli", "Dropout", "TruncatedNormal", "Shuffle"),
     *("StatelessRandom", "DropOutGenMask", "DropOutDoMask"),
 )
-_LINEAR = (
-    *("Conv", "MatMul", "Gemm", "FullyConnection", "Pool", "Depthwise", "Einsum", "BatchMatMul"),
-    *("LSTM", "GRU", "RNN"),
-)
 
 
 def random_op(view: View) -> Cause | None:
@@ -39,7 +35,6 @@ def random_op(view: View) -> Cause | None:
 
 def unclassified(view: View) -> Cause:
     """Nothing fits; what can be said all the same."""
-    linear = any(name in each for name in _LINEAR for each in view.case.types)
     link = correlation(view.d, view.r)
     relative = view.error / view.size if view.size else float("inf")
     evidence: dict[str, object] = {
@@ -48,7 +43,7 @@ def unclassified(view: View) -> Cause:
         "largest_error": float(np.abs(view.e).max()) if view.e.size else 0.0,
         "mean_error": float(view.e.mean()) if view.e.size else 0.0,
     }
-    guess = " (weights, pads or window?)" if linear else ""
+    guess = " (weights, pads or window?)" if view.case.linear else ""
     return Cause(
         "unclassified",
         f"unclassified{guess}: an error of {100 * relative:.3g} % without a simple pattern "

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import numpy as np
 
-from divergraph.root_cause.causes.affine import affine
+from divergraph.root_cause.causes.affine import affine, whole_line
 from divergraph.root_cause.causes.case import Case, Cause, View
 from divergraph.root_cause.causes.copies import missing_op, stale_tensor, unrelated_values
 from divergraph.root_cause.causes.extremes import quantised_grid, rounding, saturation
 from divergraph.root_cause.causes.functions import free_curve, known_function
+from divergraph.root_cause.causes.inside import inside, inside_amount
 from divergraph.root_cause.causes.nonfinite import nonfinite
 from divergraph.root_cause.causes.orders import reordered
 from divergraph.root_cause.causes.places import wrong_channels
 from divergraph.root_cause.causes.rest import random_op, unclassified
 from divergraph.root_cause.causes.settings import wrong_setting
+from divergraph.root_cause.causes.weights import wrong_weights
 from divergraph.root_cause.causes.zeros import (
     all_zero,
     constant_output,
@@ -36,12 +38,16 @@ RULES: tuple[Rule, ...] = (
     tail_not_written,
     zero_slices,
     flush_to_zero,
+    inside,
     known_function,
     stale_tensor,
     saturation,
     wrong_setting,
+    wrong_weights,
     constant_output,
     reordered,
+    whole_line,
+    inside_amount,
     affine,
     quantised_grid,
     unrelated_values,
@@ -52,9 +58,13 @@ RULES: tuple[Rule, ...] = (
 """What is exact comes before what fits a model, what has few parameters before what has many."""
 
 
-_OF_ONE_OP = frozenset({"channel_gain", "gain_and_offset", "wrong_activation"})
-"""What an error before other ops may look like behind them."""
-_UNSURE = 0.65
+_OF_ONE_OP: Mapping[str, float] = {
+    **dict.fromkeys(("channel_gain", "gain_and_offset", "wrong_activation"), 0.65),
+    **dict.fromkeys(("unrelated_values", "wrong_channels", "wrong_border", "dead_channels"), 0.7),
+    **dict.fromkeys(("gain", "global_offset", "channel_offset", "quantised_grid"), 0.75),
+    **dict.fromkeys(("saturation", "flush_to_zero", "reordered", "lost_bias"), 0.79),
+}
+"""What an error before other ops may look like behind them, and how sure it can be there."""
 
 
 def explain(case: Case) -> Finding | None:
@@ -81,8 +91,9 @@ def explain(case: Case) -> Finding | None:
 def _finding(case: Case, view: View, cause: Cause) -> Finding:
     evidence = {**cause.evidence, "floor": case.floor}
     confidence = cause.confidence
-    if len(case.ops) > 1 and cause.label in _OF_ONE_OP and "function" not in evidence:
-        confidence = min(confidence, _UNSURE)
+    exact = "function" in evidence or "explanations" in evidence
+    if len(case.ops) > 1 and not exact:
+        confidence = min(confidence, _OF_ONE_OP.get(cause.label, 1.0))
     if view.sampled:
         evidence["sampled_elements"] = int(view.d.size)
     if 0.0 < view.error < 10.0 * view.noise:
