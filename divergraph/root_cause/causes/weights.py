@@ -67,7 +67,7 @@ def _orders(weight: Array) -> Iterator[tuple[str, Array]]:
     window = range(2, weight.ndim)
     for count in range(len(window), 0, -1):
         for turned in combinations(window, count):
-            yield f"axes {_listed(turned)} reversed", np.flip(weight, turned)
+            yield f"{_listed(turned)} reversed", np.flip(weight, turned)
     for order in _ORDERS.get(weight.ndim, ()):
         moved = weight.transpose(order)
         if moved.shape != weight.shape:
@@ -76,7 +76,7 @@ def _orders(weight: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _listed(axes: tuple[int, ...]) -> str:
-    return " and ".join(str(axis) for axis in axes)
+    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
 
 
 def _roundings(weight: Array) -> Iterator[tuple[str, Array]]:
