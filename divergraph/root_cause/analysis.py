@@ -316,7 +316,7 @@ class _Analysis:
             return told
         if not self.quantised.is_off(group, device, imitated):
             return told
-        expected = self.quantised.expected(group, given, device)
+        (expected,) = self.quantised.expected([group], [given], [device])
         if expected is None or expected.ratio <= self.options.suspect:
             return told
         if expected.ratio * told.floor <= introduced:

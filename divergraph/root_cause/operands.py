@@ -35,6 +35,8 @@ _ENOUGH = 3
 _LIKELY = (0.3, 3.0)
 """The median of error over floor at which many ops are said to work that way."""
 _LIKELY_OF_FEW = (0.5, 2.0)
+_NEAR = 0.05
+"""Where no numbers are small, float16 and TF32 are the same; then it is called TF32."""
 
 
 class Family(StrEnum):
@@ -55,11 +57,16 @@ class Operands(StrEnum):
     TF32 = "tf32"
     TF32_CUT = "tf32, cut"
     BF16 = "bf16"
+    FP16 = "fp16"
+    """As TF32, but numbers below 6e-5 lose more bits, and large ones are infinite."""
 
     def __call__(self, value: Array) -> Array:
         """*value* (any dtype; only float32 is changed) as the multiplier gets it."""
         if self is Operands.FULL or value.dtype != np.float32:
             return value
+        if self is Operands.FP16:
+            with np.errstate(over="ignore"):
+                return value.astype(np.float16).astype(np.float32)
         bits = _DROPPED[self]
         if self in (Operands.HF32_CUT, Operands.TF32_CUT):
             raw = np.ascontiguousarray(value).view(np.uint32) >> np.uint32(bits) << np.uint32(bits)
@@ -73,6 +80,7 @@ _DROPPED = {
     Operands.TF32: 13,
     Operands.TF32_CUT: 13,
     Operands.BF16: 16,
+    Operands.FP16: 13,
 }
 """Bits of a float32 mantissa (23) that are not looked at."""
 
@@ -154,7 +162,8 @@ def _likeliest(
         low, high = _LIKELY_OF_FEW if few else _LIKELY
         middle = statistics.median(ratios)
         if low <= middle <= high and (not few or all(low <= each <= high for each in ratios)):
-            fitting.append((abs(math.log(middle)), hypothesis))
+            narrow = _NEAR if hypothesis is Operands.FP16 else 0.0
+            fitting.append((abs(math.log(middle)) + narrow, hypothesis))
     return min(fitting)[1] if fitting else None
 
 

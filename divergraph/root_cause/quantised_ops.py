@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain, islice
 
 import numpy as np
 
@@ -29,7 +30,9 @@ from divergraph.root_cause.values import is_numeric, relative
 
 _UNITS = {Precision.FP32: 8.0, Precision.INT8: 8.0, Precision.FP16: 1.0, Precision.BF16: 1.0}
 """How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
-_LOOKED_AT = 16
+_LOOKED_AT = 8
+_AT_ONCE = 4
+_ENOUGH = 3
 _AGREES = 3.0
 _MOST_OFF = 0.25
 """The share of ops that may be off, by faults, where the others show that ops are exact."""
@@ -80,21 +83,25 @@ class QuantisedOps:
             return None
         return Kind.MATRIX if any(map(family_of, ops)) else Kind.OTHER
 
-    def expected(self, group: Group, given: Mapping[str, Array], device: Array) -> Expected | None:
-        """What *group* was to make of *given*; None where that is not known."""
-        around = [
-            replace(self.floors, shift=way * _UNITS[self.floors.precision]) for way in (1, -1)
+    def expected(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]], device: Sequence[Array]
+    ) -> list[Expected | None]:
+        """What each group was to make of its feeds; None where that is not known."""
+        precision = self.floors.precision
+        plain = _made(replace(self.floors, plain=True), groups, feeds)
+        either = [
+            _made(replace(self.floors, shift=way * _UNITS[precision]), groups, feeds)
+            for way in (1, -1)
         ]
-        value, *shifted = (
-            _made(each, group, given) for each in (replace(self.floors, plain=True), *around)
-        )
-        fitting = None if value is None else same_shape(device, value.shape)
-        if value is None or fitting is None or not (is_numeric(value) and is_numeric(fitting)):
-            return None
-        floor = max(
-            floor_of(value, each, self.floors.precision, len(group.ops)) for each in shifted
-        )
-        return Expected(value, relative(fitting, value) / floor)
+        found: list[Expected | None] = []
+        for group, right, given, *shifted in zip(groups, plain, device, *either, strict=True):
+            fitting = None if right is None else same_shape(given, right.shape)
+            if right is None or fitting is None or not (is_numeric(right) and is_numeric(fitting)):
+                found.append(None)
+                continue
+            floor = max(floor_of(right, each, precision, len(group.ops)) for each in shifted)
+            found.append(Expected(right, relative(fitting, right) / floor))
+        return found
 
     def is_off(self, group: Group, device: Array, imitated: Array) -> bool:
         """Whether *device* is further from the first imitation than rounding brings it."""
@@ -116,17 +123,16 @@ class QuantisedOps:
             kind = self.kind(group)
             if kind is not None:
                 by_kind.setdefault(kind, []).append(group)
-        found = {
+        ratios = {
             kind: list(self._ratios(_few(own), samples, device)) for kind, own in by_kind.items()
         }
-        everything = [ratio for own in found.values() for ratio in own]
-        enough = 3
+        everything = [ratio for own in ratios.values() for ratio in own]
         return replace(
             self,
             kinds=frozenset(
                 kind
-                for kind, own in found.items()
-                if _exact(own if len(own) >= enough else everything)
+                for kind, own in ratios.items()
+                if _exact(own if len(own) >= _ENOUGH else everything)
             ),
         )
 
@@ -136,20 +142,27 @@ class QuantisedOps:
         samples: Callable[[Sequence[Group]], Iterable[Sample]],
         device: Callable[[Group], Sample | None],
     ) -> Iterator[float]:
-        handing = [group for group in groups if group.passes_on is not None]
-        there = [sample for group in handing if (sample := device(group)) is not None]
+        handing = (device(group) for group in groups if group.passes_on is not None)
         run = samples([group for group in groups if group.passes_on is None])
-        for sample in (*there, *run):
-            expected = self.expected(sample.group, sample.given, sample.device)
-            if expected is not None:
-                yield expected.ratio
+        found = (each for each in chain(handing, run) if each is not None)
+        while batch := list(islice(found, _AT_ONCE)):
+            expected = self.expected(
+                [each.group for each in batch],
+                [each.given for each in batch],
+                [each.device for each in batch],
+            )
+            yield from (each.ratio for each in expected if each is not None)
 
 
-def _made(floors: Floors, group: Group, given: Mapping[str, Array]) -> Array | None:
-    if group.passes_on is None:
-        return floors.emulated([group], [given])[0]
-    (value,) = given.values()
-    return floors.passed_on(group, value)
+def _made(
+    floors: Floors, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+) -> list[Array | None]:
+    if all(group.passes_on is None for group in groups):
+        return floors.emulated(groups, feeds)
+    return [
+        floors.passed_on(group, next(iter(given.values())))
+        for group, given in zip(groups, feeds, strict=True)
+    ]
 
 
 def _few(groups: Sequence[Group]) -> Sequence[Group]:

@@ -128,7 +128,7 @@ def test_the_user_may_say_it(sides):
     assert all(item.split is None or item.split.guilt is Guilt.NONE for item in said.comparisons)
 
 
-@given(singles, st.sampled_from(CANDIDATES))
+@given(singles, st.sampled_from([each for each in CANDIDATES if each is not Operands.FP16]))
 def test_operands_are_off_by_a_unit_of_their_bits_at_most(values, operands):
     taken = operands(values)
     assert np.array_equal(operands(taken), taken)
