@@ -255,13 +255,14 @@ class CypherStore(CypherTargets):
             name: self._parameter(place, kind, name, params[name])
             for name, kind in wanted.parameters.items()
         }
-        values.update(implied)
         limits = QueryLimits(limit, timeout, cancellation)
-        text = limited(wanted, limit)
+        values.update(implied)
         if query in _KEPT and place.stamp is not None:
             key = f"{query} {stamped(place)}"
             whole = self._answers.get(key, lambda: self._whole(place, wanted, values))
             return cut(whole, limit)
+        text, most = limited(wanted, limit)
+        values.update(most)
         if f"${WINDOW}" not in wanted.text:
             return self._ask(place, text, values, limits)
         for window in self._windows(place, wanted.text, limit):

@@ -14,6 +14,9 @@ from graphstore.queries import WINDOWED, Dialect, NamedQuery, is_name, load
 
 _WIDE = 2**40
 """A number that ladybug takes for an INT64, as ids are."""
+_LARGEST = 2**63 - 1
+_MOST_ROWS = "most_rows"
+"""The parameter of a query that has no limit of its own."""
 _TARGET = ("run", "graph", "device", "golden")
 
 
@@ -29,11 +32,15 @@ class QueryLimits:
 NO_LIMITS = QueryLimits()
 
 
-def limited(query: NamedQuery, limit: int | None) -> NamedQuery:
-    """*query* that fetches no more rows than show that there are more than *limit*."""
+def limited(query: NamedQuery, limit: int | None) -> tuple[NamedQuery, dict[str, object]]:
+    """*query* that fetches no more rows than show that there are more than *limit*.
+
+    With the value of the parameter it has then: a server keeps one plan for all limits.
+    """
     if limit is None or re.search(r"\bLIMIT \$?\w+$", query.text):
-        return query
-    return replace(query, text=f"{query.text}\nLIMIT {int(limit) + 1}")
+        return query, {}
+    most = min(limit + 1, _LARGEST)
+    return replace(query, text=f"{query.text}\nLIMIT ${_MOST_ROWS}"), {_MOST_ROWS: most}
 
 
 def cut(answer: QueryResult, limit: int | None) -> QueryResult:

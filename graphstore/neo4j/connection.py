@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.errors import QueryError, StoreError
-from graphstore.neo4j.credentials import Password
+from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.server_errors import (
     Asked,
     bad_driver_url,

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,27 +25,11 @@ from pathlib import Path
 
 from graphstore.errors import ConfigError, InputError
 from graphstore.neo4j.address import Address
+from graphstore.neo4j.passwords import DEFAULT_USER, Password, check_private
 
 USER_VARIABLE = "NEO4J_USERNAME"
 PASSWORD_VARIABLE = "NEO4J_PASSWORD"
-DEFAULT_USER = "neo4j"
 _KEYS = ("user", "password", "database")
-
-
-class Password:
-    """A password no ``repr``, log or traceback shows; :meth:`reveal` gives it to the driver."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        """The password itself."""
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Password(...)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +75,6 @@ def find_credentials(address: Address, environment: Mapping[str, str] = os.envir
             f'or add a section ["{address.place}"] with a password to {config_path()}',
         )
     return found
-
-
-def check_private(path: Path) -> None:
-    """Refuse a file with a password that other users could read or write.
-
-    Raises:
-        ConfigError: they can.
-    """
-    if os.name != "posix":
-        return  # the mode says nothing there; the user's own folder is private
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        raise ConfigError(
-            f"other users can read this file (mode {mode:o}), and it has passwords in it",
-            where=str(path),
-            hint=f"chmod 600 {path}",
-        )
 
 
 def _from_file(address: Address, environment: Mapping[str, str]) -> Credentials | None:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from graphstore.neo4j.credentials import DEFAULT_USER
 from graphstore.neo4j.jars import LTS, NEWEST, fetch_jars, version_number
 from graphstore.neo4j.java import find_java
+from graphstore.neo4j.passwords import DEFAULT_USER
 from graphstore.neo4j.server_process import Setup, launch, prepare, wait_until_ready
 
 __all__ = ["LTS", "NEWEST", "LocalServer", "local_server"]

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
 from graphstore.neo4j.address import DEFAULT_PORT, Address
-from graphstore.neo4j.credentials import Password, check_private
 from graphstore.neo4j.interrupts import interrupts_held
 from graphstore.neo4j.jars import fetch_jars, version_number
 from graphstore.neo4j.java import find_java
 from graphstore.neo4j.locks import held_lock, is_locked
+from graphstore.neo4j.passwords import Password, check_private
 from graphstore.neo4j.server_process import (
     Setup,
     answers,

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
-from graphstore.neo4j.credentials import DEFAULT_USER, Password, check_private
 from graphstore.neo4j.jars import Jars
 from graphstore.neo4j.java import Java
+from graphstore.neo4j.passwords import DEFAULT_USER, Password, check_private
 
 _OPENS = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED"

@@ -28,8 +28,9 @@ from graphstore.neo4j.columns import (
     unpacked,
 )
 from graphstore.neo4j.connection import Connection
-from graphstore.neo4j.credentials import Password, find_credentials
+from graphstore.neo4j.credentials import find_credentials
 from graphstore.neo4j.migrations import make_schema, schema_version
+from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.pending import left_behind
 from graphstore.op_search import OpIndex
 from graphstore.queries import Dialect, NamedQuery, load

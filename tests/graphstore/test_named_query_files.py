@@ -8,6 +8,7 @@ import pytest
 
 from graphstore.errors import UnknownNameError
 from graphstore.queries import WINDOWED, Dialect, list_queries, load
+from graphstore.query_limits import limited
 from graphstore.read_only import check_read_only
 
 QUERIES = [(query.name, dialect) for query in list_queries() for dialect in Dialect]
@@ -60,3 +61,11 @@ def test_long_ways_are_never_listed(name: str, dialect: Dialect) -> None:
 def test_unknown_queries_and_what_is_near() -> None:
     with pytest.raises(UnknownNameError, match=r"did you mean .*ancestors"):
         load("ancestor", Dialect.EMBEDDED)
+
+
+def test_every_limit_has_one_text() -> None:
+    """Servers keep plans by text: another limit is no reason to plan anew."""
+    query = load("fused_ops", Dialect.NEO4J)
+    (few, of_few), (most, of_most) = limited(query, 20), limited(query, 2**63)
+    assert few.text == most.text
+    assert (of_few, of_most) == ({"most_rows": 21}, {"most_rows": 2**63 - 1})

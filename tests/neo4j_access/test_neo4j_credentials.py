@@ -8,7 +8,8 @@ import pytest
 
 from graphstore.errors import ConfigError, InputError
 from graphstore.neo4j.address import SCHEMES, parse_address
-from graphstore.neo4j.credentials import Password, find_credentials
+from graphstore.neo4j.credentials import find_credentials
+from graphstore.neo4j.passwords import Password
 from graphstore.open_store import open_store
 
 FILE = """
