@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,6 +16,9 @@ from hypothesis import settings
 # A busy machine is no failure: nothing here asserts on time.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+# Runs and other values that several folders of tests are made of; tests are no package.
+sys.path.insert(0, str(Path(__file__).with_name("made")))
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 
+import full_run
 import pytest
+import shaped_runs
 
 from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
 from graphstore.neo4j.local_server import LTS, NEWEST, LocalServer, local_server
-
-SAMPLES = Path(__file__).with_name("conformance_samples.py")
-"""Tests are no package, so what they share is loaded by its path."""
-SPEC = importlib.util.spec_from_file_location(SAMPLES.stem, SAMPLES)
-assert SPEC is not None
-assert SPEC.loader is not None
-samples = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(samples)
 
 NEO4J, NEO4J_NEWEST = (
     pytest.param(group, marks=[pytest.mark.neo4j, pytest.mark.xdist_group(group)])
@@ -105,22 +98,22 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore
 @pytest.fixture
 def sample_run() -> Callable[..., RunData]:
     """Makes the small run with every kind of fact in it."""
-    return samples.sample_run
+    return full_run.sample_run
 
 
 @pytest.fixture
 def shaped_run() -> Callable[..., RunData]:
     """Makes runs over graphs of any shape."""
-    return samples.shaped_run
+    return shaped_runs.shaped_run
 
 
 @pytest.fixture(name="samples")
 def sample_makers() -> ModuleType:
-    """The module conformance_samples."""
-    return samples
+    """The module full_run."""
+    return full_run
 
 
 @pytest.fixture
 def chain_run() -> Callable[..., RunData]:
     """Makes runs over two linked chains."""
-    return samples.chain_run
+    return shaped_runs.chain_run

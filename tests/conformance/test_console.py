@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from shaped_runs import shaped_graph
 
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.contract import GraphStore, QueryParameters
@@ -35,10 +36,10 @@ sys.exit(run(["query", sys.argv[1], "--timeout", "600", "--store", sys.argv[2]])
 
 
 @pytest.fixture
-def wide(store: GraphStore, samples) -> GraphStore:
+def wide(store: GraphStore) -> GraphStore:
     """The store with a graph ``wide`` of 2000 ops: joined with itself, it has no end."""
     names = [f"op{number}" for number in range(2000)]
-    store.save_graph(samples.shaped_graph("wide", pairwise(names), names), "wide")
+    store.save_graph(shaped_graph("wide", pairwise(names), names), "wide")
     return store
 
 
@@ -157,11 +158,11 @@ def test_what_the_embedded_engine_does_not_know(tmp_path: Path, sample_run) -> N
         )
 
 
-def test_more_hops_than_the_embedded_engine_counts(tmp_path: Path, samples) -> None:
+def test_more_hops_than_the_embedded_engine_counts(tmp_path: Path) -> None:
     size = 65_540
     names = [f"op{number}" for number in range(size)]
     with EmbeddedStore(tmp_path / "store") as store:
-        store.save_graph(samples.shaped_graph("deep", pairwise(names), names), "deep")
+        store.save_graph(shaped_graph("deep", pairwise(names), names), "deep")
         assert deepest_way(store.arrays("deep")) == size - 1
         reach = "MATCH (:Op {name: 'none'})-[:FEEDS* SHORTEST 1..65535]->(o) RETURN count(o.name)"
         answer = store.query(reach, QueryParameters(), "deep")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odd_run import odd_graph, odd_run
 
 from divergraph.demo import demo_request
 from divergraph.pipeline import compare
@@ -30,13 +30,6 @@ from graphstore.portable import (
 from importers import read_graph
 
 Sample = Callable[..., RunData]
-SPEC = importlib.util.spec_from_file_location(
-    "lifecycle_samples", Path(__file__).with_name("lifecycle_samples.py")
-)
-assert SPEC is not None
-assert SPEC.loader is not None
-lifecycle_samples = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(lifecycle_samples)
 
 
 @pytest.fixture
@@ -81,7 +74,7 @@ def test_a_run_with_every_kind_of_fact(
 
 
 def test_a_run_with_all_that_is_odd(store: GraphStore, other: GraphStore) -> None:
-    data = lifecycle_samples.odd_run("odd 'näme' $x")
+    data = odd_run("odd 'näme' $x")
     other.save_run(data)
     copy_entry(other, store, data.run.name)
     assert text(store.run_data(data.run.name)) == text(data)
@@ -145,7 +138,7 @@ class TestBackup:
     def test_out_of_one_store_into_another(
         self, store: GraphStore, other: GraphStore, demo_run: RunData, tmp_path: Path
     ) -> None:
-        odd = lifecycle_samples.odd_run()
+        odd = odd_run()
         for data in (demo_run, odd):
             store.save_run(data)
         store.save_graph(demo_run.golden, "lenet", created="2020-01-01T00:00:00+00:00")
@@ -252,7 +245,7 @@ ANY_TEXT = st.text(max_size=8)
     ),
 )
 def test_lines_of_any_graph(names: list[str], attrs: dict) -> None:
-    whole = lifecycle_samples.odd_graph()
+    whole = odd_graph()
     graph = ModelGraph(
         whole.name,
         whole.kind,
@@ -268,7 +261,7 @@ def test_lines_of_any_graph(names: list[str], attrs: dict) -> None:
 
 
 def test_lines_of_the_odd_run() -> None:
-    data = lifecycle_samples.odd_run()
+    data = odd_run()
     back = run_from_lines(run_lines(data), data.golden, data.device)
     assert text(back) == text(data)
     assert content_hash(run_lines(back)) == content_hash(run_lines(data))
@@ -288,6 +281,6 @@ def test_lines_of_the_odd_run() -> None:
 def test_lines_that_are_none_are_named_by_number(lines: list[bytes]) -> None:
     with pytest.raises(InputError, match=r"line 1|empty"):
         graph_from_lines(lines)
-    good = list(graph_lines(lifecycle_samples.odd_graph()))
+    good = list(graph_lines(odd_graph()))
     with pytest.raises(InputError, match=r"line 3|empty"):
         graph_from_lines([*good[:2], *(lines or [b"null\n"])])

@@ -21,20 +21,19 @@ from graphstore.model import Side
 from graphstore.open_store import open_store
 
 CHILD = """
-import importlib.util, resource, sys
+import resource, sys
 from pathlib import Path
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import DivergraphError
-spec = importlib.util.spec_from_file_location("samples", sys.argv[1])
-samples = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(samples)
+sys.path.insert(0, sys.argv[1])
+import full_run as samples
 root = Path(sys.argv[2])
 """
-SAMPLES = Path(__file__).with_name("conformance_samples.py")
+MADE = Path(__file__).parents[1] / "made"
 
 
 def child(code: str, root: Path, *args: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CHILD + code, str(SAMPLES), str(root), *args]
+    command = [sys.executable, "-c", CHILD + code, str(MADE), str(root), *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

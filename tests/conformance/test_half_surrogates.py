@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
+
+from odd_run import odd_run
 
 from graphstore.contract import GraphStore, RunData
 from graphstore.model import Side
@@ -13,14 +12,8 @@ from graphstore.model import Side
 HALF = "\ud83d"
 
 
-def odd_run() -> RunData:
-    place = Path(__file__).with_name("lifecycle_samples.py")
-    spec = importlib.util.spec_from_file_location("lifecycle_samples", place)
-    assert spec is not None
-    assert spec.loader is not None
-    samples: ModuleType = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(samples)
-    data: RunData = samples.odd_run()
+def half_run() -> RunData:
+    data = odd_run()
     old, new = data.device.ops[0].id, f"half {HALF}"
     device, golden = (
         replace(
@@ -50,7 +43,7 @@ def odd_run() -> RunData:
 
 
 def test_ids_with_half_surrogates_come_back_from_every_question(store: GraphStore) -> None:
-    data = odd_run()
+    data = half_run()
     store.save_run(data)
     name, half = data.run.name, data.device.ops[0].id
     assert store.states(name) == dict(data.states)

@@ -17,10 +17,10 @@ from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 
 Sample = Callable[..., RunData]
-SAMPLES = Path(__file__).with_name("conformance_samples.py")
+MADE = Path(__file__).parents[1] / "made"
 
 CHILD = """
-import importlib.util, os, shutil, signal, sys
+import os, shutil, signal, sys
 from pathlib import Path
 import ladybug, pyarrow
 from graphstore.backup import write_backup
@@ -28,9 +28,8 @@ from graphstore.backup_reading import open_backup, restore
 from graphstore.copying import copy_entry
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import DivergraphError
-spec = importlib.util.spec_from_file_location("samples", sys.argv[1])
-samples = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(samples)
+sys.path.insert(0, sys.argv[1])
+import full_run as samples
 root = Path(sys.argv[2])
 NEW = "2027-01-01T00:00:00Z"
 """
@@ -149,7 +148,7 @@ print(step - 1)
 
 
 def child(code: str, root: Path, *args: str, wrap: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    command = [*wrap, sys.executable, "-c", CHILD + code, str(SAMPLES), str(root), *args]
+    command = [*wrap, sys.executable, "-c", CHILD + code, str(MADE), str(root), *args]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -224,7 +223,7 @@ except DivergraphError as error:
 def test_two_that_save_one_name_at_once(tmp_path: Path, what: str, ends: list[str]) -> None:
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", CHILD + SAVE_ONCE, str(SAMPLES), str(tmp_path / "s"), what],
+            [sys.executable, "-c", CHILD + SAVE_ONCE, str(MADE), str(tmp_path / "s"), what],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

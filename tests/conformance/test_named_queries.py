@@ -10,6 +10,7 @@ import networkx as nx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shaped_runs import shaped_graph
 
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.cypher_store import CypherStore
@@ -180,8 +181,8 @@ def test_one_op_feeds_thousands(store: GraphStore, shaped_run) -> None:
     assert ops_of(store, "ancestors", "wide", op="leaf2999") == ["hub"]
 
 
-def test_control_edges_are_not_followed(store: GraphStore, shaped_run, samples) -> None:
-    graph = samples.shaped_graph("held", [("a", "b")], ["a", "b", "c"], control=[("b", "c")])
+def test_control_edges_are_not_followed(store: GraphStore, shaped_run) -> None:
+    graph = shaped_graph("held", [("a", "b")], ["a", "b", "c"], control=[("b", "c")])
     store.save_graph(graph, "held")
     assert ops_of(store, "descendants", "held", op="a") == ["b"]
     assert ops_of(store, "ancestors", "held", op="c") == []
@@ -203,11 +204,11 @@ def test_two_hundred_diamonds_in_a_row(store: GraphStore, shaped_run) -> None:
     assert len(by_cypher(store, "ops_between", "diamonds", **ends).rows) == 601
 
 
-def test_a_chain_deeper_than_the_engine_counts(store: GraphStore, samples) -> None:
+def test_a_chain_deeper_than_the_engine_counts(store: GraphStore) -> None:
     """ladybug stops at 65535 hops; its answer to the text alone would be cut."""
     size = 100_000
     names = [f"op{number}" for number in range(size)]
-    store.save_graph(samples.shaped_graph("deep", pairwise(names), names), "deep")
+    store.save_graph(shaped_graph("deep", pairwise(names), names), "deep")
     below = store.named("descendants", "deep", {"op": "op0"})
     assert [row[0] for row in below.rows] == list(range(1, size))
     assert len(ops_of(store, "ancestors", "deep", op=names[-1])) == size - 1

@@ -22,23 +22,22 @@ from graphstore.neo4j.local_server import LTS, LocalServer, local_server
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts")]
 
-SAMPLES = Path(__file__).with_name("conformance_samples.py")
+MADE = Path(__file__).parents[1] / "made"
 OPS = 1000
 
 CHILD = """
-import importlib.util, os, sys
+import os, sys
 from graphstore.errors import DivergraphError
 from graphstore.neo4j import Neo4jStore, bulk, connection
 
-samples, url, user, ops, patience = sys.argv[1:]
-spec = importlib.util.spec_from_file_location("samples", samples)
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
+made, url, user, ops, patience = sys.argv[1:]
+sys.path.insert(0, made)
+from shaped_runs import chain_run
 bulk._ROWS = 10  # many transactions
 connection._WRITE_RETRY_SECONDS = connection._READ_RETRY_SECONDS = float(patience)
 with Neo4jStore(url, user, os.environ["SECRET"]) as store:
     try:
-        store.save_run(made.chain_run("first", "net", int(ops)))
+        store.save_run(chain_run("first", "net", int(ops)))
     except DivergraphError as error:
         print(type(error).__name__, error, flush=True)
     else:
@@ -66,7 +65,7 @@ def server(tmp_path: Path) -> Server:
 @contextmanager
 def importing(running: LocalServer, patience: float) -> Iterator[subprocess.Popen[str]]:
     """A process that has written some of the rows of a run."""
-    arguments = [SAMPLES, running.url, running.user, OPS, patience]
+    arguments = [MADE, running.url, running.user, OPS, patience]
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, *map(str, arguments)],
         env={**os.environ, "SECRET": running.password},

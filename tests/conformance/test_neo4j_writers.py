@@ -21,25 +21,24 @@ from graphstore.neo4j.local_server import LocalServer
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 
-SAMPLES = Path(__file__).with_name("conformance_samples.py")
+MADE = Path(__file__).parents[1] / "made"
 OPS = 400
 
 CHILD = """
-import importlib.util, os, sys
+import os, sys
 from graphstore.errors import DivergraphError
 from graphstore.neo4j import Neo4jStore, bulk, connection
 
-samples, url, user, name, graph, ops = sys.argv[1:]
-spec = importlib.util.spec_from_file_location("samples", samples)
-made = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(made)
+made, url, user, name, graph, ops = sys.argv[1:]
+sys.path.insert(0, made)
+from shaped_runs import chain_run
 bulk._ROWS = 20  # many transactions: more moments to die at
 connection.CHANGE_SECONDS = 5.0
 with Neo4jStore(url, user, os.environ["SECRET"]) as store:
     print("ready", flush=True)
     sys.stdin.readline()
     try:
-        store.save_run(made.chain_run(name, graph, int(ops)))
+        store.save_run(chain_run(name, graph, int(ops)))
     except DivergraphError as error:
         print(type(error).__name__, error, flush=True)
     else:
@@ -63,7 +62,7 @@ def writing(neo4j_server: LocalServer) -> Callable[..., subprocess.Popen[str]]:
     def start(
         name: str = "first", graph: str = "net", ops: int = OPS
     ) -> Iterator[subprocess.Popen[str]]:
-        arguments = [SAMPLES, neo4j_server.url, neo4j_server.user, name, graph, ops]
+        arguments = [MADE, neo4j_server.url, neo4j_server.user, name, graph, ops]
         with subprocess.Popen(
             [sys.executable, "-c", CHILD, *map(str, arguments)],
             env={**os.environ, "SECRET": neo4j_server.password},

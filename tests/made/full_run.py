@@ -1,11 +1,10 @@
-"""A small run with every kind of fact in it, and graphs of any shape, made by hand."""
+"""A small run with every kind of fact in it, made by hand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import pairwise
 
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -119,7 +118,7 @@ def device_graph(name: str = "net_device") -> ModelGraph:
         "trans",
         "trans",
         "Cast",
-        (_from("conv"),),
+        (feed("conv"),),
         outputs=(Tensor("trans:0"),),
         original_names=(),
         sequence=3,
@@ -128,7 +127,7 @@ def device_graph(name: str = "net_device") -> ModelGraph:
         "loop",
         "loop",
         "While",
-        (_from("trans"),),
+        (feed("trans"),),
         outputs=(Tensor("loop:0"),),
         owns=("body",),
         original_names=("x",),
@@ -145,7 +144,7 @@ def device_graph(name: str = "net_device") -> ModelGraph:
                 "conv",
                 "conv",
                 "Conv2D",
-                (_from("x"), None, InputRef("w")),
+                (feed("x"), None, InputRef("w")),
                 control_inputs=("x",),
                 outputs=(fused,),
                 original_names=("conv", "block/bias", "block/relu"),
@@ -155,9 +154,7 @@ def device_graph(name: str = "net_device") -> ModelGraph:
             owner,
             _op("pool", "Pooling", ("loop",), originals=("pool",)),
             Op("body/in", "in", "Data", (), (), (Tensor("in:0"),), subgraph="body"),
-            Op(
-                "body/é 'q'\"", "é 'q'\"", "Add", (_from("body/in"),), (), (Tensor(""),), {}, "body"
-            ),
+            Op("body/é 'q'\"", "é 'q'\"", "Add", (feed("body/in"),), (), (Tensor(""),), {}, "body"),
         ),
         subgraphs=(
             Subgraph(
@@ -180,7 +177,7 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
     )
     golden, device = original_graph(), device_graph()
     comparisons = (
-        _not_compared("x", Reason.NO_TASK),
+        not_compared("x", Reason.NO_TASK),
         Comparison(
             "conv",
             TensorIO.OUTPUT,
@@ -230,8 +227,8 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
                 worst_golden=math.nan,
             ),
         ),
-        _not_compared("trans", Reason.INSERTED),
-        _not_compared("loop", Reason.UNKNOWN_ORIGINAL, golden=TensorRef("gone", 1)),
+        not_compared("trans", Reason.INSERTED),
+        not_compared("loop", Reason.UNKNOWN_ORIGINAL, golden=TensorRef("gone", 1)),
         Comparison(
             "pool",
             TensorIO.OUTPUT,
@@ -255,9 +252,9 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
                 "numpy",
             ),
         ),
-        _not_compared("body/in", Reason.NO_DEVICE_DUMP, "no file Data.in.*"),
+        not_compared("body/in", Reason.NO_DEVICE_DUMP, "no file Data.in.*"),
         replace(
-            _not_compared("body/é 'q'\"", Reason.NO_ORIGINAL),
+            not_compared("body/é 'q'\"", Reason.NO_ORIGINAL),
             split=ErrorSplit(Role.UNKNOWN, failure="no reference for Add"),
         ),
     )
@@ -311,103 +308,6 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
     return RunData(run, golden, device, links, comparisons, states, (origin,), (suspect,), findings)
 
 
-def shaped_run(
-    name: str,
-    edges: Iterable[tuple[str, str]],
-    errors: Mapping[str, bool | None],
-) -> RunData:
-    """A run over ops named in *errors*: True is over, False is fine, None is unmeasured."""
-    device = shaped_graph(f"{name}_graph", edges, errors)
-    golden = ModelGraph(f"{name}_golden", GraphKind.ORIGINAL, Framework.ONNX, "onnx", ())
-    comparisons = []
-    states = {}
-    for op, over in errors.items():
-        if over is None:
-            comparisons.append(_not_compared(op, Reason.NO_DEVICE_DUMP))
-            states[op] = OpState.NOT_COMPARED
-        else:
-            level = Level.FAIL if over else Level.PASS
-            comparisons.append(
-                Comparison(
-                    op, TensorIO.OUTPUT, 0, None, None, metric_set(2.0 if over else 0.0), level
-                )
-            )
-            states[op] = OpState.INHERITED if over else OpState.CLEAN
-    run = Run(
-        name,
-        golden.id,
-        device.id,
-        "2026-01-01T00:00:00Z",
-        Verdict.DIVERGED,
-        Method.THRESHOLDS,
-        Counts(len(errors), len(errors), 0, 0, 0),
-        {},
-    )
-    return RunData(run, golden, device, (), tuple(comparisons), states, ())
-
-
-def chain_run(name: str, graph: str, ops: int) -> RunData:
-    """A run over two chains of *ops* ops, linked one to one; half of them are measured."""
-    names = [f"op{number}" for number in range(ops)]
-    edges = list(pairwise(names))
-    device = shaped_graph(f"{graph} device", edges, names)
-    golden = shaped_graph(graph, edges, names)
-    comparisons = tuple(
-        Comparison(
-            op,
-            TensorIO.OUTPUT,
-            0,
-            TensorRef(op, 0),
-            LineageRule.SAME_NAME,
-            metric_set(),
-            Level.PASS,
-        )
-        if number % 2
-        else _not_compared(op, Reason.NO_DEVICE_DUMP)
-        for number, op in enumerate(names)
-    )
-    states = {
-        op: OpState.CLEAN if number % 2 else OpState.NOT_COMPARED for number, op in enumerate(names)
-    }
-    links = tuple(LineageLink(op, op, LineageRule.SAME_NAME, 0, 0) for op in names)
-    run = Run(
-        name,
-        golden.id,
-        device.id,
-        "2026-01-01T00:00:00Z",
-        Verdict.CLEAN,
-        Method.THRESHOLDS,
-        Counts(ops, ops, 0, 0, 0),
-        {},
-    )
-    return RunData(run, golden, device, links, comparisons, states, ())
-
-
-def shaped_graph(
-    name: str,
-    edges: Iterable[tuple[str, str]],
-    ops: Iterable[str],
-    control: Iterable[tuple[str, str]] = (),
-) -> ModelGraph:
-    """A graph of one-output ops with the given edges, in the given file order."""
-    inputs: dict[str, list[InputRef]] = {op: [] for op in ops}
-    waits: dict[str, list[str]] = {op: [] for op in inputs}
-    for source, target in edges:
-        inputs[target].append(_from(source))
-    for source, target in control:
-        waits[target].append(source)
-    return ModelGraph(
-        name,
-        GraphKind.DEVICE,
-        Framework.ONNX,
-        "onnx",
-        tuple(
-            Op(op, op, "Add", tuple(refs), tuple(waits[op]), (Tensor(f"{op}:0"),))
-            for op, refs in inputs.items()
-        ),
-    )
-
-
 def _op(
     name: str,
     kind: str,
@@ -419,7 +319,7 @@ def _op(
         id=name,
         name=name,
         type=kind,
-        inputs=tuple(None if source is None else _from(source) for source in inputs),
+        inputs=tuple(None if source is None else feed(source) for source in inputs),
         outputs=(Tensor(f"{name}:0", DType.FLOAT32, (None, 4), "NHWC"),),
         attrs=attrs or {},
         original_names=originals,
@@ -427,11 +327,13 @@ def _op(
     )
 
 
-def _from(op: str) -> InputRef:
+def feed(op: str) -> InputRef:
+    """The input that takes the first output of *op*."""
     return InputRef(f"{op}:0", TensorRef(op, 0))
 
 
-def _not_compared(
+def not_compared(
     op: str, reason: Reason, detail: str = "", golden: TensorRef | None = None
 ) -> Comparison:
+    """An output that was not compared for *reason*."""
     return Comparison(op, TensorIO.OUTPUT, 0, golden, reason=reason, detail=detail)
