@@ -6,7 +6,7 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
-from divergraph.questions.role_table import RoleTable
+from divergraph.questions.role_table import RoleRow, RoleTable
 from divergraph.questions.trace_answers import Trace, Way, WayStep
 from divergraph.spread_words import (
     error_text,
@@ -22,7 +22,6 @@ from divergraph.spread_words import (
 from divergraph.way_folding import fold_text, folded
 from divergraph.wording import STATE_MARKS, counted
 from graphstore.model import Guilt, Method, Role
-from graphstore.op_row import OpRow
 
 _SHOWN = 5
 
@@ -150,9 +149,8 @@ def show_roles(table: RoleTable) -> None:
 _GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}
 
 
-def _role_line(row: OpRow, width: int) -> str:
+def _role_line(row: RoleRow, width: int) -> str:
     split = row.split
-    assert split is not None
     numbers = (
         ("susp", split.suspicion),
         ("intro", split.introduced),

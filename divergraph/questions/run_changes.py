@@ -8,24 +8,22 @@ happens upstream; without them, only what arrives at each op can be compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from divergraph.questions.analysed import read_analysis
+from divergraph.questions.output_errors import OutputError, output_errors
 from divergraph.questions.rows import split_weight
 from divergraph.spread_words import small_number, times_text
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import (
-    Comparison,
     ErrorSplit,
     Guilt,
     Level,
     Method,
-    OpState,
     Run,
-    TensorIO,
     TensorRef,
 )
 
@@ -144,6 +142,7 @@ class _Output:
     """An output of a run: its op, what it makes (or shows), and of which originals."""
 
     op: str
+    type: str
     golden: TensorRef
     guilt: Guilt
     error: float | None
@@ -156,12 +155,11 @@ class _Outputs:
     """The outputs of a run by golden tensor and by original op."""
 
     def __init__(self, store: GraphStore, run: Run, *, by_split: bool) -> None:
-        self.types = {op.id: op.type for op in store.listed_ops(run.name)}
-        origins = {op for op, state in store.states(run.name).items() if state is OpState.ORIGIN}
+        origins = frozenset() if by_split else {origin.op for origin in store.origins(run.name)}
         self.all: list[_Output] = []
         self.by_tensor: dict[TensorRef, list[_Output]] = {}
         self._by_original: dict[str, list[_Output]] = {}
-        for item in store.comparisons(run.name):
+        for item in output_errors(store, run):
             found = _output(item, origins, by_split=by_split)
             if found is None:
                 continue
@@ -184,23 +182,24 @@ def _worst(found: Sequence[_Output]) -> _Output | None:
     return max(found, key=lambda one: one.weight, default=None)
 
 
-def _output(item: Comparison, origins: set[str], *, by_split: bool) -> _Output | None:
-    if item.io is not TensorIO.OUTPUT or item.metrics is None or item.golden is None:
+def _output(item: OutputError, origins: Collection[str], *, by_split: bool) -> _Output | None:
+    golden, split = item.golden, item.split
+    if not item.compared or golden is None or (by_split and split is None):
         return None
-    if by_split and item.split is not None:
-        split = item.split
-        group = frozenset(split.group or (item.golden.op,))
-        guilt, weight = split.guilt, split_weight(split)
-        return _Output(item.op, item.golden, guilt, split.introduced, weight, group, split)
-    if by_split:
-        return None
-    error = item.metrics.relative_euclidean_distance
-    if math.isnan(error):
-        error = math.inf if item.metrics.device_nonfinite else 0.0
+    if by_split and split is not None:
+        group = frozenset(split.group or (golden.op,))
+        weight = split_weight(split)
+        error = split.introduced
+        return _Output(item.op, item.type, golden, split.guilt, error, weight, group, split)
+    distance = item.distance
+    if math.isnan(distance):
+        distance = math.inf if item.broken else 0.0
     over = item.level is Level.FAIL
     guilt = Guilt.GUILTY if over and item.op in origins else Guilt.NONE
-    weight = int(over) + int(guilt is Guilt.GUILTY), error
-    return _Output(item.op, item.golden, guilt, error, weight, frozenset({item.golden.op}), None)
+    weight = int(over) + int(guilt is Guilt.GUILTY), distance
+    return _Output(
+        item.op, item.type, golden, guilt, distance, weight, frozenset({golden.op}), None
+    )
 
 
 def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> Iterable[OpChange]:
@@ -213,15 +212,15 @@ def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> I
             seen.add(id(old))
         kind = _kind(old, new, times, limit)
         if kind is not None:
-            yield _change(kind, old, new, after.types, regrouped=regrouped)
+            yield _change(kind, old, new, regrouped=regrouped)
     for was in before.all:
         if id(was) in seen or was.guilt is not Guilt.GUILTY:
             continue
         now, regrouped = after.counterpart(was)
         if now is None:
-            yield _change(ChangeKind.GONE, was, None, before.types, regrouped=False)
+            yield _change(ChangeKind.GONE, was, None, regrouped=False)
         elif now.guilt is not Guilt.GUILTY and not _still_over(now):
-            yield _change(ChangeKind.FIXED, was, now, after.types, regrouped=regrouped)
+            yield _change(ChangeKind.FIXED, was, now, regrouped=regrouped)
 
 
 def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> ChangeKind | None:
@@ -262,7 +261,6 @@ def _change(
     kind: ChangeKind,
     old: _Output | None,
     new: _Output | None,
-    types: Mapping[str, str],
     *,
     regrouped: bool,
 ) -> OpChange:
@@ -273,7 +271,7 @@ def _change(
         None if new is None else new.op,
         None if old is None else old.op,
         str(shown.golden),
-        types.get(shown.op, ""),
+        shown.type,
         None if old is None else old.split,
         None if new is None else new.split,
         None if old is None else old.error,
