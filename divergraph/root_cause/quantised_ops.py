@@ -23,7 +23,6 @@ from divergraph.root_cause.arithmetic import Sample
 from divergraph.root_cause.floors import Floors, floor_of, least_floor
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
-from divergraph.root_cause.operands import family_of
 from divergraph.root_cause.precision import Precision
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import is_numeric, relative
@@ -39,11 +38,11 @@ _MOST_OFF = 0.25
 
 
 class Kind(StrEnum):
-    """What a group does besides quantising."""
+    """What a group quantises."""
 
-    QUANTISER = "quantisers"
-    MATRIX = "matrix ops"
-    OTHER = "other ops"
+    HANDED_ON = "what is handed on"
+    INSIDE = "values on the way"
+    WEIGHTS = "weights only"
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class QuantisedOps:
         if group.failure or group.integers or not quantisers.by_tensor:
             return None
         if group.passes_on is not None:
-            return Kind.QUANTISER if group.output in quantisers.outputs else None
+            return Kind.HANDED_ON if group.output in quantisers.outputs else None
         ops = [self.golden.ops[op_id] for op_id in group.ops]
         if any(op.owns for op in ops):
             return None
@@ -81,7 +80,10 @@ class QuantisedOps:
             return None
         if not all(each in quantisers.readers for each in through):
             return None
-        return Kind.MATRIX if any(map(family_of, ops)) else Kind.OTHER
+        made = {each.name for op in ops for each in op.outputs}
+        made |= {feed.tensor for feed in group.feeds}
+        inside = group.output in quantisers.outputs or not made.isdisjoint(through)
+        return Kind.INSIDE if inside else Kind.WEIGHTS
 
     def expected(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]], device: Sequence[Array]
@@ -126,15 +128,8 @@ class QuantisedOps:
         ratios = {
             kind: list(self._ratios(_few(own), samples, device)) for kind, own in by_kind.items()
         }
-        everything = [ratio for own in ratios.values() for ratio in own]
-        return replace(
-            self,
-            kinds=frozenset(
-                kind
-                for kind, own in ratios.items()
-                if _exact(own if len(own) >= _ENOUGH else everything)
-            ),
-        )
+        kinds = {kind for kind, own in ratios.items() if _exact(_enough(kind, ratios))}
+        return replace(self, kinds=frozenset(kinds))
 
     def _ratios(
         self,
@@ -168,6 +163,14 @@ def _made(
 def _few(groups: Sequence[Group]) -> Sequence[Group]:
     """Some of *groups*, from all over the model."""
     return groups[:: -(-len(groups) // _LOOKED_AT) or 1]
+
+
+def _enough(kind: Kind, ratios: Mapping[Kind, Sequence[float]]) -> Sequence[float]:
+    """The ratios that tell of *kind*: of few others are asked, but only those that round."""
+    if len(ratios[kind]) >= _ENOUGH:
+        return ratios[kind]
+    asked = Kind if kind is Kind.WEIGHTS else (Kind.HANDED_ON, Kind.INSIDE)
+    return [ratio for each in asked for ratio in ratios.get(each, ())]
 
 
 def _exact(ratios: Sequence[float]) -> bool:

@@ -16,7 +16,13 @@ from divergraph.pipeline import CompareRequest, compare
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def attention(folder: Path, hide: float, device: Callable[[str, np.ndarray], np.ndarray]):
+def attention(
+    folder: Path,
+    hide: float,
+    device: Callable[[str, np.ndarray], np.ndarray],
+    kind: type = np.float16,
+    seen: int = 9,
+):
     """softmax(x + (1 - seen) * hide) w; *device* makes its values of the golden ones by op."""
     rng = np.random.default_rng(3)
     constants = {
@@ -44,13 +50,13 @@ def attention(folder: Path, hide: float, device: Callable[[str, np.ndarray], np.
     path = folder / "model.onnx"
     onnx.save_model(model, str(path))
     np.save(folder / "x.npy", rng.standard_normal((12, 12)).astype(np.float32))
-    np.save(folder / "seen.npy", np.array([[1.0] * 9 + [0.0] * 3], np.float32))
+    np.save(folder / "seen.npy", np.array([[1.0] * seen + [0.0] * (12 - seen)], np.float32))
     inputs = {"x": folder / "x.npy", "seen": folder / "seen.npy"}
     capture(CaptureRequest(path, folder / "golden", inputs))
     (folder / "device").mkdir()
     for each in (folder / "golden").glob("*.npy"):
         with np.errstate(over="ignore", invalid="ignore"):
-            value = device(each.name.partition(".")[0], np.load(each)).astype(np.float16)
+            value = device(each.name.partition(".")[0], np.load(each)).astype(kind)
         np.save(folder / "device" / each.name, value)
     return CompareRequest(path, folder / "golden", path, folder / "device")
 
@@ -90,3 +96,21 @@ def test_infinities_where_numbers_belong_are_wrong_however_large_these_are(tmp_p
         return value * 1e5 if op == "scores" else held_as(-np.inf)(op, value)
 
     assert compare(attention(tmp_path, LOWEST, overflowing)).origins[0].op == "scores"
+
+
+def test_float32_holds_minus_infinity_and_the_rest_is_judged_as_ever(tmp_path):
+    def louder(op: str, value: np.ndarray) -> np.ndarray:
+        return np.where(value > -1e8, value * 1.0001, value) if op == "scores" else value
+
+    data = compare(attention(tmp_path, -1e9, louder, kind=np.float32))
+    assert data.origins[0].op == "scores"
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["healthy", "not divided by its sum"])
+def test_where_all_is_hidden_no_value_is_a_little_more_so_than_others(tmp_path, wrong):
+    def device(op: str, value: np.ndarray) -> np.ndarray:
+        return np.ones_like(value) if wrong and op == "p" else value
+
+    data = compare(attention(tmp_path, -1e9, device, kind=np.float32, seen=0))
+    first = data.origins[0].op if data.origins else ""
+    assert first == ("p" if wrong else "")
