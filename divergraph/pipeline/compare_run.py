@@ -202,11 +202,6 @@ class _Comparing:
                 op = problem.op or ""
                 inside = "" if op.replace("/", "_") in problem.path.name else f" ({op})"
                 yield f"{side} dump: {problem.path.name}{inside}: {problem.detail}"
-            if dump.index.unmatched:
-                names = ", ".join(path.name for path in dump.index.unmatched[:3])
-                count = len(dump.index.unmatched)
-                belong = "file belongs" if count == 1 else "files belong"
-                yield f"{side} dump: {count} {belong} to no op ({names})"
             yield from dump_remarks(side, dump.index)
         yield from statistics_remark(comparisons)
         yield from _entry_mismatches(comparisons, origins)

@@ -34,8 +34,18 @@ def _texts(records: Iterable[OverflowRecord]) -> list[str]:
     return list(dict.fromkeys(record.text() for record in records))
 
 
+_A_FEW = 3
+"""So many files may belong to no op in the dump of any graph."""
+
+
 def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
-    """Remarks for the user about one side's dump, without the damaged and unmatched files."""
+    """Remarks for the user about one side's dump, without the damaged files."""
+    if index.unmatched:
+        names = ", ".join(path.name for path in index.unmatched[:3])
+        count = len(index.unmatched)
+        belong = "file belongs" if count == 1 else "files belong"
+        asked = f": is --{side} the graph that was run?" if _strange(index) else ""
+        yield f"{side} dump: {count} {belong} to no op ({names}){asked}"
     for record in index.overflows[:_LISTED]:
         where = f"op {record.op}" if record.op else f"task {record.task} of stream {record.stream}"
         yield f"{side} dump: overflow in {where}, {record.text()}"
@@ -47,6 +57,11 @@ def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
         names = ", ".join(path.name for path in index.superseded[:3])
         older = counted(len(index.superseded), "older file")
         yield f"{side} dump: {older} passed over, a later dump of the same op counts ({names})"
+
+
+def _strange(index: DumpIndex) -> bool:
+    """Whether more of the files belong to no op than to one."""
+    return len(index.unmatched) > max(_A_FEW, index.files // 2)
 
 
 def statistics_remark(comparisons: Iterable[Comparison]) -> Iterator[str]:

@@ -33,6 +33,8 @@ from graphstore.topo import graph_arrays
 from importers.dumps import DumpIndex
 
 UNCLASSIFIED = "unclassified"
+_MANY = 6
+"""So many guilty tensors, over a third of all, say something of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,14 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         verdict=verdict(data.run.counts, origins, comparisons),
         method=Method.ROOT_CAUSE,
         warnings=tuple(
-            dict.fromkeys((*data.run.warnings, *_warnings(splits), *_assumptions(splits, guilty)))
+            dict.fromkeys(
+                (
+                    *data.run.warnings,
+                    *_warnings(splits),
+                    *_everywhere(splits, by_output),
+                    *_assumptions(splits, guilty),
+                )
+            )
         ),
         analysis={**_analysis(splits, options), **_next_dump(data, guilty)},
     )
@@ -133,6 +142,18 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
+
+
+def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> Iterator[str]:
+    """A word if so many tensors are guilty that the device, not some op, is misunderstood."""
+    judged = [each.guilt for each in by_output.values() if each.suspicion is not None]
+    guilty = judged.count(Guilt.GUILTY)
+    if guilty >= _MANY and 3 * guilty > len(judged):
+        yield (
+            f"{guilty} of {counted(len(judged), 'tensor')} are over what {splits.precision} "
+            "arithmetic explains: faults are hardly ever everywhere, so the device may compute in "
+            "another precision than its dump and graph say (--precision), or run another graph"
+        )
 
 
 def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:
