@@ -16,6 +16,8 @@ from graphstore.model import Reorder
 Array: TypeAlias = npt.NDArray[Any]
 
 FAR = float("inf")
+AS_IT_LIES = 0.02
+"""Nearer than this no other order of the axes is tried."""
 _BLOCKS = (8, 16, 4, 32)
 _MOST_AXES = 5
 _BLOCK = 1 << 13

@@ -6,16 +6,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from divergraph.execution.contract import Executor, Piece
+from divergraph.execution.contract import Executor
 from divergraph.lineage import Lineage, Unmatched
 from divergraph.lineage.linking import behind_transpose, relinked
 from divergraph.matching.axis_orders import with_axis_orders
-from divergraph.matching.by_value import ValueLookup, family_of, squeezed
-from divergraph.matching.closeness import FAR, Array, best_reorder, distance, is_near, reordered
+from divergraph.matching.by_value import ValueLookup
+from divergraph.matching.closeness import AS_IT_LIES, FAR, distance
 from divergraph.matching.constants import constant_ops
 from divergraph.matching.golden_reach import GoldenReach, Part
 from divergraph.matching.judging import SURE_ENOUGH, Candidate, Judgement, judge
 from divergraph.matching.pins import NO_PINS, Pins
+from divergraph.matching.re_execution import ReExecution
 from divergraph.matching.values import DumpedValues
 from divergraph.progress import NO_PROGRESS, Progress
 from graphstore.model import (
@@ -25,7 +26,6 @@ from graphstore.model import (
     ModelGraph,
     Op,
     Reason,
-    Reorder,
     TensorMatch,
     TensorRef,
 )
@@ -37,7 +37,6 @@ _MOVING = frozenset({"ReorderInput", "ReorderOutput", _TRANSPOSE})
 """Inserted ops that hand the same values on in another order."""
 _QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _STRUCTURE_ALONE = 0.8
-_AS_IT_LIES = 0.02
 
 
 def _no_executor() -> None:
@@ -116,6 +115,7 @@ class _Matcher:
         self._device_values = DumpedValues(sources.device_dump)
         self._golden_values = DumpedValues(sources.golden_dump)
         self._executor: Executor | None = None
+        self._rerun = ReExecution(self._reach, self._device_values, self._golden_values)
         self.open: list[TensorRef] = []
 
     def order(self) -> bool:
@@ -163,7 +163,7 @@ class _Matcher:
 
         A golden Conv with bias is near the device's Conv without: its Add is the counterpart.
         """
-        if candidate.apart <= _AS_IT_LIES:
+        if candidate.apart <= AS_IT_LIES:
             return False
         taker = self._takers().get(candidate.golden)
         return taker is not None and taker != ref
@@ -221,7 +221,9 @@ class _Matcher:
             for part in self._reach.behind(known.keys(), images.keys()):
                 if size is not None and self._may_be(ref, part, size):
                     jobs[str(len(jobs))] = (ref, part)
-        found = self._re_executed(jobs, images)
+        found: Mapping[TensorRef, list[Candidate]] = {}
+        if self._executor is not None:
+            found = self._rerun.candidates(self._executor, jobs, images)
         for ref, known in ready:
             candidates = [*found.get(ref, ()), *self._handed_on(ref, known.values())]
             judgement = self._judged(
@@ -273,64 +275,6 @@ class _Matcher:
                 if other is None or match.confidence > other.confidence:
                     images[match.golden] = match
         return images
-
-    def _re_executed(
-        self,
-        jobs: Mapping[str, tuple[TensorRef, Part]],
-        images: Mapping[TensorRef, TensorMatch],
-    ) -> dict[TensorRef, list[Candidate]]:
-        """Candidates by device tensor: what their part makes of the device's inputs."""
-        if self._executor is None:
-            return {}
-        pieces = [
-            Piece(
-                key,
-                (*(self._reach.tensor_name(each) for each in part.needs), *part.graph_inputs),
-                (self._reach.tensor_name(part.output),),
-            )
-            for key, (_, part) in jobs.items()
-            if self._fed(part, images) is not None
-        ]
-        found: dict[TensorRef, list[Candidate]] = {}
-        made: dict[TensorRef, list[Array]] = {}
-        results = self._executor.run_pieces(
-            pieces, lambda piece: self._fed(jobs[piece.key][1], images) or {}
-        )
-        for result in results:
-            ref, part = jobs[result.key]
-            device = self._device_values.of(ref)
-            if device is None or not result.values:
-                continue
-            value = next(iter(result.values.values()))
-            apart, reorder = _apart(device, value)
-            if apart < FAR:
-                family = family_of(made.setdefault(ref, []), value)
-                found.setdefault(ref, []).append(Candidate(part.output, apart, reorder, family))
-        return found
-
-    def _fed(self, part: Part, images: Mapping[TensorRef, TensorMatch]) -> dict[str, Array] | None:
-        """The device's values of what a part needs, in golden order; None if one is missing."""
-        feeds: dict[str, Array] = {}
-        for golden in part.needs:
-            value = self._in_golden_order(images[golden])
-            if value is None:
-                return None
-            feeds[self._reach.tensor_name(golden)] = value
-        for name in part.graph_inputs:
-            given = self._golden_values.of_input(name)
-            if given is None:
-                return None
-            feeds[name] = given
-        return feeds
-
-    def _in_golden_order(self, match: TensorMatch) -> Array | None:
-        value = self._device_values.of(match.device)
-        reference = self._golden_values.of(match.golden)
-        if value is None or reference is None:
-            return value
-        if match.reorder is not None:
-            return reordered(value, match.reorder, reference.shape)
-        return value.reshape(reference.shape) if value.size == reference.size else None
 
     def _same_structure(
         self, ref: TensorRef, known: Mapping[TensorRef, TensorMatch]
@@ -416,15 +360,3 @@ class _Matcher:
         name = self._reach.tensor_name(best.golden) or str(best.golden)
         said = f"perhaps {name} ({rule.value}, confidence {found.confidence:.2f})"
         self.outputs[ref] = Unmatched(Reason.LOW_CONFIDENCE, f"{said}; pin it to compare")
-
-
-def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
-    """How far *device* is from *golden*, and in which order if not as it lies."""
-    comparable = 0 < device.size == golden.size and is_near(device, golden)
-    apart = distance(device, golden) if comparable else FAR
-    if apart <= _AS_IT_LIES and squeezed(device) == squeezed(golden):
-        return apart, None
-    best = best_reorder(device, golden)
-    if best is None or best[1] >= apart:
-        return (apart, None) if squeezed(device) == squeezed(golden) else (FAR, None)
-    return best[1], best[0]
