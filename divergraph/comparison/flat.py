@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 _AT_ONCE = 1 << 21
 """Elements of which a copy is made at once: both sweeps read it."""
 
+_COPIED_BYTES = 32 << 20
+"""The same in bytes, of an array in a mapped file."""
+
 _KEPT_BYTES = 16 << 20
 """Bytes of a mapped file that are kept in memory at most."""
 
 
 class Strided:
-    """The elements of an array in C order, of which slices are copied when asked for.
+    """The elements of an array in C order, of which slices are copied when asked for. A
+    slice holds its values until the next one is asked for.
 
     What follows a slice is copied with it: elements that are neighbours in memory may be far
     apart in C order, and each copy of few elements touches as much memory as one of many.
@@ -32,8 +36,11 @@ class Strided:
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
         self.dtype = array.dtype
-        self._start = 0
-        self._copied = np.empty(0, array.dtype)
+        self._mapping = _mapping(array)
+        # Of a file the pages were given back, so that touching them costs even more.
+        self._at_once = _AT_ONCE if self._mapping is None else _COPIED_BYTES // array.itemsize
+        self._start = self._length = 0
+        self._room = np.empty(0, array.dtype)
 
     def __len__(self) -> int:
         return self.array.size
@@ -42,10 +49,13 @@ class Strided:
         start, stop, _ = part.indices(len(self))
         stop = max(start, stop)
         begin = start - self._start
-        if begin < 0 or stop - self._start > len(self._copied):
-            end = min(max(stop, start + _AT_ONCE), len(self))
-            self._copied, self._start, begin = _piece(self.array, start, end), start, 0
-        return self._copied[begin : begin + stop - start]
+        if begin < 0 or stop - self._start > self._length:
+            end = min(max(stop, start + self._at_once), len(self))
+            if end - start > len(self._room):
+                self._room = np.empty(end - start, self.dtype)
+            self._start, self._length, begin = start, end - start, 0
+            _copy(self.array, start, end, self._room[: self._length], self._mapping)
+        return self._room[begin : begin + stop - start]
 
 
 Flat = NDArray[Any] | Strided
@@ -83,20 +93,45 @@ def is_mapped(array: NDArray[Any]) -> bool:
     return _mapping(array) is not None
 
 
-def _piece(array: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
+def _copy(
+    array: NDArray[Any], start: int, stop: int, out: NDArray[Any], mapping: mmap.mmap | None
+) -> None:
+    """Copy the elements from *start* to *stop* in C order."""
     if array.ndim <= 1:
-        return np.ascontiguousarray(array.reshape(-1)[start:stop])
+        _copy_rows(array.reshape(-1)[start:stop], out, mapping)
+        return
     inner = prod(array.shape[1:])
     first, last = start // inner, -(-stop // inner)
-    if last - first <= 1:
-        return _piece(array[first], start - first * inner, stop - first * inner)
-    if inner <= stop - start:
-        rows = array[first:last].reshape(-1)
-        # Some rows need no copy to be one row, but still lie apart.
-        return np.ascontiguousarray(rows[start - first * inner : stop - first * inner])
-    # Long rows: of the first and the last only what is asked for.
-    border = last * inner - inner
-    return np.concatenate([_piece(array, start, border), _piece(array, border, stop)])
+    if last - first == 1:
+        _copy(array[first], start - first * inner, stop - first * inner, out, mapping)
+        return
+    # Of the first and the last row only what is asked for.
+    if begin := start % inner:
+        _copy(array[first], begin, inner, out[: inner - begin], mapping)
+        out, first = out[inner - begin :], first + 1
+    if rest := stop % inner:
+        last -= 1
+        _copy(array[last], 0, rest, out[len(out) - rest :], mapping)
+        out = out[: len(out) - rest]
+    if first < last:
+        rows = array[first:last]
+        _copy_rows(rows, out.reshape(rows.shape), mapping)
+
+
+def _copy_rows(rows: NDArray[Any], out: NDArray[Any], mapping: mmap.mmap | None) -> None:
+    """Copy all of *rows*; in the order of the file, of which pages are given back."""
+    steps = [
+        abs(step) if size > 1 else 0 for step, size in zip(rows.strides, rows.shape, strict=True)
+    ]
+    axis = int(np.argmax(steps))
+    if mapping is None or steps[axis] * rows.shape[axis] <= _KEPT_BYTES:
+        out[...] = rows
+        return
+    before, some = (slice(None),) * axis, max(1, _KEPT_BYTES // steps[axis])
+    for begin in range(0, rows.shape[axis], some):
+        part = (*before, slice(begin, begin + some))
+        out[part] = rows[part]
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _mapping(values: Flat) -> mmap.mmap | None:
