@@ -189,14 +189,26 @@ class _Inside:
             )
         return steps
 
-    def replaced(self, step: InsideStep, value: Array) -> Array | None:
-        """The group's output if an op inside gave *value*."""
+    def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> Sequence[Array | None]:
+        """The group's output if an op inside gave a value, for each guess."""
         group, executor = self.judged.group, self.explaining.executor
         name = self.explaining.golden.name(group.golden)
-        given = {**self.judged.inputs, step.tensor: value.astype(step.value.dtype)}
-        piece = Piece(name, tuple(given), (name,))
-        made = next(iter(executor.run_pieces([piece], lambda _: given))).values.get(name)
-        return None if made is None else same_shape(made, self.judged.reference.shape)
+        fed = tuple(self.judged.inputs)
+        pieces = [
+            Piece(str(number), tuple(dict.fromkeys((step.tensor, *fed))), (name,))
+            for number, (step, _) in enumerate(guesses)
+        ]
+
+        def given(piece: Piece) -> Mapping[str, Array]:
+            step, value = guesses[int(piece.key)]
+            return {**self.judged.inputs, step.tensor: value.astype(step.value.dtype)}
+
+        found: list[Array | None] = [None] * len(pieces)
+        for result in executor.run_pieces(pieces, given):
+            made = result.values.get(name)
+            if made is not None:
+                found[int(result.key)] = same_shape(made, self.judged.reference.shape)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

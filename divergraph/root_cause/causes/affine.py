@@ -6,7 +6,7 @@ As one for the whole tensor, or for each channel (or slice of another axis).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -50,7 +50,17 @@ def whole_line(view: View) -> Cause | None:
     if known is not None:
         return known
     whole = [fit for fit in _fits(view, use, None) if fit.good]
-    return _whole(view, _simplest(view, whole)) if whole and not _flat(whole) else None
+    if not whole or _flat(whole):
+        return None
+    return _either(view, use, _whole(view, _simplest(view, whole)))
+
+
+def _either(view: View, use: Mask, cause: Cause) -> Cause:
+    """*cause*, less sure where a gain and an offset are the same: of one expected value."""
+    if float(np.ptp(view.r[use])) > 0.02 * float(np.abs(view.r[use]).max()):
+        return cause
+    both = "; all expected values are alike, so a gain and an offset are the same here"
+    return replace(cause, sentence=cause.sentence + both, confidence=min(cause.confidence, 0.6))
 
 
 def affine(view: View) -> Cause | None:
@@ -235,6 +245,17 @@ def _sliced(view: View, fit: _Fit, axis: int) -> Cause:
     assert fit.gain is not None
     gains = fit.gain.reshape(-1)
     off = np.abs(gains - 1.0)
+    middle = float(np.median(gains))
+    if fit.offset is None and float(np.quantile(np.abs(gains - middle), 0.9)) < 0.25 * abs(
+        middle - 1.0
+    ):
+        return Cause(
+            "gain",
+            f"every value is about {middle:.5g} times the expected one, in each of {count} slices "
+            f"of axis {axis} (not all alike): a wrong scale",
+            0.75,
+            {"gain": middle, "axis": axis, "left": fit.left},
+        )
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
     where = slices_text(hit.tolist(), axis, view) if hit.size < count else f"each of {count}"
     if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:

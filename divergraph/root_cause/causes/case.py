@@ -65,8 +65,8 @@ class Inside(Protocol):
         """The ops whose outputs are not measured, in order."""
         ...
 
-    def replaced(self, step: InsideStep, value: Array) -> Array | None:
-        """The group's output if *step* gave *value*; None if that does not run."""
+    def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> Sequence[Array | None]:
+        """The group's output if a step gave a value, for each guess; None if that does not run."""
         ...
 
 

@@ -6,7 +6,7 @@ of a fault put in between can be computed, and held against what the device has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,15 +14,21 @@ import numpy as np
 
 from divergraph.root_cause.causes.case import Array, Cause, Floats, Inside, InsideStep, View, rms
 from divergraph.root_cause.causes.functions import FUNCTIONS
+from divergraph.root_cause.causes.words import slices_text
 
 _MOST_STEPS = 12
 _LARGEST = 1 << 22
 """Elements of an output for which groups are still run again and again."""
+_LARGEST_SEARCH, _PER_STEP = 1 << 27, 30
+"""Elements that searching for amounts may put through, and how often it does so for each step."""
+_PLACES, _REFINED = 7, 2
 _REST = 0.1
 _NEAR = 0.02
 """Explanations that leave so little more of the error than the best explain it as well."""
 _SURE, _UNSURE = 0.9, 0.65
 _UNARY = 1
+_LAGGED = 6
+"""Axes no longer than that are not looked at for shifts."""
 Change = Callable[[float], Array]
 
 
@@ -38,34 +44,64 @@ class _Guess:
 
 
 def inside(view: View) -> Cause | None:
-    """An op inside the group left out, its bias lost, or another function in its place."""
-    return _best(view, _exact)
+    """An op inside the group left out, its bias lost, its values moved, another function."""
+    there = _worth_looking(view)
+    if there is None:
+        return None
+    return _told(view, there, [*_exact(view, there)])
 
 
 def inside_amount(view: View) -> Cause | None:
     """An op inside the group off by a factor or a constant, cut off, or its end not written."""
-    return _best(view, _searched)
+    there = _worth_looking(view)
+    if there is None or there.size * _PER_STEP > _LARGEST_SEARCH:
+        return None
+    return _told(view, there, [*_lines(view, there), *_cuts(view, there)])
 
 
-def _best(view: View, guesses: Callable[[View, Inside], Iterator[_Guess]]) -> Cause | None:
+@dataclass(frozen=True)
+class _There:
+    """The steps inside, and what comes out of guesses as the view takes it."""
+
+    case: Inside
+    view: View
+
+    @property
+    def size(self) -> int:
+        """Elements of all steps and of what comes out behind each."""
+        own = self.view.case.device.size
+        return sum(step.value.size + own for step in self.case.steps)
+
+    def outcomes(self, guesses: Sequence[tuple[InsideStep, Array]]) -> list[Floats | None]:
+        """What the group gives for each value put in."""
+        shape = self.view.case.reference.shape
+        return [
+            None
+            if made is None or made.shape != shape
+            else np.asarray(np.nan_to_num(self.view.sample(made)))
+            for made in self.case.replaced(guesses)
+        ]
+
+
+def _worth_looking(view: View) -> _There | None:
     case = view.case
-    there = case.inside
-    if there is None or case.device.size > _LARGEST or view.d.size < 8:
+    if case.inside is None or case.device.size > _LARGEST or view.d.size < 8:
         return None
-    if len(there.steps) > _MOST_STEPS or view.error <= 3.0 * view.noise:
+    if view.error <= 3.0 * view.noise or not 0 < len(case.inside.steps) <= _MOST_STEPS:
         return None
-    found: list[tuple[float, _Guess]] = []
-    for guess in guesses(view, there):
-        made = there.replaced(guess.step, guess.value)
-        if made is None or made.shape != case.reference.shape:
-            continue
-        predicted = np.nan_to_num(view.sample(made))
-        if view.fits(predicted, rest=_REST):
-            found.append((view.left(predicted), guess))
-    return _told(view, found) if found else None
+    return _There(case.inside, view)
 
 
-def _told(view: View, found: list[tuple[float, _Guess]]) -> Cause:
+def _told(view: View, there: _There, guesses: list[_Guess]) -> Cause | None:
+    """The guess that explains most, if one explains enough; another that does so too is said."""
+    outcomes = there.outcomes([(guess.step, guess.value) for guess in guesses])
+    found = [
+        (view.left(made), guess)
+        for made, guess in zip(outcomes, guesses, strict=True)
+        if made is not None and view.fits(made, rest=_REST)
+    ]
+    if not found:
+        return None
     found.sort(key=lambda each: each[0])
     left, guess = found[0]
     others = [each for each_left, each in found[1:] if each_left <= left + _NEAR]
@@ -81,9 +117,10 @@ def _told(view: View, found: list[tuple[float, _Guess]]) -> Cause:
     return Cause(guess.label, sentence, sure, evidence)
 
 
-def _exact(_view: View, there: Inside) -> Iterator[_Guess]:
-    for step in there.steps:
-        called = f"{step.op.type} {step.op.name or step.op.id}"
+def _exact(view: View, there: _There) -> Iterator[_Guess]:
+    lost = _wrong_slices(view)
+    for step in there.case.steps:
+        called = _called(step)
         for name, value in step.inputs.items():
             if value.shape == step.value.shape and value.dtype.kind == "f":
                 words = f"{called} hands on its input {name}: it was not computed"
@@ -93,7 +130,44 @@ def _exact(_view: View, there: Inside) -> Iterator[_Guess]:
             if bias is not None:
                 words = f"{called} lacks its bias {name}"
                 yield _Guess(step, "lost_bias", words, step.value - bias)
+        if lost is not None and step.value.ndim == view.d.ndim:
+            axis, numbers = lost
+            if step.value.shape[axis] == view.case.reference.shape[axis]:
+                value = step.value.copy()
+                value[(slice(None),) * axis + (numbers,)] = 0
+                words = f"{slices_text(numbers.tolist(), axis, view)} of {called} are zero"
+                yield _Guess(step, "dead_channels", words, value)
+        yield from _reordered(step, called)
         yield from _functions(step, called)
+
+
+def _wrong_slices(view: View) -> tuple[int, Array] | None:
+    """The few slices of an axis that hold all of the error, if there are such."""
+    if view.sampled:
+        return None
+    for axis in view.axes():
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        energies = np.sum(view.e**2, axis=rest)
+        numbers = np.flatnonzero(energies > 0.01 * energies.max())
+        if numbers.size <= energies.size // 4 and energies[numbers].sum() > 0.98 * energies.sum():
+            return axis, numbers
+    return None
+
+
+def _reordered(step: InsideStep, called: str) -> Iterator[_Guess]:
+    """Usual mix-ups of a memory order."""
+    value, axes = step.value, step.value.ndim
+    orders = {
+        (0, *range(2, axes), 1): f"memory of channels last of {called} is read as if in order",
+        (0, axes - 1, *range(1, axes - 1)): f"memory of {called} is read as channels last",
+    }
+    if axes == 2:
+        orders = {(1, 0): f"the matrix of {called} is transposed in memory"}
+    for order, words in orders.items() if axes > 1 else ():
+        yield _Guess(step, "reordered", words, value.transpose(order).reshape(value.shape))
+    for lag in (1, -1, 2, -2, 3, -3) if axes and value.shape[-1] > _LAGGED else ():
+        words = f"{called} is shifted by {lag:+d} along its last axis"
+        yield _Guess(step, "reordered", words, np.roll(value, lag, axis=-1))
 
 
 def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
@@ -109,22 +183,20 @@ def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
             yield _Guess(step, "wrong_activation", words, made)
 
 
-def _searched(view: View, there: Inside) -> Iterator[_Guess]:
-    for step in there.steps:
-        called = f"{step.op.type} {step.op.name or step.op.id}"
+def _lines(view: View, there: _There) -> Iterator[_Guess]:
+    """Steps off by a factor or a constant: the amount by secants, for those that may explain it."""
+    for step in there.case.steps:
         value = _floats(step.value)
         spread = float(np.std(value)) or rms(value)
-        changes: tuple[tuple[str, str, float, Change], ...] = (
+        for label, words, small, change in (
             ("gain", "is {:.5g} times what it should be", 0.02, partial(_times, value)),
             ("global_offset", "is off by {:+.5g}", 0.02 * spread, partial(np.add, value)),
-        )
-        for label, words, small, change in changes:
+        ):
             amount = _solved(view, there, step, change, small)
             if amount is not None:
                 number = 1.0 + amount if label == "gain" else amount
-                said = f"{called} {words.format(number)}"
+                said = f"{_called(step)} {words.format(number)}"
                 yield _Guess(step, label, said, change(amount), number)
-        yield from _cut(view, there, step, called)
 
 
 def _times(value: Floats, amount: float) -> Floats:
@@ -132,32 +204,70 @@ def _times(value: Floats, amount: float) -> Floats:
 
 
 def _solved(
-    view: View, there: Inside, step: InsideStep, change: Change, small: float
+    view: View, there: _There, step: InsideStep, change: Change, small: float
 ) -> float | None:
-    """The amount of *change* whose outcome is nearest to the device, by secants."""
+    """The amount of *change* whose outcome is nearest to the device."""
     amount, at = 0.0, view.r
-    for _ in range(4):
-        moved = _outcome(view, there, step, change(amount + small))
+    for _ in range(3):
+        (moved,) = there.outcomes([(step, change(amount + small))])
         if moved is None:
             return None
         slope = (moved - at) / small
         power = float(np.sum(slope * slope))
         if power == 0.0:
             return None
-        amount += float(np.sum(slope * (view.d - at))) / power
-        landed = _outcome(view, there, step, change(amount))
+        more = float(np.sum(slope * (view.d - at))) / power
+        if rms(view.d - at - more * slope) > 0.5 * view.error:
+            return None
+        amount += more
+        (landed,) = there.outcomes([(step, change(amount))])
         if landed is None:
             return None
         at = landed
         if rms(view.d - at) <= 0.02 * view.error:
             break
-        if rms(view.d - at) > 0.9 * view.error:
-            return None
     return amount
 
 
-def _cut(view: View, there: Inside, step: InsideStep, called: str) -> Iterator[_Guess]:
-    """Ends that were not written, values cut off or flushed, channels lost."""
+def _cuts(view: View, there: _There) -> Iterator[_Guess]:
+    """Ends that were not written, values cut off, flushed or on a grid."""
+    searches = [each for step in there.case.steps for each in _ways(step)]
+    places = [np.linspace(way.low, way.high, _PLACES) for way in searches]
+    tried = [
+        (way.step, way.make(float(part)))
+        for way, parts in zip(searches, places, strict=True)
+        for part in parts
+    ]
+    lefts = np.array([_left(view, made) for made in there.outcomes(tried)]).reshape(-1, _PLACES)
+    best = np.argsort(lefts.min(axis=1))[:_REFINED] if lefts.size else ()
+    for number in best:
+        if lefts[number].min() > 0.9 * view.error:
+            continue
+        way = searches[number]
+        part = _refined(view, there, way, places[number], lefts[number])
+        yield _Guess(way.step, way.label, way.words.format(part), way.make(part), part)
+    for step in there.case.steps:
+        largest = float(np.abs(step.value).max())
+        for bits in (4, 5, 6, 7, 8) if np.isfinite(largest) and largest else ():
+            unit = largest / (2 ** (bits - 1) - 1)
+            words = f"{_called(step)} lies on a grid of step {unit:.4g} ({bits} bits)"
+            made = np.round(step.value / unit) * unit
+            yield _Guess(step, "quantised_grid", words, made, unit)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A fault of one number between *low* and *high*."""
+
+    step: InsideStep
+    label: str
+    words: str
+    make: Change
+    low: float
+    high: float
+
+
+def _ways(step: InsideStep) -> Iterator[_Way]:
     value = _floats(step.value)
     flat, sizes = value.reshape(-1), np.sort(np.abs(value).reshape(-1))
     if flat.size < 16:
@@ -168,63 +278,41 @@ def _cut(view: View, there: Inside, step: InsideStep, called: str) -> Iterator[_
         made[round(part * flat.size) :] = 0.0
         return made.reshape(value.shape)
 
+    def limit(part: float) -> float:
+        return float(sizes[min(int(part * sizes.size), sizes.size - 1)])
+
     def clipped(part: float) -> Array:
-        limit = sizes[min(int(part * sizes.size), sizes.size - 1)]
-        return np.clip(value, -limit, limit)
+        return np.clip(value, -limit(part), limit(part))
 
     def flushed(part: float) -> Array:
-        limit = sizes[min(int(part * sizes.size), sizes.size - 1)]
-        return np.where(np.abs(value) <= limit, 0.0, value)
+        return np.where(np.abs(value) <= limit(part), 0.0, value)
 
-    for label, words, make, low, high in (
-        ("tail_not_written", "the end of {} from {:.3g} of it on is zero", tail, 0.05, 0.995),
-        ("saturation", "{} is cut off at the size of its {:.4g} quantile", clipped, 0.5, 0.9999),
-        ("flush_to_zero", "values of {} below its {:.3g} quantile are zero", flushed, 0.05, 0.9),
-    ):
-        part = _nearest(view, there, step, make, low, high)
-        if part is not None:
-            yield _Guess(step, label, words.format(called, part), make(part), part)
-    for bits in (4, 5, 6, 7, 8):
-        unit = float(sizes[-1]) / (2 ** (bits - 1) - 1)
-        if unit > 0.0:
-            words = f"{called} lies on a grid of step {unit:.4g} ({bits} bits)"
-            yield _Guess(step, "quantised_grid", words, np.round(value / unit) * unit, unit)
+    called = _called(step)
+    words = f"{called} is zero from {{:.3g}} of it on"
+    yield _Way(step, "tail_not_written", words, tail, 0.05, 0.995)
+    words = f"{called} is cut off at the size of its {{:.4g}} quantile"
+    yield _Way(step, "saturation", words, clipped, 0.5, 0.9999)
+    words = f"values of {called} below its {{:.3g}} quantile are zero"
+    yield _Way(step, "flush_to_zero", words, flushed, 0.05, 0.9)
 
 
-def _nearest(
-    view: View,
-    there: Inside,
-    step: InsideStep,
-    make: Callable[[float], Array],
-    low: float,
-    high: float,
-) -> float | None:
-    """Where between *low* and *high* the outcome is nearest to the device; None if far off."""
-
-    def left(part: float) -> float:
-        made = _outcome(view, there, step, make(part))
-        return np.inf if made is None else rms(view.d - made)
-
-    places = np.linspace(low, high, 9)
-    lefts = [left(float(place)) for place in places]
-    best = int(np.argmin(lefts))
-    if lefts[best] > 0.9 * view.error:
-        return None
-    low, high = float(places[max(best - 1, 0)]), float(places[min(best + 1, 8)])
-    for _ in range(14):
-        first, second = low + (high - low) * 0.382, low + (high - low) * 0.618
-        if left(first) < left(second):
-            high = second
-        else:
-            low = first
-    return (low + high) / 2
+def _refined(view: View, there: _There, way: _Way, places: Floats, lefts: Floats) -> float:
+    """The number at which the outcome is nearest to the device."""
+    for _ in range(5):
+        best = int(np.argmin(lefts))
+        low, high = places[max(best - 1, 0)], places[min(best + 1, places.size - 1)]
+        places = np.linspace(low, high, _PLACES)
+        made = there.outcomes([(way.step, way.make(float(part))) for part in places])
+        lefts = np.array([_left(view, each) for each in made])
+    return float(places[int(np.argmin(lefts))])
 
 
-def _outcome(view: View, there: Inside, step: InsideStep, value: Array) -> Floats | None:
-    made = there.replaced(step, value)
-    if made is None or made.shape != view.case.reference.shape:
-        return None
-    return np.asarray(np.nan_to_num(view.sample(made)))
+def _left(view: View, made: Floats | None) -> float:
+    return float("inf") if made is None else rms(view.d - made)
+
+
+def _called(step: InsideStep) -> str:
+    return f"{step.op.type} {step.op.name or step.op.id}"
 
 
 def _as_bias(step: InsideStep, name: str, bias: Array) -> Array | None:

@@ -128,8 +128,8 @@ def _order(op: Op, axes: int) -> Iterator[Trial]:
         return
     for order in permutations(range(axes)):
         if order != own:
-            words = f"with axes in the order {list(order)}"
-            yield Trial("wrong_axis", words, {"perm": order})
+            words = f"with axes in the order {list(order)}: the right values in another order"
+            yield Trial("reordered", words, {"perm": order})
 
 
 def _choices(name: str, values: tuple[AttrValue, ...]) -> Callable[[Op, int], Iterator[Trial]]:
