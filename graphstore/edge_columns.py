@@ -50,10 +50,6 @@ class EdgeColumns:
         return self.data + len(self.control_sources) + self.outside
 
 
-_NONE = np.empty(0, dtype=np.int32)
-NO_EDGES = EdgeColumns(_NONE, _NONE, _NONE, _NONE, 0, {}, _NONE, _NONE, 0)
-
-
 def places(graph: ModelGraph) -> dict[str, int]:
     """The place of each op in the file.
 

@@ -11,7 +11,7 @@ from graphstore import codec
 from graphstore.codec import plain_text, plain_texts
 from graphstore.edge_columns import edge_kinds
 from graphstore.model import DType
-from graphstore.op_blocks import BLOCK, attrs_texts
+from graphstore.op_blocks import BLOCK, attrs_of
 from graphstore.records import Records
 from graphstore.stored_graph import StoredGraph, graph_info, node_ids
 from graphstore.tables import Absent, Columns, Repeated, Row, Table, columns_table
@@ -83,7 +83,7 @@ def block_rows(stored: StoredGraph) -> Sequence[Row]:
 def op_table(stored: StoredGraph) -> Table:
     """The rows of the table Op."""
     # only what the rows need, so that the rest can go before they are made
-    ops, order, blocks, key = stored.graph.ops, stored.order, stored.packed.blocks, stored.key
+    ops, order, key = stored.graph.ops, stored.order, stored.key
     first_node = stored.first_id
 
     def columns(first: int, until: int) -> Columns:
@@ -102,16 +102,10 @@ def op_table(stored: StoredGraph) -> Table:
             plain_texts([op.subgraph for op in part]),
             [None if one is None else len(one) for one in names],
             [None if one is None else plain_texts(one) for one in names],
-            _attrs(blocks, places),
+            attrs_of(part),
         )
 
     return Table(len(ops), columns)
-
-
-def _attrs(blocks: Sequence[bytes], places: NDArray[np.int32]) -> list[str]:
-    """The attributes of the ops at *places* in the file, as JSON."""
-    texts = {block: attrs_texts(blocks[block]) for block in np.unique(places // BLOCK).tolist()}
-    return [texts[place // BLOCK][place % BLOCK] for place in places.tolist()]
 
 
 def _int64(values: Sequence[int]) -> NDArray[np.int64]:

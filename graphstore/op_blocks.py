@@ -69,18 +69,18 @@ class _Sources:
             yield distances[low:high], inputs[low:high], says_all
 
 
-def attrs_texts(data: bytes) -> list[str]:
-    """The attributes of each op of a block, as JSON."""
-    return zlib.decompress(data).decode("ascii").split("\n")[1:]
+def attrs_of(ops: Sequence[Op]) -> list[str]:
+    """The attributes of each of *ops*, as JSON; those that several share are written once."""
+    texts: dict[int, str] = {}
+    for op in ops:
+        if id(op.attrs) not in texts:
+            texts[id(op.attrs)] = attrs_text(op.attrs) if op.attrs else "{}"
+    return [texts[id(op.attrs)] for op in ops]
 
 
 def _block_text(ops: Sequence[Op], first: int, sources: _Sources) -> str:
     part = ops[first : first + BLOCK]
     specs: dict[_Spec, int] = {}
-    attrs: dict[int, str] = {}
-    for op in part:
-        if id(op.attrs) not in attrs:
-            attrs[id(op.attrs)] = attrs_text(op.attrs) if op.attrs else "{}"
     fields = [
         [op.id for op in part],
         [None if op.name == op.id else op.name for op in part],
@@ -103,7 +103,7 @@ def _block_text(ops: Sequence[Op], first: int, sources: _Sources) -> str:
         [op.original_names for op in part],
         [op.sequence - number for number, op in enumerate(part, start=first)],
     ]
-    return "\n".join([dumps(fields), *[attrs[id(op.attrs)] for op in part]])
+    return "\n".join([dumps(fields), *attrs_of(part)])
 
 
 def _inputs(op: Op, number: int, ops: Sequence[Op], distances: Mapping[int, int]) -> object:

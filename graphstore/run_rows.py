@@ -48,33 +48,42 @@ class RunEnds:
             ValueError: a device op without a comparison or state; a comparison or state of
                 an op the device graph does not have.
         """
-        check_complete(data)
         links, items = data.links, data.comparisons
         refs = [item.golden for item in items]
+        compared = device.numbers_of([item.op for item in items])
+        if not _is_complete(data, device, compared):
+            raise _incomplete(data)
         return cls(
             device.numbers_of([link.device for link in links]),
             golden.numbers_of([link.original for link in links]),
-            device.numbers_of([item.op for item in items]),
+            compared,
             golden.numbers_of([None if ref is None else ref.op for ref in refs]),
             device.numbers_of([one.op for one in data.findings]),
         )
 
 
-def check_complete(data: RunData) -> None:
-    """Return if every device op has a comparison and a state, and nothing else has one.
+def _is_complete(data: RunData, device: StoredGraph, compared: Int32) -> bool:
+    """True if every device op has a comparison and a state, and nothing else has one.
 
-    Raises:
-        ValueError: it is not so.
+    *compared* are the numbers of the ops of the comparisons.
     """
+    if (compared < 0).any() or data.states.keys() != device.place.keys():
+        return False
+    found = np.zeros(len(data.device.ops), dtype=np.bool_)
+    found[compared] = True
+    return bool(found.all())
+
+
+def _incomplete(data: RunData) -> ValueError:
+    """What is wrong with a run that is not complete."""
     ops = {op.id for op in data.device.ops}
     compared = {comparison.op for comparison in data.comparisons}
-    for what, names in (("comparison", compared), ("state", data.states.keys())):
-        if names != ops:
-            odd = sorted(names ^ ops)
-            raise ValueError(
-                f"run {data.run.name!r}: every device op needs a {what} and nothing else may "
-                f"have one; wrong for {len(odd)} ops, the first is {odd[0]!r}"
-            )
+    what, names = ("comparison", compared) if compared != ops else ("state", data.states.keys())
+    odd = sorted(names ^ ops)
+    return ValueError(
+        f"run {data.run.name!r}: every device op needs a {what} and nothing else may "
+        f"have one; wrong for {len(odd)} ops, the first is {odd[0]!r}"
+    )
 
 
 def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key: str) -> Records:

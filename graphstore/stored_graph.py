@@ -15,22 +15,13 @@ from numpy.typing import NDArray
 from graphstore import codec
 from graphstore.arrays import GraphArrays, Int32
 from graphstore.contract import GraphInfo
-from graphstore.edge_columns import NO_EDGES, EdgeColumns, edge_columns, places
+from graphstore.edge_columns import EdgeColumns, edge_columns, places
 from graphstore.model import ModelGraph, Op
-from graphstore.op_blocks import op_blocks
+from graphstore.packed_graph import PackedGraph, Packing
 from graphstore.topo import arrays_in_order, topo_places
 
 _NUMBER_BITS = 27
 """Bits of an id that number what has it within its graph or run; the rest say which."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackedGraph:
-    """The lossless form of a graph, and the hash of it: equal graphs have equal hashes."""
-
-    header: str
-    blocks: tuple[bytes, ...]
-    content: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +29,7 @@ class StoredGraph:
     """A graph about to be stored: its key in the store and numbering.
 
     ``place`` is the place of each op in the file by id, ``order`` are these places by the
-    number of the op.
+    number of the op; ``packing`` makes its lossless form when that is asked for.
     """
 
     graph: ModelGraph
@@ -46,23 +37,17 @@ class StoredGraph:
     place: Mapping[str, int]
     edges: EdgeColumns
     order: Int32
+    packing: Packing
 
     @property
     def first_id(self) -> int:
         """The node id of op number 0 and of tensor number 0."""
         return first_id(self.key)
 
-    @cached_property
+    @property
     def packed(self) -> PackedGraph:
-        """Its lossless form (:mod:`graphstore.op_blocks`), made when it is asked for: most of
-        the work of storing a graph."""
-        header = codec.header_text(self.graph)
-        digest = hashlib.sha256(header.encode())
-        blocks: list[bytes] = []
-        for text, data in op_blocks(self.graph.ops, self.edges):
-            digest.update(text)
-            blocks.append(data)
-        return PackedGraph(header, tuple(blocks), digest.hexdigest())
+        """Its lossless form; most of the work of storing a graph."""
+        return self.packing.whole()
 
     @property
     def content(self) -> str:
@@ -92,12 +77,8 @@ class StoredGraph:
         return np.append(self.numbers(), np.int32(-1))[places]
 
     def without_places(self) -> StoredGraph:
-        """The same without the places of its ops by id, which are big; not packed."""
+        """The same without the places of its ops by id, which are big."""
         return replace(self, place={})
-
-    def without_edges(self) -> StoredGraph:
-        """The same without its edges; not packed."""
-        return replace(self, place={}, edges=NO_EDGES)
 
 
 def first_id(key: str) -> int:
@@ -127,7 +108,8 @@ def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
     if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**_NUMBER_BITS:
         raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     key = codec.plain_text(graph.id)
-    stored = StoredGraph(graph, key, place, edges, topo_places(graph, edges))
+    order = topo_places(graph, edges)
+    stored = StoredGraph(graph, key, place, edges, order, Packing(graph, edges))
     if key in taken and taken[key] != stored.content:
         return replace(stored, key=f"{key}+{stored.content[:12]}")
     return stored

@@ -1,8 +1,9 @@
 """The rows of graphs and runs in the order in which they are written.
 
-Rows are made while the engine copies those of the table before. So what takes long to make
-and little memory comes after what takes long to copy, and the biggest table, the ops, when
-least else is in memory.
+Rows are made while the engine copies those of the table before, and where that takes longer,
+graphs are packed. So what takes long to copy and little to make comes early, and what needs
+the packed graphs last. The ops, the biggest table, are not made while the engine copies the
+comparisons, which take most of its memory.
 """
 
 from __future__ import annotations
@@ -32,14 +33,25 @@ def graph_keys(stored: StoredGraph) -> dict[str, object]:
     return {"key": stored.key, "content": stored.content, "ops": len(stored.graph.ops)}
 
 
-def graph_stages(stored: StoredGraph, name: str, created: str) -> Iterator[Records]:
-    """The rows of a graph and of its name."""
-    yield _tensors([stored])
-    yield _blocks([stored])
-    yield _ops([stored])
-    yield import_records(stored, name, created)
-    yield _facts([stored])
-    yield _edges([stored])
+class GraphStages:
+    """The rows of a graph and of its name, made when they are asked for."""
+
+    def __init__(self, stored: StoredGraph, name: str, created: str) -> None:
+        self._stored = stored
+        self._import = import_records(stored, name, created)
+
+    def __iter__(self) -> Iterator[Records]:
+        """The rows, table by table."""
+        graphs = [self._stored]
+        yield _tensors(graphs)
+        yield _ops(graphs)
+        yield _edges(graphs)
+        yield self._import
+        yield _packed(graphs)
+
+    def meanwhile(self) -> Iterator[None]:
+        """Steps of work that some of the rows need."""
+        yield from self._stored.packing
 
 
 class RunStages:
@@ -55,59 +67,43 @@ class RunStages:
         has_its_key = plain_text(data.device.id) == golden.key
         device = stored_graph(data.device, {golden.key: golden.content} if has_its_key else {})
         self._ends = RunEnds.of(data, golden, device)
-        self._golden = golden.without_places()
-        self._device = device.without_places()
-        self._keys: dict[str, object] = {}
+        graphs = [golden] if golden.key == device.key else [golden, device]
+        self._graphs = [graph.without_places() for graph in graphs]
 
     def __iter__(self) -> Iterator[Records]:
-        """To be asked for once: what the rows are made of is freed on the way."""
-        golden, device = self._golden, self._device
-        del self._golden, self._device
-        graphs = [golden] if golden.key == device.key else [golden, device]
-        yield _tensors(graphs)
+        """To be asked for once."""
+        graphs = self._graphs
         key = plain_text(self._data.run.name)
-        # with a graph of its own, whose arrays go with it
-        run = RunRows(self._data, golden, device.without_places(), key, self._ends)
+        run = RunRows(self._data, graphs[0], graphs[-1], key, self._ends)
         yield Records({"Metric": run.metrics()})
+        yield _tensors(graphs)
+        yield _ops(graphs)
+        yield _edges(graphs)
+        yield Records({}, {"FUSES": run.links()})
         followers = run.next_measured()
-        del run
-        self._keys = {"golden": graph_keys(golden), "device": graph_keys(device)}
-        facts, edges = _facts(graphs), _edges(graphs)
-        blocks, ops = _blocks(graphs), _ops(graphs)
-        # the lossless form is freed with the rows made of it
-        run = RunRows(self._data, golden.without_edges(), device.without_edges(), key, self._ends)
-        del golden, device, graphs
-        yield blocks
-        del blocks
-        yield ops
-        del ops
-        yield facts
+        yield Records({}, {"NEXT_MEASURED": followers or Table.of(())})
         yield Records({"Run": [run.run(followers is not None)], "Finding": run.findings()})
-        yield edges
-        del edges
-        yield Records({}, run.metric_links())  # small: beside the edges
-        yield Records({}, {"FUSES": run.links(), "NEXT_MEASURED": followers or Table.of(())})
+        del followers
+        yield Records({}, run.metric_links())
+        yield _packed(graphs)
+
+    def meanwhile(self) -> Iterator[None]:
+        """Steps of work that some of the rows need."""
+        for graph in self._graphs:
+            yield from graph.packing
 
     def keys(self) -> dict[str, object]:
-        """What a manifest says of the two graphs, when all rows were asked for."""
-        return self._keys
-
-
-def _tensors(graphs: Sequence[StoredGraph]) -> Records:
-    return Records({"Tensor": Table.joined([tensor_table(graph) for graph in graphs])})
-
-
-def _blocks(graphs: Sequence[StoredGraph]) -> Records:
-    return Records({"OpBlock": [row for graph in graphs for row in block_rows(graph)]})
+        """What a manifest says of the two graphs."""
+        golden, device = self._graphs[0], self._graphs[-1]
+        return {"golden": graph_keys(golden), "device": graph_keys(device)}
 
 
 def _ops(graphs: Sequence[StoredGraph]) -> Records:
     return Records({"Op": Table.joined([op_table(graph) for graph in graphs])})
 
 
-def _facts(graphs: Sequence[StoredGraph]) -> Records:
-    models = dict.fromkeys(map(model_row, graphs))
-    return Records({"Model": list(models), "Graph": [graph_row(graph) for graph in graphs]})
+def _tensors(graphs: Sequence[StoredGraph]) -> Records:
+    return Records({"Tensor": Table.joined([tensor_table(graph) for graph in graphs])})
 
 
 def _edges(graphs: Sequence[StoredGraph]) -> Records:
@@ -117,4 +113,15 @@ def _edges(graphs: Sequence[StoredGraph]) -> Records:
             "FEEDS": Table.joined([feeds_table(graph) for graph in graphs]),
             "CONTROLS": Table.joined([controls_table(graph) for graph in graphs]),
         },
+    )
+
+
+def _packed(graphs: Sequence[StoredGraph]) -> Records:
+    """The rows that need the lossless form."""
+    return Records(
+        {
+            "Model": list(dict.fromkeys(map(model_row, graphs))),
+            "Graph": [graph_row(graph) for graph in graphs],
+            "OpBlock": [row for graph in graphs for row in block_rows(graph)],
+        }
     )

@@ -40,7 +40,7 @@ from graphstore.embedded.repairs import (
     set_damaged_aside,
     whole_entries,
 )
-from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
+from graphstore.embedded.run_stages import GraphStages, RunStages, graph_keys
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
@@ -113,7 +113,7 @@ class EmbeddedStore(CypherStore):
         with paused_collector():
             stages = RunStages(data)
             with self._folder.writing() as folder:
-                write_database(folder / DATABASE, stages)
+                write_database(folder / DATABASE, stages, stages.meanwhile())
                 run = {"kind": "run", "run": json.loads(codec.run_text(data.run))}
                 self._folder.publish("runs", name, folder, run | stages.keys(), replace=replace)
 
@@ -326,8 +326,8 @@ class EmbeddedStore(CypherStore):
             if twin is not None:
                 manifest |= {"written": asdict(as_written(twin)), "schema": twin.schema}
             else:
-                stages = graph_stages(stored, info.name, info.created)
-                write_database(folder / DATABASE, stages)
+                stages = GraphStages(stored, info.name, info.created)
+                write_database(folder / DATABASE, stages, stages.meanwhile())
             self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
 
     def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:

@@ -25,7 +25,7 @@ from graphstore.tables import Absent, Repeated, Row
 
 _BATCH = 50_000
 """Rows made into Arrow at once."""
-_ONE_THREAD_FROM = 200 * 2**20
+_ONE_THREAD_FROM = 300 * 2**20
 """Relationships that take so much memory are copied by one thread, others by two."""
 _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
@@ -34,12 +34,13 @@ _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
 _REL_TYPES = {rel.type for rel in RELS}
 
 
-def write_database(path: Path, stages: Iterable[Records]) -> None:
+def write_database(path: Path, stages: Iterable[Records], meanwhile: Iterable[None] = ()) -> None:
     """Make a new database file at *path* (which must not exist) of the rows of *stages*.
 
     A table is in one stage only; relationships are between nodes of theirs or earlier stages.
-    The next stage is asked for while the engine takes the last rows of the one before. Takes
-    the rows out of the records, so that what made them can be freed early.
+    The next stage is asked for while the engine takes the last rows of the one before, and
+    where the engine takes longer, so are steps of *meanwhile*. Takes the rows out of the
+    records, so that what made them can be freed early.
 
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
@@ -48,7 +49,7 @@ def write_database(path: Path, stages: Iterable[Records]) -> None:
         with opened(path) as database, connected(database) as connection:
             for statement in embedded_ddl():
                 connection.execute(statement)
-        _copy_all(path, chain.from_iterable(map(_tables, stages)))
+        _copy_all(path, chain.from_iterable(map(_tables, stages)), iter(meanwhile))
 
 
 def write_tables(path: Path, tables: Iterable[tuple[str, Any]], wanted: int) -> None:
@@ -68,7 +69,7 @@ def write_tables(path: Path, tables: Iterable[tuple[str, Any]], wanted: int) -> 
                 _copy(database, name, rows)
 
 
-def _copy_all(path: Path, tables: Iterator[_RowsOf]) -> None:
+def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) -> None:
     """Fill *tables*; while the engine copies one, the rows of the next are made."""
     copying: Future[None] | None = None
     with ThreadPoolExecutor(1, "graphstore-copy") as engine:
@@ -78,13 +79,21 @@ def _copy_all(path: Path, tables: Iterator[_RowsOf]) -> None:
             if made is None:
                 continue
             if copying is not None:
-                copying.result()
+                _wait(copying, meanwhile)
             give_back()
             copying = engine.submit(_copy_alone, path, table, made)
             del made
         if copying is not None:
             copying.result()
     give_back()
+
+
+def _wait(copying: Future[None], meanwhile: Iterator[None]) -> None:
+    """Return when the engine has copied a table; until then, do steps of *meanwhile*."""
+    is_more = True
+    while is_more and not copying.done():
+        is_more = next(meanwhile, "end") is None
+    copying.result()
 
 
 def _tables(records: Records) -> Iterator[_RowsOf]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,8 @@ from graphstore.model import (
     TensorOrigin,
     TensorRef,
 )
-from graphstore.op_blocks import BLOCK, OpReader, attrs_texts, op_blocks
+from graphstore.op_blocks import BLOCK, OpReader, attrs_of, op_blocks
+from graphstore.packed_graph import Packing
 
 NAMES = st.sampled_from(["a", "b", "c/d", "gone", "ä", "with:0"])
 SHAPES = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=3).map(tuple)
@@ -95,10 +97,21 @@ def test_ops_come_back_one_by_one_and_only_their_blocks_are_read() -> None:
         assert set(asked) == needed | {number - number % BLOCK}
 
 
-def test_blocks_hold_the_attributes_of_each_op_as_text() -> None:
+def test_attributes_are_written_as_json_for_each_op() -> None:
     graph = chain(BLOCK + 3)
-    texts = [text for data in blocks_of(graph) for text in attrs_texts(data)]
+    texts = attrs_of(graph.ops)
     assert texts == [f'{{"axis":{number % 3}}}' for number in range(len(graph.ops))]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_a_graph_packed_in_steps_is_the_graph_packed_at_once(steps: int) -> None:
+    graph = chain(2 * BLOCK + 3)
+    edges = edge_columns(graph, places(graph))
+    packing = Packing(graph, edges)
+    for _ in zip(range(steps), packing, strict=False):
+        pass
+    assert packing.whole() == Packing(graph, edges).whole()
+    assert list(packing.whole().blocks) == blocks_of(graph)
 
 
 def test_layers_that_repeat_take_almost_no_space() -> None:

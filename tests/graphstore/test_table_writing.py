@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,13 @@ def test_numbers_of_any_size_arrive_as_they_are(tmp_path) -> None:
     assert rows == tuple(
         (FIRST + number, number, None if number % 2 else 2**number, "graph") for number in range(60)
     )
+
+
+def test_work_that_never_ends_holds_up_no_rows(tmp_path) -> None:
+    path = tmp_path / "graph.lbug"
+    edges = chain(60, "name")
+    write_database(path, [Records({"Op": op_table(60)}, {"FEEDS": edges})], itertools.repeat(None))
+    assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((59,),)
 
 
 @pytest.mark.slow
