@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
+from importers import read_graph
+
 
 @pytest.fixture(scope="session")
 def ge_model() -> Any:
@@ -89,3 +91,39 @@ def _scalar(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         return field.enum_type.values_by_number[value].name
     return value.decode() if isinstance(value, bytes) else value
+
+
+@pytest.fixture
+def om(tmp_path, om_bytes):
+    """Writes an offline model of the given models and partitions."""
+
+    def write(*models, **options):
+        path = tmp_path / "model.om"
+        path.write_bytes(om_bytes(*models, **options))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def read_onnx(tmp_path):
+    """The graph read of a file with an ONNX model, or with the given bytes."""
+
+    def read(model, name="model.onnx"):
+        path = tmp_path / name
+        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
+        return read_graph(path)
+
+    return read
+
+
+@pytest.fixture
+def onnx_graph(read_onnx):
+    """The graph read of an ONNX model of the given nodes, inputs, outputs and initializers."""
+    from onnx import helper
+
+    def read(nodes, inputs=(), outputs=(), initializers=(), **model):
+        graph = helper.make_graph(nodes, "net", inputs, outputs, initializers)
+        return read_onnx(helper.make_model(graph, **model))
+
+    return read

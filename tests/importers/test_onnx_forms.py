@@ -1,4 +1,4 @@
-"""ONNX models with functions, with values outside, in text forms, and of odd kinds."""
+"""ONNX models with values outside, in text forms, and of odd kinds."""
 
 from __future__ import annotations
 
@@ -8,187 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from google.protobuf import json_format, text_format
-from onnx import TensorProto, helper, inliner, numpy_helper, printer
+from onnx import TensorProto, helper, numpy_helper, printer
+from onnx_nodes import FLOAT, OPSETS, model_of, node, value
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, TensorRef
 from importers import read_graph
-
-FLOAT = TensorProto.FLOAT
-OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("mine", 1)]
-
-
-def value(name: str, shape=(2, 3), dtype: int = FLOAT):
-    return helper.make_tensor_value_info(name, dtype, shape)
-
-
-def node(op_type: str, inputs: str, outputs: str, name: str = "", **attrs):
-    return helper.make_node(op_type, inputs.split(" "), outputs.split(" "), name=name, **attrs)
-
-
-def function(name: str, inputs: str, outputs: str, nodes, attributes=(), **more):
-    return helper.make_function(
-        *("mine", name, inputs.split(" "), outputs.split(" "), nodes, OPSETS), attributes, **more
-    )
-
-
-def model_of(nodes, functions=(), inputs=("x",), outputs=("y",), **more):
-    graph = helper.make_graph(nodes, "net", [*map(value, inputs)], [*map(value, outputs)], **more)
-    return helper.make_model(graph, functions=list(functions), opset_imports=OPSETS)
-
-
-@pytest.fixture
-def read(tmp_path):
-    def written(model, name: str = "model.onnx"):
-        content = model if isinstance(model, bytes) else model.SerializeToString()
-        path = tmp_path / name
-        path.write_bytes(content)
-        return read_graph(path)
-
-    return written
-
-
-SCALED = function(
-    "Scaled",
-    "a factor",
-    "b extra",
-    [
-        node("Abs", "a", "inner", "abs"),
-        node("Mul", "inner factor", "b", "mul"),
-        node("Neg", "a", "extra", "neg"),
-    ],
-)
-
-
-def test_each_call_of_a_local_function_has_a_body_of_its_own(read):
-    calls = [
-        node("Scaled", "x x", "h unused", "one", domain="mine"),
-        node("Scaled", "h x", "k y", "two", domain="mine"),
-    ]
-    graph = read(model_of(calls, [SCALED]))
-    assert [op.id for op in graph.ops] == [
-        *("one", "two"),
-        *("one/function/abs", "one/function/mul", "one/function/neg"),
-        *("two/function/abs", "two/function/mul", "two/function/neg"),
-    ]
-    first, second = graph.subgraphs
-    assert (first.name, first.owner, first.role) == ("one/function", "one", "function")
-    assert second.inputs == (
-        (0, "two/function/abs"),
-        (0, "two/function/neg"),
-        (1, "two/function/mul"),
-    )
-    assert second.outputs == (
-        (0, TensorRef("two/function/mul", 0)),
-        (1, TensorRef("two/function/neg", 0)),
-    )
-    calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
-    assert ("one/function/mul", "two") in calls
-    assert ("one", "two/function/abs") in calls
-    assert graph.warnings == ()
-
-
-def test_functions_in_functions_hold_what_the_inliner_makes_of_them(read):
-    outer = function(
-        "Outer",
-        "a",
-        "c",
-        [
-            node("Scaled", "a a", "m n", "inner", domain="mine"),
-            node("Add", "m n", "c", "add"),
-        ],
-    )
-    model = model_of([node("Outer", "x", "y", "top", domain="mine")], [outer, SCALED])
-    graph = read(model)
-    owners = {body.owner for body in graph.subgraphs}
-    leaves = sorted(op.type for op in graph.ops if op.id not in owners)
-    assert leaves == sorted(
-        node.op_type for node in inliner.inline_local_functions(model).graph.node
-    )
-    top = node("Outer", "h", "y", "top", domain="mine")
-    graph = read(model_of([node("Abs", "x", "h", "before"), top], [outer, SCALED]))
-    calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
-    assert ("before", "top/function/inner/function/abs") in calls  # handed on by Outer
-    assert graph.op_index()["top/function/inner/function/mul"].subgraph == (
-        "top/function/inner/function"
-    )
-
-
-def test_attributes_of_a_body_are_those_the_call_gives(read):
-    reference = onnx.AttributeProto(name="alpha", type="FLOAT", ref_attr_name="slope")
-    default = onnx.AttributeProto(name="axis", type="INT", ref_attr_name="side")
-    leaky = node("LeakyRelu", "a", "h", "leaky")
-    leaky.attribute.append(reference)
-    soft = node("Softmax", "h", "b", "soft")
-    soft.attribute.append(default)
-    made = function(
-        "F", "a", "b", [leaky, soft], ["slope"], attribute_protos=[helper.make_attribute("side", 1)]
-    )
-    graph = read(model_of([node("F", "x", "y", "call", domain="mine", slope=0.25)], [made]))
-    ops = graph.op_index()
-    assert ops["call/function/leaky"].attrs["alpha"] == 0.25
-    assert ops["call/function/soft"].attrs["axis"] == 1
-    graph = read(model_of([node("F", "x", "y", "call", domain="mine")], [made]))
-    assert graph.op_index()["call/function/leaky"].attrs["alpha"] == "@slope"
-
-
-def test_overloads_are_told_apart(read):
-    one = function("F", "a", "b", [node("Abs", "a", "b", "abs")])
-    two = function("F", "a", "b", [node("Neg", "a", "b", "neg")])
-    two.overload = "second"
-    call = node("F", "x", "y", "call", domain="mine")
-    call.overload = "second"
-    graph = read(model_of([call], [one, two]))
-    assert [op.type for op in graph.ops] == ["F", "Neg"]
-    assert graph.warnings == ("1 local function is called by nothing and was left out: mine::F",)
-
-
-def test_a_branch_in_a_function_sees_its_tensors_and_attributes(read):
-    branches = {
-        f"{way}_branch": helper.make_graph(
-            [node("Mul", "a a", f"{way}_out", way)], way, [], [value(f"{way}_out")]
-        )
-        for way in ("then", "else")
-    }
-    made = function("F", "a flag", "b", [node("If", "flag", "b", "choose", **branches)])
-    graph = helper.make_graph(
-        [node("F", "x flag", "y", "call", domain="mine")],
-        "net",
-        [value("x"), value("flag", (), TensorProto.BOOL)],
-        [value("y")],
-    )
-    read_ = read(helper.make_model(graph, functions=[made], opset_imports=OPSETS))
-    body = next(body for body in read_.subgraphs if body.name == "call/function")
-    assert (0, "call/function/choose/then_branch/then") in body.inputs
-
-
-def test_functions_that_call_themselves_are_told(read):
-    one = function("A", "a", "b", [node("B", "a", "b", "to_b", domain="mine")])
-    two = function("B", "a", "b", [node("A", "a", "b", "to_a", domain="mine")])
-    graph = read(model_of([node("A", "x", "y", "top", domain="mine")], [one, two]))
-    assert len(graph.ops) == 3
-    assert any("inside itself" in told for told in graph.warnings)
-
-
-def test_functions_that_would_grow_without_end_are_bounded(read, monkeypatch):
-    monkeypatch.setattr("importers.onnx_model.functions.MAX_BODY_OPS", 2_000)
-    functions = [
-        function(
-            f"F{level}",
-            "a",
-            "b",
-            [
-                node(f"F{level + 1}", "a", "h", domain="mine"),
-                node(f"F{level + 1}", "h", "b", domain="mine"),
-            ],
-        )
-        for level in range(40)
-    ]
-    calls = [node("F0", "x", "h", domain="mine"), node("Abs", "h", "y")]
-    graph = read(model_of(calls, functions))
-    assert 1_000 < len(graph.ops) <= 2_002
-    assert any("there are too many" in told for told in graph.warnings)
-    assert any("no end, or one far away" in told for told in graph.warnings)
 
 
 def outside(location: str):
@@ -207,13 +32,13 @@ def outside(location: str):
         *("..\\secret", "sub\\..\\..\\x"),
     ],
 )
-def test_values_outside_of_the_models_folder_are_refused(read, place):
+def test_values_outside_of_the_models_folder_are_refused(read_onnx, place):
     with pytest.raises(ImportFormatError, match="only in the model's folder"):
-        read(outside(place))
+        read_onnx(outside(place))
 
 
 @pytest.mark.parametrize("attribute", [False, True])
-def test_a_link_out_of_the_folder_is_refused(tmp_path, read, attribute):
+def test_a_link_out_of_the_folder_is_refused(tmp_path, read_onnx, attribute):
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "secret").write_bytes(bytes(24))
@@ -225,35 +50,37 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path, read, attribute):
         model.graph.node.append(constant)
         del model.graph.initializer[:]
     with pytest.raises(ImportFormatError, match="a link out of the model's folder"):
-        read(model, "model/model.onnx")
+        read_onnx(model, "model/model.onnx")
 
 
-def test_missing_and_short_files_with_values_are_told(tmp_path, read):
-    assert read(outside("gone.bin")).warnings == ("1 file with values is not there: gone.bin",)
-    assert read(outside("x" * 300)).warnings[0].startswith("1 file with values is not there")
+def test_missing_and_short_files_with_values_are_told(tmp_path, read_onnx):
+    assert read_onnx(outside("gone.bin")).warnings == ("1 file with values is not there: gone.bin",)
+    assert read_onnx(outside("x" * 300)).warnings[0].startswith("1 file with values is not there")
     (tmp_path / "short.bin").write_bytes(bytes(23))
-    assert read(outside("short.bin")).warnings == ("1 value reaches past the end of its file: w",)
+    assert read_onnx(outside("short.bin")).warnings == (
+        "1 value reaches past the end of its file: w",
+    )
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "whole.bin").write_bytes(bytes(24))
-    graph = read(outside("sub/whole.bin"))
+    graph = read_onnx(outside("sub/whole.bin"))
     assert graph.warnings == ()
     assert graph.constants[0].location == os.path.join("sub", "whole.bin")  # noqa: PTH118
 
 
-def test_sizes_no_file_has_are_unknown(read):
+def test_sizes_no_file_has_are_unknown(read_onnx):
     model = outside("gone.bin")
     tensor = model.graph.initializer[0]
     tensor.dims[:] = [2**62, 2**62]
     tensor.external_data[1].value = "9" * 5000
     tensor.external_data.add(key="offset", value="9" * 5000)
-    (constant,) = read(model).constants
+    (constant,) = read_onnx(model).constants
     assert (constant.nbytes, constant.offset) == (None, 0)
     tensor.dims[:] = [-3, 2]
-    (constant,) = read(model).constants
+    (constant,) = read_onnx(model).constants
     assert (constant.tensor.shape, constant.nbytes) == ((None, 2), None)
 
 
-def test_long_values_are_left_in_the_file(read):
+def test_long_values_are_left_in_the_file(read_onnx):
     """Dropped on the way in, wherever they are; shapes follow from the short ones all the same."""
     weight = numpy_helper.from_array(np.ones((300, 300), np.float32), "w")
     shape = numpy_helper.from_array(np.array([100, 900]), "shape")
@@ -273,7 +100,7 @@ def test_long_values_are_left_in_the_file(read):
         [value("y", (100, 900))],
         [weight, shape],
     )
-    graph = read(helper.make_model(graph, opset_imports=OPSETS))
+    graph = read_onnx(helper.make_model(graph, opset_imports=OPSETS))
     ops = graph.op_index()
     assert ops["reshape"].outputs[0].shape == (100, 900)
     sizes = {constant.tensor.name: constant.nbytes for constant in graph.constants}
@@ -283,7 +110,7 @@ def test_long_values_are_left_in_the_file(read):
 
 @pytest.mark.parametrize("name", ["m.onnx", "m.txt", "m.json", "m"])
 @pytest.mark.parametrize("form", ["protobuf text", "json", "onnx text"])
-def test_text_forms_hold_the_same_graph(read, form, name):
+def test_text_forms_hold_the_same_graph(read_onnx, form, name):
     model = model_of([node("Abs", "x", "h", "a/b"), node("Softmax", "h", "y", "s", axis=-1)])
     model.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "w"))
     content = {
@@ -291,7 +118,7 @@ def test_text_forms_hold_the_same_graph(read, form, name):
         "json": json_format.MessageToJson,
         "onnx text": printer.to_text,
     }[form](model)
-    binary, text = read(model), read(content.encode(), name)
+    binary, text = read_onnx(model), read_onnx(content.encode(), name)
     assert [op.type for op in text.ops] == [op.type for op in binary.ops]
     assert [op.inputs for op in text.ops] == [
         op.inputs if form != "onnx text" else text_op.inputs
@@ -313,28 +140,28 @@ def test_text_forms_hold_the_same_graph(read, form, name):
         'ir_version: 8 graph { node { op_type: "Abs" ',
     ],
 )  # fmt: skip
-def test_broken_text_is_one_error(read, content):
+def test_broken_text_is_one_error(read_onnx, content):
     with pytest.raises(ImportFormatError) as caught:
-        read(content.encode())
+        read_onnx(content.encode())
     assert "\n" not in str(caught.value)
 
 
-def test_a_graph_without_nodes(read):
+def test_a_graph_without_nodes(read_onnx):
     model = model_of([], inputs=("x",), outputs=("x",))
-    graph = read(model)
+    graph = read_onnx(model)
     assert graph.ops == ()
     assert "the graph has no nodes" in graph.warnings
     with pytest.raises(ImportFormatError, match="no ONNX graph"):
-        read(onnx.ModelProto(ir_version=8, graph=onnx.GraphProto()))
+        read_onnx(onnx.ModelProto(ir_version=8, graph=onnx.GraphProto()))
 
 
-def test_names_in_any_language(read):
+def test_names_in_any_language(read_onnx):
     model = model_of([node("Abs", "вход", "出力", "층/узел")], inputs=("вход",), outputs=("出力",))
-    (op,) = read(model).ops
+    (op,) = read_onnx(model).ops
     assert (op.id, op.inputs[0].tensor, op.outputs[0].name) == ("층/узел", "вход", "出力")
 
 
-def test_sequences_optionals_and_sparse_values(read):
+def test_sequences_optionals_and_sparse_values(read_onnx):
     sparse = helper.make_sparse_tensor(
         numpy_helper.from_array(np.ones(2, np.float32), "w"),
         numpy_helper.from_array(np.array([1, 4])),
@@ -352,7 +179,7 @@ def test_sequences_optionals_and_sparse_values(read):
     model.graph.sparse_initializer.append(sparse)
     model.graph.initializer.append(numpy_helper.from_array(np.array(0), "at"))
     model.graph.initializer.append(numpy_helper.from_array(np.array(6, np.float32), "top"))
-    graph = read(model)
+    graph = read_onnx(model)
     ops = graph.op_index()
     assert ops["make"].outputs[0].shape is None
     assert ops["at"].inputs[0].producer == TensorRef("make", 0)
@@ -361,7 +188,7 @@ def test_sequences_optionals_and_sparse_values(read):
     assert (kept["w"].dtype, kept["w"].shape) == (DType.FLOAT32, (2, 3))
 
 
-def test_what_enters_a_loop_in_a_loop_reaches_the_inner_readers(read):
+def test_what_enters_a_loop_in_a_loop_reaches_the_inner_readers(read_onnx):
     def body(name: str, nodes):
         entries = [
             value(f"{name}_i", (), TensorProto.INT64),
@@ -380,25 +207,25 @@ def test_what_enters_a_loop_in_a_loop_reaches_the_inner_readers(read):
         [value("x"), value("n", (), TensorProto.INT64), value("go", (), TensorProto.BOOL)],
         [value("y")],
     )
-    found = read(helper.make_model(graph, opset_imports=OPSETS))
+    found = read_onnx(helper.make_model(graph, opset_imports=OPSETS))
     calls = {(e.source, e.target) for e in found.edges() if e.kind is EdgeKind.CALL}
     assert ("abs", "outer/body/inner/body/neg") in calls
 
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 9, 11, 13, 17, 21, onnx.defs.onnx_opset_version()])
-def test_models_of_every_age(read, opset):
+def test_models_of_every_age(read_onnx, opset):
     model = model_of([node("Add", "x x", "h", "add"), node("Relu", "h", "y", "relu")])
     model.opset_import[0].version = opset
     model.ir_version = 3 if opset < 9 else 7
-    graph = read(model)
+    graph = read_onnx(model)
     assert [op.type for op in graph.ops] == ["Add", "Relu"]
     assert graph.attrs["opset ai.onnx"] == opset
 
 
-def test_training_information_is_told(read):
+def test_training_information_is_told(read_onnx):
     model = model_of([node("Abs", "x", "y", "abs")])
     model.training_info.add().algorithm.name = "step"
-    assert read(model).warnings == ("training_info is left out",)
+    assert read_onnx(model).warnings == ("training_info is left out",)
 
 
 @pytest.mark.slow
