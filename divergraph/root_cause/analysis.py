@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from divergraph.execution.contract import Array, Executor
+from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.arithmetic import Sample
 from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
@@ -32,7 +33,12 @@ from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import named, remark
 from divergraph.root_cause.precision import fits_half
 from divergraph.root_cause.quantised_ops import QuantisedOps
-from divergraph.root_cause.quantisers import Quantisers, find_quantisers
+from divergraph.root_cause.quantisers import (
+    DEQUANTISING,
+    RANGES,
+    Quantisers,
+    find_quantisers,
+)
 from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.second_look import Explained, look_again
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
@@ -49,6 +55,8 @@ from graphstore.topo import graph_arrays
 
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
+_LEAST_FLOOR = 1e-9
+"""That of an output for which nothing but zeros was expected."""
 
 
 def split_run(
@@ -95,9 +103,11 @@ class _Analysis:
             and pair.device.statistics is None
             and pair.golden.statistics is None
         }
-        self.compared = {ref: item for ref, item in outputs.items() if ref in pairs}
         self.golden = OpGraph(self.inputs.golden)
         self.device = OpGraph(self.inputs.device)
+        self.compared = {
+            ref: item for ref, item in outputs.items() if ref in pairs and self._alike(pairs[ref])
+        }
         self.values = RunValues(
             pairs,
             {ref: item.shape for ref, item in self.compared.items() if item.shape is not None},
@@ -120,6 +130,11 @@ class _Analysis:
             self.executor,
             {op.id: op.type for op in self.inputs.device.ops},
         )
+
+    def _alike(self, pair: Pair) -> bool:
+        """Not what a copy of a dequantiser gives back, found by the integers it was given."""
+        integers = pair.golden.dtype is not None and pair.golden.dtype in RANGES
+        return not (integers and pair.op.type in DEQUANTISING)
 
     def splits(self) -> Splits:
         self.progress.stage("finding the device's precision")
@@ -321,7 +336,8 @@ class _Analysis:
             return told
         if expected.ratio * told.floor <= introduced:
             return told
-        return replace(told, floor=introduced / expected.ratio, expected=expected.value)
+        floor = max(introduced / expected.ratio, _LEAST_FLOOR)
+        return replace(told, floor=min(told.floor, floor), expected=expected.value)
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""

@@ -32,7 +32,7 @@ _HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity
 _MADE_OF: Mapping[str, tuple[str, ...]] = {"Gemm": ("MatMul",), "FusedMatMul": ("MatMul",)}
 """What a fused op has in the same places as an original of it."""
 _ASCEND_QUANT = "AscendQuant"
-_RANGES = {
+RANGES = {
     DType.INT4: (-8, 7),
     DType.UINT4: (0, 15),
     DType.INT8: (-128, 127),
@@ -160,7 +160,7 @@ class _Finder:
                     names = iter(known)
                     for name, reader in self._read_by([TensorRef(op.id, 0), *handed_on], known):
                         readers.setdefault(name, set()).add(reader)
-                    if not known and quantiser.high < _RANGES[DType.INT32][1]:
+                    if not known and quantiser.high < RANGES[DType.INT32][1]:
                         unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
                 else:
                     unseen.add(op.id)
@@ -180,7 +180,7 @@ class _Finder:
             return None
         zero = self._value(op, 2)
         kind = self._kind(op, zero)
-        low, high = _RANGES.get(kind, _RANGES[DType.INT8])
+        low, high = RANGES.get(kind, RANGES[DType.INT8])
         axis = op.attrs.get("axis", 1)
         plain = np.zeros(1) if zero is None else zero
         return Quantiser(scale, plain, low, high, axis if isinstance(axis, int) else 1)
@@ -282,4 +282,4 @@ def _of_ascend(op: Op) -> Quantiser | None:
     scale, offset = op.attrs.get("scale"), op.attrs.get("offset", 0.0)
     if not isinstance(scale, int | float) or not isinstance(offset, int | float) or scale == 0:
         return None
-    return Quantiser(np.array([1.0 / scale]), np.array([float(offset)]), *_RANGES[DType.INT8])
+    return Quantiser(np.array([1.0 / scale]), np.array([float(offset)]), *RANGES[DType.INT8])

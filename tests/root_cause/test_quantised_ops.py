@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.capture import CaptureRequest, capture
+from divergraph.capture import CaptureRequest, StandIn, capture
+from divergraph.capture.stand_ins import make_stand_in
 from divergraph.pipeline import CompareRequest, compare
+from divergraph.root_cause.values import signed
 
 RNG = np.random.default_rng(5)
 LAYERS = 4
@@ -128,3 +131,30 @@ def test_a_lost_product_is_found_on_such_a_device_as_well(tmp_path: Path) -> Non
         return np.zeros_like(value) if name == "m2" else value
 
     assert compared(tmp_path, lost, cut=0.49).origins[0].op == "m2"
+
+
+def test_a_quantised_model_and_what_its_runtime_makes_of_it(tmp_path: Path, sides) -> None:
+    """Other signs of 8 bits, and dequantisers that were doubled: the same all the same."""
+    made = sides()
+    quantised, fused = tmp_path / "quantised.onnx", tmp_path / "fused.onnx"
+    feeds = {"x": np.load(tmp_path / "x.npy")}
+    make_stand_in(made.folder / "golden.onnx", StandIn.INT8, quantised, feeds)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(fused)
+    onnxruntime.InferenceSession(str(quantised), options, providers=["CPUExecutionProvider"])
+    for side in (quantised, fused):
+        inputs = {"x": tmp_path / "x.npy"}
+        capture(CaptureRequest(side, tmp_path / f"run_{side.stem}", inputs))
+    data = compare(
+        CompareRequest(quantised, tmp_path / "run_quantised", fused, tmp_path / "run_fused")
+    )
+    assert data.run.counts.compared > 10
+    assert not data.origins
+    assert not data.suspects
+
+
+def test_bytes_called_unsigned_and_a_moved_zero_are_the_same_numbers() -> None:
+    golden = np.array([-128, -3, 0, 7, 127], np.int8)
+    for dumped_as in (golden.view(np.uint8), (golden.astype(np.int16) + 128).astype(np.uint8)):
+        assert np.array_equal(signed(dumped_as, golden), golden)
