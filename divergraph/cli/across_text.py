@@ -56,7 +56,8 @@ def _show(title: str, found: Sequence[Recurring], *, by_original: bool) -> None:
     if not found:
         say("  none")
     for one in found:
-        made_of = f" of {'+'.join(one.pattern)}" if one.pattern else ""
+        itself = one.pattern in ((), (one.type,))
+        made_of = "" if itself else f" of {'+'.join(one.pattern)}"
         what = (
             f"{names(one.originals)}  ({one.type}{made_of})" if by_original else one.type + made_of
         )

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from graphstore.contract import GraphStore
 from graphstore.model import Origin, Run, Side
 
+_SAME_MODEL = 0.8
+"""Share of the ops of two golden graphs that are called alike, if they are of one model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recurring:
@@ -67,30 +70,54 @@ class _Seen:
 
 
 def recurring(store: GraphStore) -> RecurringAnswer:
-    """What is guilty in more than one run of *store*."""
+    """What is guilty in more than one run of *store*; original ops count by model."""
     runs = store.runs()
     originals: dict[tuple[str, str], _Seen] = {}
     patterns: dict[tuple[str, tuple[str, ...]], _Seen] = {}
-    diverged = 0
-    for run in runs:
-        found = store.origins(run.name)
-        diverged += bool(found)
+    origins = {run.name: store.origins(run.name) for run in runs}
+    diverged = [run for run in runs if origins[run.name]]
+    models = _models(store, diverged)
+    for run in diverged:
+        found = origins[run.name]
         types = _original_types(store, run, found)
         for origin in found:
             pattern = tuple(sorted({types[ref.op] for ref in origin.golden if ref.op in types}))
             seen = patterns.setdefault((origin.type, pattern), _Seen(origin.type, pattern))
             seen.add(run.name, origin)
             if origin.golden:
-                key = (_model(run), origin.golden[0].op)
+                key = (models[run.golden], origin.golden[0].op)
                 originals.setdefault(key, _Seen(origin.type, pattern)).add(run.name, origin)
     return RecurringAnswer(
-        len(runs), diverged, _several(originals.values()), _several(patterns.values())
+        len(runs), len(diverged), _several(originals.values()), _several(patterns.values())
     )
 
 
-def _model(run: Run) -> str:
-    """The golden graph of a run without the part that says which file it was."""
-    return run.golden.rpartition("@")[0] or run.golden
+def _models(store: GraphStore, runs: Iterable[Run]) -> dict[str, str]:
+    """The golden graphs of *runs*, each by the first one that is the same model.
+
+    Exported or trained anew a model is another file. Its graph is called alike, but so are those
+    of all models of some exporters: most of the ops must be called alike, too.
+    """
+    alike: dict[str, dict[str, Run]] = {}
+    for run in runs:
+        name = run.golden.rpartition("@")[0] or run.golden
+        alike.setdefault(name, {}).setdefault(run.golden, run)
+    found: dict[str, str] = {}
+    for graphs in alike.values():
+        if len(graphs) == 1:
+            found |= {golden: golden for golden in graphs}
+            continue
+        first: dict[str, frozenset[str]] = {}
+        for golden, run in graphs.items():
+            ops = frozenset(store.arrays(run.name, Side.GOLDEN).ids)
+            same = (one for one, known in first.items() if _are_most_shared(ops, known))
+            found[golden] = next(same, golden)
+            first.setdefault(found[golden], ops)
+    return found
+
+
+def _are_most_shared(one: frozenset[str], other: frozenset[str]) -> bool:
+    return len(one & other) >= _SAME_MODEL * len(one | other)
 
 
 def _several(seen: Iterable[_Seen]) -> tuple[Recurring, ...]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import divergraph
+from divergraph.capture import CaptureRequest, capture
 from divergraph.cli.main import run as command
+from divergraph.pipeline import CompareRequest
 from divergraph.questions import ChangeKind, compare_runs, recurring
+from divergraph.runs import compare_into
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Guilt, Method, Role
 
@@ -102,6 +108,34 @@ def test_guilty_in_several_runs(store):
     assert matmul.runs == ("left", "stem", "again")
 
 
+def test_an_op_of_another_model_is_not_the_same_op(store, tmp_path):
+    random = np.random.default_rng(3)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, 16]) for name in "xy"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["left"], name="left"),
+        helper.make_node("Tanh", ["left"], ["y"], name="y"),
+    ]
+    weights = random.standard_normal((16, 16)).astype(np.float32)
+    for side, times in (("golden", 1), ("device", 1.5)):
+        constant = numpy_helper.from_array(np.float32(times) * weights, "w")
+        graph = helper.make_graph(nodes, "network", ends[:1], ends[1:], [constant])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 9
+        onnx.save(model, tmp_path / f"{side}.onnx")
+        capture(CaptureRequest(tmp_path / f"{side}.onnx", tmp_path / side, seed=5))
+    golden, device = tmp_path / "golden", tmp_path / "device"
+    request = CompareRequest(
+        golden.with_suffix(".onnx"), golden, device.with_suffix(".onnx"), device
+    )
+    compare_into(store, request, name="small")
+    answer = recurring(store)
+    store.delete("small")
+    (left,) = (one for one in answer.same_original if one.originals == ("left",))
+    assert left.runs == ("left", "again")
+    matmul = next(one for one in answer.same_pattern if one.pattern == ("MatMul",))
+    assert "small" in matmul.runs
+
+
 @pytest.fixture
 def ask(store, capsys):
     def call(*arguments):
@@ -125,7 +159,7 @@ def test_the_commands_tell_the_same_in_words(store, capsys):
     assert "newly guilty: 1 op" in text
     assert "left is newly guilty: introduced error 0.3" in text
     assert command(["origins", "--all-runs", "--store", store.url]) == 0
-    assert "left  (MatMul of MatMul): 2 runs (left, again)" in capsys.readouterr().out
+    assert "left  (MatMul): 2 runs (left, again)" in capsys.readouterr().out
     assert command(["origins", "holes", "--store", store.url]) == 0
     text = capsys.readouterr().out
     assert "1 of these 5 ops: " in text

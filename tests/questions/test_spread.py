@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import divergraph
-from divergraph.questions import origins, roles, trace
+from divergraph.questions import op_rows, origins, roles, trace
 from divergraph.way_folding import folded
 from graphstore.errors import InputError
 from graphstore.model import Guilt, Method, Role, Verdict
@@ -71,6 +73,9 @@ def test_roles_are_counted_and_filtered(store):
     assert by_op["scale"] is Role.CARRIES
     assert table.guilt[Guilt.GUILTY] == 1
     assert sum(table.roles.values()) == len(table.rows) == 9
+    listed = {row.id: row.split for row in op_rows(store, "left") if row.split is not None}
+    numbers = {row.id: replace(row.split, group=(), reference="") for row in table.rows}
+    assert numbers == listed
     some = roles(store, "left", parse_filter("role=introduces|attenuates"))
     assert "left" in [row.id for row in some.rows]
     assert some.roles == table.roles
