@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.analysis.verdicts import badness
+from divergraph.wording import reserve_text
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
@@ -177,6 +178,7 @@ def run_json(
     return {
         "run": run.name if stored else None,
         "verdict": run.verdict.value,
+        "reserve": reserve_text(run) or None,
         "method": run.method.value,
         "counts": counts_json(run.counts),
         "origins": [origin_json(origin) for origin in origins],

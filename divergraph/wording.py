@@ -56,9 +56,20 @@ def known(metrics: MetricSet | None, metric: Metric) -> float | None:
 
 def verdict_text(run: Run) -> str:
     """The verdict of *run*, and what it means where the word does not say it."""
+    text = _VERDICTS[run.verdict]
     if run.method is Method.ROOT_CAUSE and run.verdict is Verdict.NOISE:
-        return "noise: no op makes more error than its precision explains"
-    return _VERDICTS[run.verdict]
+        text = "noise: no op makes more error than its precision explains"
+    reserve = reserve_text(run)
+    return f"{text}; but {reserve}, nothing is known of the others" if reserve else text
+
+
+def reserve_text(run: Run) -> str:
+    """What takes from a good verdict: that fewer tensors were compared than not. Empty where
+    nothing does."""
+    counts = run.counts
+    if run.verdict not in (Verdict.CLEAN, Verdict.NOISE) or counts.compared >= counts.not_compared:
+        return ""
+    return f"only {counts.compared} of {counted(counts.tensors, 'tensor')} could be compared"
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from textual.content import Content
 from divergraph.printable import printable
 from divergraph.questions import Overview
 from divergraph.spread_words import limits_text, mismatch_sentence
+from divergraph.wording import reserve_text
 from graphstore.model import Method, Metric, OpState, Verdict
 from tui import theme, wording
 from tui.glyphs import Glyphs
@@ -74,7 +75,8 @@ def headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     words = f"{mark.get(run.verdict, glyphs.good)} {wording.VERDICT_WORDS[run.verdict]}"
     head = (words, _VERDICT_STYLES[run.verdict])
     if not overview.origin_rows:
-        return Content.assemble(head)
+        reserve = reserve_text(run)
+        return Content.assemble(head, (f"  {reserve}" if reserve else "", theme.QUIET))
     first = min(overview.origin_rows, key=lambda row: row.topo)
     name = printable(first.id)
     room = max(10, width - len(words) - len("  first at ") - 2)

@@ -19,7 +19,7 @@ from divergraph.analysis.starts import Starts
 from divergraph.analysis.verdicts import worst
 from divergraph.comparison import notes as comparison_notes
 from divergraph.comparison.limits.exceptions import NEGLIGIBLE
-from divergraph.wording import counted
+from divergraph.wording import counted, reserve_text
 from graphstore.algorithms import first_diverging
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -43,6 +43,9 @@ PROBLEMS = frozenset({OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
 """The labels that ask for something to be done."""
 
 _LISTED = 20
+
+_HARDLY_ANY = 0.3
+"""How sure it is that all is well where fewer tensors were compared than not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +252,18 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
             f". {counted(failed, 'tensor')} over a limit all the same: rounding added up, or what "
             "follows from differences that are no fault"
         )
-    sentence += ". If the final result is still wrong, check what comes after the network"
+    confidence = 0.9 if not failed else 0.7
+    reserve = reserve_text(view.data.run)
+    if reserve:
+        sentence += f". But {reserve}: dump more of them, an error may start at any other"
+        confidence = min(confidence, _HARDLY_ANY)
+    else:
+        sentence += ". If the final result is still wrong, check what comes after the network"
     return Finding(
         FindingKind.ADVICE,
         CONSISTENT,
         sentence,
-        confidence=0.9 if not failed else 0.7,
+        confidence=confidence,
         evidence={
             "compared": view.data.run.counts.compared,
             "over": failed,

@@ -124,3 +124,29 @@ def test_a_dump_needs_its_graph(divergraph, lenet, lenet_store):
     assert (done.code, "give its --graph" in done.err) == (2, True)
     done = divergraph("consistency", "fault", "--step", 1, "--store", lenet_store)
     assert done.code == 2
+
+
+def test_a_run_of_few_tensors_is_not_called_clean_without_reserve(divergraph, lenet, tmp_path):
+    """All but a few dump files are gone; the verdict says of how much it speaks."""
+    copied = tmp_path / "clean"
+    shutil.copytree(lenet / "npu_clean", copied)
+    files = sorted(path for path in (copied / "dump").rglob("*") if path.is_file())
+    kept = [path for path in files if path.name.startswith("Conv2D.LeNet_conv")]
+    for path in set(files) - set(kept):
+        path.unlink()
+    arguments = ["compare", "--golden", lenet / "model.ckpt.meta", "--golden-dump"]
+    arguments += [lenet / "golden", "--device", copied / "graph", "--device-dump", copied / "dump"]
+    arguments += ["--run", "few", "--store", tmp_path / "store"]
+    found = divergraph(*arguments, "--json").json
+    assert found["verdict"] in ("clean", "noise")
+    compared, tensors = found["counts"]["compared"], found["counts"]["tensors"]
+    said = f"only {compared} of {tensors} tensors could be compared"
+    assert (0 < compared < 10, found["reserve"]) == (True, said)
+    markdown = divergraph("report", "few", "--store", tmp_path / "store", "--markdown", "-").out
+    assert f"; but {said}, nothing is known of the others" in markdown
+    advice = divergraph("advise", "few", "--store", tmp_path / "store", "--json").json["findings"][
+        0
+    ]
+    assert advice["label"] == "consistent"
+    assert f"But {said}" in advice["sentence"]
+    assert advice["confidence"] < 0.5
