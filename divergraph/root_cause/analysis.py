@@ -12,6 +12,7 @@ from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.arithmetic import Sample
 from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
 from divergraph.root_cause.deciding import Deciding, coarsest
+from divergraph.root_cause.draws import random_feed, remarks
 from divergraph.root_cause.entries import entry_error, entry_mismatches
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import (
@@ -29,7 +30,7 @@ from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.local_errors import Noise, local_suspicion, with_local_floor
 from divergraph.root_cause.masks import standing_for_infinity, without
 from divergraph.root_cause.mixed import Arithmetics
-from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.op_graph import OpGraph, Source
 from divergraph.root_cause.operands import named, remark
 from divergraph.root_cause.precision import fits_half
 from divergraph.root_cause.quantised_ops import QuantisedOps
@@ -55,8 +56,6 @@ from graphstore.topo import graph_arrays
 
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
-_LEAST_FLOOR = 1e-9
-"""That of an output for which nothing but zeros was expected."""
 
 
 def split_run(
@@ -89,6 +88,8 @@ class _Analysis:
     quantisers: Quantisers = field(init=False)
     quantised: QuantisedOps = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
+    drawn: dict[TensorRef, str] = field(default_factory=dict)
+    """By output, where no op is to blame for an error, the random op its group was fed."""
 
     def __post_init__(self) -> None:
         outputs = {
@@ -144,7 +145,7 @@ class _Analysis:
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
-        self.quantised = QuantisedOps(self.golden, arithmetics.usual)
+        self.quantised = QuantisedOps(self.golden, arithmetics.usual, self.options.suspect)
         if self.quantisers.by_tensor:
             self.quantised = self.quantised.seen(groups, self.runs.samples, self._handed_on)
         splits: dict[TensorRef, ErrorSplit] = {}
@@ -154,7 +155,12 @@ class _Analysis:
             self.progress.step(len(chunk))
         return Splits(
             splits,
-            {group.output: group for group in groups},
+            {
+                group.output: replace(group, source=Source.RANDOM)
+                if group.output in self.drawn
+                else group
+                for group in groups
+            },
             named(precision, arithmetics.usual.taken)
             + (", int8" if self.quantisers.by_tensor else ""),
             {str(name): count for name, count in found.items()},
@@ -163,7 +169,11 @@ class _Analysis:
             tuple(self.explaining.findings),
             frozenset(self.births),
             self.runs.assumed,
-            tuple(said for said in (remark(taken), functions_remark(functions)) if said),
+            tuple(
+                said
+                for said in (remark(taken), functions_remark(functions), *remarks(self.drawn))
+                if said
+            ),
             arithmetics.kept_single,
             {str(family): str(kind) for family, kind in taken.items()},
             functions,
@@ -314,30 +324,8 @@ class _Analysis:
                 told = with_local_floor(told, fitting, noise)
         if group.integers or quantised:
             imitated = noise.imitations[0] if noise.imitations and not unseen else None
-            return self._against_expected(group, told, given, fitting, imitated)
+            return self.quantised.with_expected(told, group, given, fitting, imitated)
         return with_gain_floor(told, fitting, noise.imitations, floors.precision, len(group.ops))
-
-    def _against_expected(
-        self,
-        group: Group,
-        told: Explained,
-        given: Mapping[str, Array],
-        device: Array,
-        imitated: Array | None,
-    ) -> Explained:
-        """*told* with the lower floor of a device that quantises as its graph says."""
-        introduced = relative(device, told.reference)
-        if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
-            return told
-        if not self.quantised.is_off(group, device, imitated):
-            return told
-        (expected,) = self.quantised.expected([group], [given], [device])
-        if expected is None or expected.ratio <= self.options.suspect:
-            return told
-        if expected.ratio * told.floor <= introduced:
-            return told
-        floor = max(introduced / expected.ratio, _LEAST_FLOOR)
-        return replace(told, floor=min(told.floor, floor), expected=expected.value)
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""
@@ -359,7 +347,7 @@ class _Analysis:
         device = self.values.device(group.output)
         fitting = None if device is None else same_shape(device, reference.shape)
         if fitting is not None and is_numeric(fitting) and is_numeric(reference):
-            told = self._against_expected(group, told, given, fitting, imitated)
+            told = self.quantised.with_expected(told, group, given, fitting, imitated)
         return self._split(group, told, given, (source,))
 
     def _split(
@@ -385,6 +373,10 @@ class _Analysis:
         error = self._inputs_error(group, group.measured if sources is None else sources)
         measured = Measured(device, fitting, golden_like, told.floor, error, told.absolute)
         split = split_error(measured, self.options, group.ops, self.executor.name)
+        source = None if split.guilt is Guilt.NONE else random_feed(self.golden, group)
+        if source is not None:
+            self.drawn[group.output] = source
+            return unknown(f"it takes random numbers of {source}", group.ops, self.executor.name)
         types = {self.golden.ops[op_id].type for op_id in group.ops}
         if ignores_nan(device, fitting, given, types):
             self.explaining.findings.append(ignoring(group.output))

@@ -49,7 +49,8 @@ class OpGraph:
 
     ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
     an input of the model; all others are the same in each run but for random ones and
-    variables, of which ``moving`` are made. ``flows`` are tensors whose values mean nothing.
+    variables, of which ``moving`` are made, and ``drawn`` of random ones. ``flows`` are tensors
+    whose values mean nothing.
     """
 
     graph: ModelGraph
@@ -57,6 +58,7 @@ class OpGraph:
     rank: dict[str, int] = field(init=False)
     fed: frozenset[str] = field(init=False)
     moving: frozenset[str] = field(init=False)
+    drawn: frozenset[str] = field(init=False)
     entries: frozenset[str] = field(init=False)
     flows: frozenset[TensorRef] = field(init=False)
     _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
@@ -75,6 +77,7 @@ class OpGraph:
         self.moving = self._behind(
             op.id for op in self.graph.ops if source_of(op) in (Source.RANDOM, Source.VARIABLE)
         )
+        self.drawn = self._behind(op.id for op in self.graph.ops if source_of(op) is Source.RANDOM)
 
     def inputs(self, op: Op) -> Iterator[InputRef]:
         """What *op* reads: its connected inputs, and what its bodies take from around it."""

@@ -11,6 +11,7 @@ biases), a few of its ops must show.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,6 +25,7 @@ from divergraph.root_cause.floors import Floors, floor_of, least_floor
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision
+from divergraph.root_cause.second_look import Explained
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import is_numeric, relative
 
@@ -33,6 +35,8 @@ _LOOKED_AT = 8
 _AT_ONCE = 4
 _ENOUGH = 3
 _AGREES = 3.0
+_LEAST_FLOOR = 1e-9
+"""That of an output for which nothing but zeros was expected."""
 _MOST_OFF = 0.25
 """The share of ops that may be off, by faults, where the others show that ops are exact."""
 
@@ -61,6 +65,7 @@ class QuantisedOps:
 
     golden: OpGraph
     floors: Floors
+    suspect: float
     kinds: frozenset[Kind] = field(default_factory=frozenset)
 
     def kind(self, group: Group) -> Kind | None:
@@ -105,10 +110,29 @@ class QuantisedOps:
             found.append(Expected(right, relative(fitting, right) / floor))
         return found
 
-    def is_off(self, group: Group, device: Array, imitated: Array) -> bool:
-        """Whether *device* is further from the first imitation than rounding brings it."""
+    def with_expected(
+        self,
+        told: Explained,
+        group: Group,
+        given: Mapping[str, Array],
+        device: Array,
+        imitated: Array | None,
+    ) -> Explained:
+        """*told* with the lower floor of what was expected, where *device* is suspect by that.
+
+        *imitated* is a first imitation; what rounding alone brings *device* from it is right.
+        """
+        introduced = relative(device, told.reference)
+        if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
+            return told
         least = least_floor(self.floors.precision, imitated.size)
-        return self.kind(group) in self.kinds and relative(device, imitated) > _AGREES * least
+        if self.kind(group) not in self.kinds or relative(device, imitated) <= _AGREES * least:
+            return told
+        (expected,) = self.expected([group], [given], [device])
+        if expected is None or expected.ratio <= self.suspect:
+            return told
+        floor = max(introduced / expected.ratio, _LEAST_FLOOR)
+        return replace(told, floor=floor, expected=expected.value) if floor < told.floor else told
 
     def seen(
         self,
