@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
+from divergraph.diff.diff_dumps import DiffRequest, diff_dumps
 from divergraph.jobs import JobState
 from divergraph.jobs.queue import JobQueue
 
@@ -59,6 +61,32 @@ def test_a_running_job_tells_its_stage_and_can_be_cancelled(queue):
     assert waiting.wait(30)
     assert (running.state, waiting.state) == (JobState.CANCELLED, JobState.CANCELLED)
     assert waiting.result is None
+
+
+def test_comparisons_are_jobs_of_a_queue_and_end_where_they_are_cancelled(queue, tmp_path):
+    for side in ("device", "golden"):
+        (tmp_path / side).mkdir()
+        for name in "abc":
+            np.save(tmp_path / side / f"{name}.npy", np.arange(9.0))
+    request = DiffRequest(tmp_path / "device", tmp_path / "golden")
+    done = queue.submit("diff", lambda progress: diff_dumps(request, progress))
+    assert done.wait(30)
+    assert (done.state, done.result.compared) == (JobState.DONE, 3)
+    assert (done.stage.text, done.stage.done, done.stage.total) == ("comparing tensors", 3, 3)
+
+    class Cancelling:
+        """Cancels the job at its first compared tensor."""
+
+        def __init__(self, progress):
+            self.stage, self._step = progress.stage, progress.step
+
+        def step(self, amount=1, note=""):
+            queue.jobs[-1].cancel()
+            self._step(amount, note)
+
+    stopped = queue.submit("diff", lambda progress: diff_dumps(request, Cancelling(progress)))
+    assert stopped.wait(30)
+    assert (stopped.state, stopped.result) == (JobState.CANCELLED, None)
 
 
 def test_a_closed_queue_takes_nothing(queue):
