@@ -21,11 +21,10 @@ _TOKEN = re.compile(
       | (?P<quoted>`(?:[^`]|``)*`)
       | (?P<open>/\*|'|"|`)
       | (?P<word>[^\W\d]\w*)
-      | (?P<number>\d[\d_]*(?:\.(?!\.)\d*)?)
+      | (?P<number>0[xX][\da-fA-F]+|0o[0-7]+|\d[\d_]*(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?)
       | (?P<mark>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\(?:(?P<pair>\\)|u(?P<code>[0-9a-fA-F]{4}))")
 _BARE_ESCAPE = re.compile(r"\\u(?P<code>[0-9a-fA-F]{4})")
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
@@ -149,6 +148,7 @@ def _whole(token: Token) -> int | None:
 
 
 def _tokens(cypher: str) -> Iterator[Token]:
+    before = ""
     for match in _TOKEN.finditer(cypher):
         kind, text = match.lastgroup or "mark", match.group()
         if kind == "open":
@@ -157,5 +157,11 @@ def _tokens(cypher: str) -> Iterator[Token]:
             raise QueryError(
                 f"the query has an invisible character, U+{ord(text):04X}", position=match.start()
             )
+        if kind == "word" and before == "number":
+            # ladybug reads 1e0LOAD as a number and a clause
+            raise QueryError(
+                "a word right behind a number", position=match.start(), hint="put a space between"
+            )
+        before = kind
         if kind not in ("space", "comment"):
             yield Token(kind, text, match.start())

@@ -29,7 +29,9 @@ _REACHES_OUT = frozenset(
 )
 _PREFIXES = frozenset(("EXPLAIN", "PROFILE"))
 _STARTS = frozenset(("MATCH", "OPTIONAL", "RETURN", "WITH", "UNWIND", "CALL"))
-_BEFORE_A_NAME = frozenset(("(", "[", ".", "$", ":", "|", "&", "!"))
+_BEFORE_A_NAME = frozenset(("(", "[", ".", ":", "|", "&"))
+_BEFORE_A_LABEL = frozenset(("(", ":", "|", "&", "!"))
+"""Before a ``!`` that says "not" of a label. ladybug has one behind numbers, for factorials."""
 _AFTER_A_NAME = frozenset((".", ",", ")", "]", "}", "=", "<", ">", "*", "/", "%", "^", ";", ":"))
 """No clause goes on with one of these, so the word before is somebody's name."""
 _GO_ON = frozenset(
@@ -201,10 +203,14 @@ def _is_name(found: list[Token], place: int) -> bool:
     """
     before = found[place - 1] if place else None
     after = found[place + 1] if place + 1 < len(found) else None
-    if before is not None and before.kind == "mark" and before.text in _BEFORE_A_NAME:
-        return True
     if before is None:
         return False
+    if before.kind == "mark" and before.text in _BEFORE_A_NAME:
+        return True
+    if before.text == "!" and place > 1 and found[place - 2].text in _BEFORE_A_LABEL:
+        return True
+    if before.text == "$" and _is_parameter(found, place):
+        return True
     if after is None or (after.kind == "mark" and after.text in _AFTER_A_NAME):
         return True
     word, following = found[place].word, found[place + 2 : place + 3]
@@ -217,3 +223,13 @@ def _is_name(found: list[Token], place: int) -> bool:
     if word == "CALL" and [token.text for token in following] == ["."]:
         return False  # a procedure of a name space named like a clause
     return after.word in _GO_ON
+
+
+def _is_parameter(found: list[Token], place: int) -> bool:
+    """True for a word after a ``$``, but for one that ends a name: ``WITH x$ LOAD ...``."""
+    sign = found[place - 1].start
+    if found[place].start == sign + 1 or place < 2:
+        return True
+    earlier = found[place - 2]
+    is_part = earlier.name or earlier.text == "$"
+    return not (is_part and earlier.start + len(earlier.text) == sign)

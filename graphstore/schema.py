@@ -22,6 +22,10 @@ SCHEMA_VERSION = 3
 """Raised whenever tables or columns change. Newer stores are refused."""
 FIRST_READABLE = 2
 """The oldest stores that are read: what they lack is absent, columns only join at the end."""
+TOO_OLD_HINT = (
+    "`divergraph backup` of the program that wrote it makes a file that `divergraph restore` "
+    "of this one reads into another store"
+)
 NEO4J_VERSION = 4
 """The same as SCHEMA_VERSION for Neo4j stores; 4 has nodes ``Columns``."""
 

@@ -32,7 +32,7 @@ from graphstore.embedded.drafts import (
     remove_draft,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
-from graphstore.schema import FIRST_READABLE, SCHEMA_VERSION
+from graphstore.schema import FIRST_READABLE, SCHEMA_VERSION, TOO_OLD_HINT
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
@@ -111,7 +111,7 @@ class StoreFolder:
                 f"the store has schema version {version}, this program reads those from "
                 f"{FIRST_READABLE} on",
                 where=str(self.root),
-                hint="use another --store, or move this one away and make its runs again",
+                hint=TOO_OLD_HINT,
             )
         return True
 

@@ -16,6 +16,7 @@ from graphstore.schema import (
     NAME_PARTS,
     NEO4J_DROPPED,
     NEO4J_VERSION,
+    TOO_OLD_HINT,
     neo4j_ddl,
     neo4j_search_ddl,
 )
@@ -51,8 +52,7 @@ def schema_version(wire: Connection) -> int | None:
         raise StoreError(
             f"the store has schema version {version}, whose rows this program cannot read",
             where=wire.url,
-            hint="copy it to a folder with the divergraph that wrote it, or delete what is in it "
-            "and import again",
+            hint=TOO_OLD_HINT,
         )
     return version
 

@@ -111,7 +111,7 @@ def test_rows_of_form_1_are_refused_and_kept(
         for asked in (store.runs, store.info, lambda: store.graph("old")):
             with pytest.raises(StoreError, match="schema version 1, whose rows") as caught:
                 asked()
-            assert "divergraph that wrote it" in caught.value.hint
+            assert "divergraph restore" in caught.value.hint
     if not read_only:
         with opened(neo4j_server) as store, pytest.raises(StoreError, match="schema version 1"):
             store.save_run(sample_run("first"))

@@ -20,6 +20,7 @@ HARMLESS = [
     "MATCH (o {set: 1, load: 2}) RETURN o",
     "MATCH (set:Op)-[create:FEEDS]->(merge) RETURN count(set)",
     "WITH $set AS x RETURN x",
+    "WITH $ set AS x RETURN x LIMIT$load",
     "MATCH (o:Op:Load|Create) RETURN o",
     "EXPLAIN MATCH (o) RETURN o",
     "PROFILE MATCH (o) RETURN o",
@@ -40,7 +41,8 @@ HARMLESS = [
     "MATCH (o) RETURN count(o) AS install, 2*3 AS use",
     "MATCH (use:Op)-->(set) WHERE use.x = 1 AND set IS NOT NULL RETURN use, set ORDER BY use.x",
     "MATCH (o:Op) RETURN CASE WHEN o.x THEN 1 END AS set UNION RETURN 2 AS set",
-    "RETURN 1.5e3, 0.5, 1..2",
+    "RETURN 1.5e3, 0.5, 1..2, 1E-5, 0x1F, 0o17, 1_000",
+    "MATCH (o:!Load) WHERE o:!(Copy|!Create) RETURN o",
 ]
 
 REFUSED = [
@@ -78,6 +80,14 @@ REFUSED = [
     ("WITH 1 AS x CREATE (n)", 12),
     ("RETURN 1CREATE (n)", 8),
     ("RETURN 1.CREATE (n)", 9),
+    ("MATCH (o) WHERE 1 = 1e0LOAD FROM 'x' RETURN *", 23),
+    ("MATCH (o) WHERE 1 = .5E+1CALL other() RETURN *", 25),
+    ("MATCH (o) WHERE 1 = 0x1fLOAD FROM 'x' RETURN *", 24),
+    ("MATCH (o) WHERE 1 = 1eLOAD FROM 'x' RETURN *", 21),
+    ("MATCH (o) WHERE 1 = 1!LOAD FROM 'x' RETURN *", 22),
+    ("UNWIND [1] AS x$ LOAD FROM 'x' RETURN *", 17),
+    ("UNWIND [1] AS x$$ LOAD FROM 'x' RETURN *", 18),
+    ("MATCH (o) WHERE 1 = 1! LOAD FROM 'x' RETURN *", 23),
     ("MATCH (o) LOAD WITH HEADERS (a STRING) FROM 'x' RETURN *", 10),
     ("MATCH (n) CALL { CREATE (x) } RETURN n", 17),
     ("MATCH (n) WHERE EXISTS { CREATE (x) } RETURN n", 25),
