@@ -83,16 +83,31 @@ def neo4j_store(neo4j_server: LocalServer) -> Iterator[Neo4jStore]:
         yield store
 
 
-@pytest.fixture(params=["embedded", NEO4J, NEO4J_NEWEST])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
-    """An empty store of each engine, and of both release lines of Neo4j."""
+@contextmanager
+def store_of_engine(request: pytest.FixtureRequest, place: Path) -> Iterator[GraphStore]:
     if request.param == "embedded":
-        with EmbeddedStore(tmp_path / "store") as embedded:
+        with EmbeddedStore(place / "store") as embedded:
             yield embedded
     else:
         name = "neo4j_server" if request.param == "neo4j" else "newest_server"
         with empty_store(request.getfixturevalue(name)) as store:
             yield store
+
+
+@pytest.fixture(params=["embedded", NEO4J, NEO4J_NEWEST])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
+    """An empty store of each engine, and of both release lines of Neo4j."""
+    with store_of_engine(request, tmp_path) as store:
+        yield store
+
+
+@pytest.fixture(scope="module", params=["embedded", NEO4J, NEO4J_NEWEST])
+def module_store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GraphStore]:
+    """The same for a module that writes once and only asks then; it uses no other store."""
+    with store_of_engine(request, tmp_path_factory.mktemp("module")) as store:
+        yield store
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full_run import metric_set
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.cypher_store import CypherStore
@@ -134,21 +135,25 @@ def queries() -> Iterator[tuple[str, str, str]]:
             yield title, dialect, cypher
 
 
+@pytest.fixture(scope="module")
+def page_store(module_store: GraphStore) -> CypherStore:
+    """A store with the runs of the page: before and after something went wrong, and another."""
+    assert isinstance(module_store, CypherStore)
+    module_store.save_run(page_run("after"))
+    module_store.save_run(page_run("before", fine=True))
+    module_store.save_run(page_run("other", model="net2"))
+    return module_store
+
+
 @pytest.mark.parametrize(("title", "dialect", "cypher"), list(queries()))
 def test_a_query_of_the_page_answers(
-    store: GraphStore, samples, title: str, dialect: str, cypher: str
+    page_store: CypherStore, title: str, dialect: str, cypher: str
 ) -> None:
-    assert isinstance(store, CypherStore)
-    if dialect not in ("", store.dialect):
+    if dialect not in ("", page_store.dialect):
         pytest.skip(f"for {dialect} only")
-    store.save_run(page_run(samples, "after"))
-    target: str | None = "after"
-    if not re.search(r"\$(run|device|golden|graph)\b", cypher):
-        store.save_run(page_run(samples, "before", fine=True))
-        store.save_run(page_run(samples, "other", model="net2"))
-        target = None
+    target = "after" if re.search(r"\$(run|device|golden|graph)\b", cypher) else None
     parameters = QueryParameters({"before": "before", "after": "after"})
-    answer = store.query(cypher, parameters, target)
+    answer = page_store.query(cypher, parameters, target)
     assert list(answer.rows) == ANSWERS[title]
 
 
@@ -163,13 +168,13 @@ def test_the_page_names_every_property(node) -> None:
             assert f"`{column.name}`" in PAGE, f"{node.label}.{column.name}"
 
 
-def page_run(samples, name: str, *, model: str = "net", fine: bool = False) -> RunData:
+def page_run(name: str, *, model: str = "net", fine: bool = False) -> RunData:
     """A run whose error starts at a fused op, unless it is *fine*; its input was damaged."""
     device, golden = page_graphs(model)
-    small = samples.metric_set(0.0005)
-    bad = small if fine else samples.metric_set(0.25)
-    damaged = samples.metric_set(0.25, standard_deviation=(7.5, 1.0, 0.2, 1.1))
-    broken = samples.metric_set(float("nan"), device_nonfinite=4)
+    small = metric_set(0.0005)
+    bad = small if fine else metric_set(0.25)
+    damaged = metric_set(0.25, standard_deviation=(7.5, 1.0, 0.2, 1.1))
+    broken = metric_set(float("nan"), device_nonfinite=4)
     fail = Level.PASS if fine else Level.FAIL
     comparisons = (
         Comparison("block1/in", TensorIO.OUTPUT, 0, reason=Reason.NO_TASK),
