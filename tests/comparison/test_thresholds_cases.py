@@ -50,6 +50,7 @@ LONG = normal(1_000_000)
 IMAGE = image()
 GRID = np.clip(np.round(normal(4096) * 40), -128, 126).astype(np.int8)
 EVERY_FIFTH = np.arange(4096) % 5 == 0
+LARGE = np.linspace(1.0, 3.4e38, 1000)
 SCORES = np.array([410.0, 60.0, 500.0, 120.0, 0.9], np.float32)
 
 CASES: dict[str, tuple[Level, object, object, DType]] = {
@@ -57,6 +58,9 @@ CASES: dict[str, tuple[Level, object, object, DType]] = {
     "scaled by 14 %": (FAIL, LONG * np.float32(1.14), LONG, DType.FLOAT16),
     "scaled by 14 % in bfloat16": (FAIL, LONG * np.float32(1.14), LONG, DType.BFLOAT16),
     "scaled by 2 %": (WARN, LONG * np.float32(1.02), LONG, DType.FLOAT16),
+    # the largest of them are infinite as float32, of which the metrics are
+    "scaled by 0.3 % beyond float32": (PASS, LARGE * 1.003, LARGE, DType.FLOAT64),
+    "scaled by 14 % beyond float32": (FAIL, LARGE * 1.14, LARGE, DType.FLOAT64),
     "scaled by 0.1 %": (PASS, LONG * np.float32(1.001), LONG, DType.FLOAT16),
     "the sign lost": (FAIL, -IMAGE, IMAGE, DType.FLOAT16),
     # an error of few elements hardly shows in sums

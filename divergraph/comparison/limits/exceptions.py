@@ -50,6 +50,8 @@ class Fixed:
 
 def of_nonfinite(metrics: MetricSet, figures: Figures | None, limits: Limits) -> Fixed | MetricSet:
     """What NaN and infinities say by themselves, or the metrics of the other elements."""
+    if figures is not None and _are_only_large(figures):
+        return _finite_part(metrics, figures)
     if _differs_in_nonfinite(metrics):
         return Fixed(Level.FAIL, _undefined(metrics, limits), _DIFFERENT)
     if figures is None:
@@ -104,6 +106,12 @@ def excused(
 
 def _of_file(limits: list[Limit]) -> list[Limit]:
     return [limit for limit in limits if not limit.rule.built_in]
+
+
+def _are_only_large(figures: Figures) -> bool:
+    """True for float64 values that float32, of which the metrics are, cannot hold."""
+    device, golden = figures.device, figures.golden
+    return not (device.nans or device.infinities or golden.nans or golden.infinities)
 
 
 def _differs_in_nonfinite(metrics: MetricSet) -> bool:
