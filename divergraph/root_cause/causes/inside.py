@@ -7,13 +7,14 @@ of a fault put in between can be computed, and held against what the device has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from divergraph.root_cause.causes.case import Array, Cause, Floats, Inside, InsideStep, View, rms
 from divergraph.root_cause.causes.functions import FUNCTIONS
+from divergraph.root_cause.causes.settings import wrong_setting
 from divergraph.root_cause.causes.words import slices_text
 
 _MOST_STEPS = 12
@@ -21,7 +22,7 @@ _LARGEST = 1 << 22
 """Elements of an output for which groups are still run again and again."""
 _LARGEST_SEARCH, _PER_STEP = 1 << 27, 30
 """Elements that searching for amounts may put through, and how often it does so for each step."""
-_PLACES, _REFINED = 7, 2
+_PLACES, _REFINED = 7, 4
 _REST = 0.1
 _NEAR = 0.02
 """Explanations that leave so little more of the error than the best explain it as well."""
@@ -48,7 +49,43 @@ def inside(view: View) -> Cause | None:
     there = _worth_looking(view)
     if there is None:
         return None
-    return _told(view, there, [*_exact(view, there)])
+    found = _last_op(view, there) or _told(view, there, [*_exact(view, there)])
+    other = None if found is None else wrong_setting(view, numbers=False)
+    if found is None or other is None:
+        return found
+    sentence = f"{found.sentence}; as well: {other.sentence}"
+    return replace(found, sentence=sentence, confidence=min(found.confidence, _UNSURE))
+
+
+def _last_op(view: View, there: _There) -> Cause | None:
+    """The last op handed on what it got from inside, or is another function of it."""
+    last = view.case.ops[-1]
+    reads = {ref.tensor for ref in last.inputs if ref is not None}
+    shape = view.case.reference.shape
+    for step in there.case.steps:
+        if step.tensor not in reads or step.value.shape != shape:
+            continue
+        value = view.sample(step.value)
+        sure = _SURE if view.d.size >= 64 else _UNSURE
+        if view.fits(value, rest=_REST):
+            return Cause(
+                "missing_op",
+                f"the device has just what comes out of {_called(step)} before it: the {last.type} "
+                "was not computed",
+                sure,
+                {"op": last.id, "left": view.left(value), "explanations": 1},
+            )
+        for word, function in FUNCTIONS.items() if last.type in ACTIVATIONS else ():
+            made = np.asarray(function(value))
+            if np.isfinite(made).all() and view.fits(made, rest=_REST / 2):
+                return Cause(
+                    "wrong_activation",
+                    f"the output is {word} of what {_called(step)} gives, where {last.type} is "
+                    "expected",
+                    sure,
+                    {"op": last.id, "function": word, "left": view.left(made)},
+                )
+    return None
 
 
 def inside_amount(view: View) -> Cause | None:
@@ -108,6 +145,9 @@ def _told(view: View, there: _There, guesses: list[_Guess]) -> Cause | None:
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op
     sentence = f"the device has just what comes out if {guess.words}"
+    alike = {_called(each.step) for each in others if each.label == guess.label}
+    if named := sorted(alike - {_called(guess.step)}):
+        sentence += f" (or the same of {', '.join(named)})"
     if also is not None:
         sentence += f"; as well if {also.words}"
     evidence: dict[str, object] = {"op": op.id, "left": left, "explanations": len(others) + 1}
@@ -224,7 +264,7 @@ def _solved(
         if landed is None:
             return None
         at = landed
-        if rms(view.d - at) <= 0.02 * view.error:
+        if rms(view.d - at) <= 0.003 * view.error:
             break
     return amount
 

@@ -62,7 +62,7 @@ _OF_ONE_OP: Mapping[str, float] = {
     **dict.fromkeys(("channel_gain", "gain_and_offset", "wrong_activation"), 0.65),
     **dict.fromkeys(("unrelated_values", "wrong_channels", "wrong_border", "dead_channels"), 0.7),
     **dict.fromkeys(("gain", "global_offset", "channel_offset", "quantised_grid"), 0.75),
-    **dict.fromkeys(("saturation", "flush_to_zero", "reordered", "lost_bias"), 0.79),
+    **dict.fromkeys(("saturation", "flush_to_zero", "reordered", "lost_bias", "missing_op"), 0.79),
 }
 """What an error before other ops may look like behind them, and how sure it can be there."""
 

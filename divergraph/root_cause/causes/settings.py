@@ -25,8 +25,11 @@ class Trial:
     attrs: Mapping[str, AttrValue]
 
 
-def wrong_setting(view: View) -> Cause | None:
-    """The op was computed with another attribute: axis, pads, epsilon, mode."""
+def wrong_setting(view: View, *, numbers: bool = True) -> Cause | None:
+    """The op was computed with another attribute: axis, pads, epsilon, mode.
+
+    Without *numbers*, such as epsilon, only choices are tried.
+    """
     case = view.case
     if case.rerun is None or case.device.size > _LARGEST:
         return None
@@ -39,7 +42,7 @@ def wrong_setting(view: View) -> Cause | None:
             made = case.rerun(op, trial.attrs)
             if view.explained_by(made):
                 return _cause(op, trial, view, made)
-        for name, label in _NUMBERS.get(op.type, {}).items():
+        for name, label in _NUMBERS.get(op.type, {}).items() if numbers else ():
             found = _search(view, op, name, label)
             if found is not None:
                 return found
