@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from asking import same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -223,8 +224,3 @@ def test_nan_first_in_a_column_with_gaps(store: GraphStore, sample_run, shaped_r
     items[3] = Comparison("op3", TensorIO.OUTPUT, 0, reason=Reason.NO_DEVICE_DUMP)
     store.save_run(replace(data, comparisons=tuple(items)))
     assert [same(item) for item in store.comparisons("gaps")] == [same(item) for item in items]
-
-
-def same(item: Comparison | list[Finding]) -> str:
-    """What was found as text: NaN equals NaN there, and -0.0 is 0.0."""
-    return repr(item).replace("-0.0,", "0.0,").replace("-0.0)", "0.0)")

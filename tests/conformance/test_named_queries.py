@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
 import networkx as nx
 import pytest
+from asking import by_cypher, ops_of, sample_parameters
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shaped_runs import shaped_graph
 
-from graphstore.contract import GraphStore, QueryResult
-from graphstore.cypher_store import CypherStore
-from graphstore.errors import QueryError, UnknownNameError
-from graphstore.queries import list_queries, load
-from graphstore.traversals import ON_ARRAYS
+from graphstore.contract import GraphStore
+from graphstore.errors import QueryError
+from graphstore.queries import load
 
 FEW = settings(
     max_examples=12,
@@ -37,25 +35,6 @@ def shapes(draw: st.DrawFn, *, loops: bool) -> Shape:
     edges = [(f"op{source}", f"op{target}") for source, target in pairs]
     marks = st.sampled_from([True, True, False, None, None])
     return edges, {f"op{number}": draw(marks) for number in range(size)}
-
-
-def rows_of(answer: QueryResult) -> list[dict[str, Any]]:
-    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-
-
-def ops_of(store: GraphStore, query: str, target: str, **params: object) -> list[str]:
-    return [row["op"] for row in rows_of(store.named(query, target, params))]
-
-
-def by_cypher(store: GraphStore, query: str, target: str, **params: object) -> QueryResult:
-    """The answer of the query's text, whatever the store answers it with."""
-    assert isinstance(store, CypherStore)
-    text, place = load(query, store.dialect), store._place(target)
-    values = {
-        name: store._parameter(place, kind, name, params[name])
-        for name, kind in text.parameters.items()
-    }
-    return store._ask(place, text, {**store._implied(place, text), **values})
 
 
 def diverging_first(graph: nx.DiGraph, errors: Mapping[str, bool | None]) -> set[str]:
@@ -216,27 +195,6 @@ def test_a_chain_deeper_than_the_engine_counts(store: GraphStore) -> None:
     assert ops_of(store, "ops_between", "deep", **ends) == names[10:]
 
 
-def test_lineage_search_and_lists(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    lineage = store.named("lineage_of_device_op", "first", {"op": "conv"})
-    assert [row[2] for row in lineage.rows] == ["conv", "block/bias", "block/relu"]
-    assert lineage.rows[2][3:] == ("origin_output", 0, 0, 1.0)
-    back = store.named("lineage_of_original_op", "first", {"op": "block/relu"})
-    assert [row[1] for row in back.rows] == ["conv"]
-    assert ops_of(store, "op_search", "first", text="POOL") == ["pool"]
-    assert ops_of(store, "fused_ops", "first") == ["conv"]
-    types = dict(store.named("ops_by_type", "first", {}).rows)
-    assert types == {"Data": 2, "Conv2D": 1, "Cast": 1, "While": 1, "Pooling": 1, "Add": 1}
-    reasons = dict(store.named("not_compared_by_reason", "first", {}).rows)
-    assert set(reasons.values()) == {1}
-    assert "inserted" in reasons
-    worst = ops_of(store, "worst_tensors", "first", limit=5)
-    assert worst == ["pool", "conv"], "NaN is worst"
-    edges = store.named("graph_edges", "first", {})
-    assert ("trans", 0, "body/in", 0, "trans:0", "call") in edges.rows
-    assert ops_of(store, "graph_ops", "first") == list(store.arrays("first").ids)
-
-
 def test_a_replaced_run_is_asked_anew(store: GraphStore, shaped_run) -> None:
     """Nothing of the old run is left in memory, though both say the same of themselves."""
     for errors in ({"a": True, "b": True}, {"a": False, "b": True}, {"a": None, "b": None}):
@@ -263,63 +221,9 @@ def test_amplifiers_and_types(store: GraphStore, shaped_run) -> None:
     assert ops_of(store, "unlinked_ops", "gain") == ops_of(store, "graph_ops", "gain")
 
 
-def test_row_limits_cut_and_say_so(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    for query in list_queries():
-        params = sample_parameters(query.parameters)
-        whole = store.named(query.name, "first", params)
-        one = store.named(query.name, "first", params, limit=1)
-        assert one.rows == whole.rows[:1], query.name
-        assert one.truncated == (len(whole.rows) > 1), query.name
-        assert not store.named(query.name, "first", params, limit=len(whole.rows)).truncated
-
-
 def test_queries_about_runs_need_a_run(store: GraphStore, sample_run) -> None:
     store.save_graph(sample_run("x").device, "mine")
     assert len(ops_of(store, "graph_ops", "mine")) == 7
     for query in ("first_diverging", "worst_tensors"):
         with pytest.raises(QueryError, match="'mine' is an imported graph"):
             store.named(query, "mine", sample_parameters(load(query, store.dialect).parameters))
-
-
-def test_wrong_parameters_and_names(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    with pytest.raises(QueryError, match=r"takes \$op, not no parameters"):
-        store.named("descendants", "first", {})
-    with pytest.raises(QueryError, match=r"takes no parameters, not \$x"):
-        store.named("runs", "first", {"x": 1})
-    with pytest.raises(QueryError, match=r"\$limit is a whole number, not 'five'"):
-        store.named("worst_tensors", "first", {"limit": "five"})
-    with pytest.raises(UnknownNameError, match=r"no query named 'descendant'.*descendants"):
-        store.named("descendant", "first", {})
-    for query in ("descendants", "lineage_of_device_op"):
-        with pytest.raises(UnknownNameError, match=r"no op named 'cnv'.*conv"):
-            store.named(query, "first", {"op": "cnv"})
-
-
-@pytest.mark.parametrize("query", [query.name for query in list_queries()])
-def test_the_text_says_what_the_store_answers(store: GraphStore, sample_run, query: str) -> None:
-    store.save_run(sample_run("first"))
-    params = sample_parameters(load(query, store.dialect).parameters)
-    answer = store.named(query, "first", params)
-    if query in ON_ARRAYS:
-        assert by_cypher(store, query, "first", **params) == answer
-    assert answer.columns
-    assert all(len(row) == len(answer.columns) for row in answer.rows)
-
-
-def sample_parameters(kinds: Mapping[str, str]) -> dict[str, object]:
-    """Parameters for which every query finds something in the sample run."""
-    by_kind = {
-        "text": "o",
-        "number": 5,
-        "factor": 1.5,
-        "op": "conv",
-        "device op": "conv",
-        "original op": "conv",
-    }
-    by_name = {"end_op": "pool", "first": 0}
-    return {
-        name: by_name.get(name, ["conv"] if kind == "device ops" else by_kind.get(kind))
-        for name, kind in kinds.items()
-    }

@@ -296,7 +296,7 @@ def answer(child: subprocess.Popen[str]) -> str:
 
 
 def wait_for(store: Neo4jStore, cypher: str) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 200  # a busy machine is no failure
     while not store._wire.read(cypher, {}).rows:
         assert time.monotonic() < until, "the moment did not come"
         time.sleep(0.01)

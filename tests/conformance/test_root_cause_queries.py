@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -17,38 +16,6 @@ def across(store: GraphStore, name: str, **params: object) -> list[tuple[object,
     assert isinstance(store, CypherStore)
     text = load(name, store.dialect).text
     return list(store.query(text, QueryParameters(params)).rows)
-
-
-def test_roles_with_their_numbers(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    answer = store.named("roles", "first", {})
-    rows = {row[1]: dict(zip(answer.columns, row, strict=True)) for row in answer.rows}
-    assert rows["conv"]["role"] == "introduces"
-    assert (rows["conv"]["introduced"], rows["conv"]["suspicion"]) == (0.5, 5000.0)
-    assert rows["pool"]["role"] == "amplifies"
-    assert rows["pool"]["propagated"] == math.inf
-
-
-def test_guilty_ops_come_before_suspects(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    answer = store.named("guilty_ops", "first", {})
-    assert [(row[1], row[4]) for row in answer.rows] == [("conv", "guilty"), ("pool", "suspect")]
-    assert answer.rows[0][-2:] == ("rounding", ["conv", "block/bias", "block/relu"])
-
-
-def test_amplifying_ops(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    found = store.named("amplifying_ops", "first", {"times": 2})
-    assert [(row[1], row[5]) for row in found.rows] == [("pool", 2.5)]
-    assert not store.named("amplifying_ops", "first", {"times": 3}).rows
-
-
-def test_findings_in_words(store: GraphStore, sample_run) -> None:
-    store.save_run(sample_run("first"))
-    answer = store.named("findings", "first", {})
-    assert [row[1] for row in answer.rows] == ["deep_overflow", "unknown_op", "lost_bias", "stale"]
-    assert answer.rows[1][2] == "gone"
-    assert answer.rows[2][2:5] == ("conv", 0, 0.75)
 
 
 def test_what_is_guilty_in_several_runs(store: GraphStore, sample_run) -> None:
