@@ -21,9 +21,6 @@ from graphstore.errors import DivergraphError
 # What shells show of a program whose reader went away: no verdict, and no error either.
 READER_GONE = 141
 
-_NEW_OBJECTS = 20_000
-"""Objects made before a collection of garbage, usually 700."""
-
 _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
     "compare": ("compare_command", "Compare two dumps and say where the error starts."),
@@ -116,10 +113,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     _standard_streams()
-    # Modules are loaded for good: collecting garbage meanwhile, and at exit, finds none.
-    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     code = run(arguments)
-    gc.freeze()
+    gc.freeze()  # at exit nothing is to be collected either
     sys.exit(code)
 
 

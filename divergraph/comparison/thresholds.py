@@ -22,7 +22,6 @@ from divergraph.comparison.limits.defaults import (
     coarser,
 )
 from divergraph.comparison.limits.exceptions import TINY, Fixed, excused, fixed, of_nonfinite
-from divergraph.comparison.limits.file import read_rules
 from divergraph.comparison.limits.rules import (
     Limit,
     Limits,
@@ -182,6 +181,8 @@ def load_thresholds(path: Path | None) -> Thresholds:
     """
     if path is None:
         return Thresholds()
+    from divergraph.comparison.limits.file import read_rules  # it loads the TOML reader
+
     return Thresholds((*BUILT_IN, *in_order(read_rules(path))))
 
 
