@@ -1,9 +1,10 @@
-"""Fuzz a reader of graphs that are one file: ``ge_json``, ``ge_onnx``, ``ge_proto`` or ``onnx``.
+"""Fuzz a reader of graphs: ``ge_json``, ``ge_onnx``, ``ge_proto``, ``onnx`` or ``msprobe_graph``.
 
     python tests/fuzz/fuzz_graph.py ge_json -max_total_time=180 NEW tests/fuzz/corpus/ge_json
 
 needs ``atheris`` (libFuzzer for Python). Any input must end in a graph or in an
-:class:`ImportFormatError`; everything else is a finding.
+:class:`ImportFormatError`; everything else is a finding. Where a graph is several files, a
+zero byte ends one and begins the next.
 """
 
 from __future__ import annotations
@@ -15,26 +16,37 @@ from importlib import import_module
 from pathlib import Path
 
 READERS = {
-    "ge_json": ("importers.ge_json.importer", "GeJsonImporter", "model.json"),
-    "ge_onnx": ("importers.ge_onnx.importer", "GeOnnxImporter", "model.pbtxt"),
-    "ge_proto": ("importers.ge.importer", "GeProtoImporter", "model.txt"),
-    "onnx": ("importers.onnx_model.importer", "OnnxImporter", "model.onnx"),
+    "ge_json": ("importers.ge_json.importer", "GeJsonImporter", ("model.json",)),
+    "ge_onnx": ("importers.ge_onnx.importer", "GeOnnxImporter", ("model.pbtxt",)),
+    "ge_proto": ("importers.ge.importer", "GeProtoImporter", ("model.txt",)),
+    "onnx": ("importers.onnx_model.importer", "OnnxImporter", ("model.onnx",)),
+    "msprobe_graph": (
+        "importers.msprobe.importer",
+        "MsprobeImporter",
+        ("dump.json", "construct.json", "stack.json"),
+    ),
 }
-"""Module and class of each importer, and the name of the file it is given."""
-LATE = ("importers.onnx_model.reading", "importers.onnx_model.walk")
+"""Module and class of each importer, and the names of its files; it is given the first."""
+LATE = (
+    "importers.onnx_model.reading",
+    "importers.onnx_model.walk",
+    "importers.msprobe.graph",
+)
 """What importers load when they first read a file."""
 
 
 def one_input(kind: str, data: bytes) -> None:
-    """Read *data* as the content of a file of *kind*."""
+    """Read *data* as the content of the files of *kind*."""
     from graphstore.errors import ImportFormatError
 
-    module, name, file = READERS[kind]
+    module, name, files = READERS[kind]
     importer = getattr(import_module(module), name)()
     data = data or b"\n"  # an empty file is refused before any reader sees it
+    contents = data.split(b"\0", len(files) - 1) if len(files) > 1 else [data]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / file
-        path.write_bytes(data)
+        for file, content in zip(files, contents, strict=False):
+            (Path(folder) / file).write_bytes(content)
+        path = Path(folder) / files[0]
         importer.detect(path, data[: 1 << 16])
         try:
             graph = importer.read(path)

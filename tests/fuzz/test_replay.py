@@ -36,7 +36,7 @@ def harnesses() -> dict[str, Callable[[bytes], None]]:
     found = {}
     for file in sorted(FOLDER.glob("fuzz_*.py")):
         module = load(file)
-        if file.stem == "fuzz_graph":
+        if hasattr(module, "READERS"):
             found |= {kind: partial(module.one_input, kind) for kind in module.READERS}
         else:
             found[file.stem.removeprefix("fuzz_")] = module.one_input
