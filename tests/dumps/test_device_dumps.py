@@ -65,9 +65,12 @@ def test_the_name_in_the_header_is_exact(tmp_path, write_dump, dumped, graph_of)
     assert list(scan_device_dumps(tmp_path, graph).tensors) == [("a/b", OUT, 0)]
 
 
-def test_what_nothing_tells_apart_is_a_problem_of_each_op(tmp_path, write_dump, dumped, graph_of):
+@pytest.mark.parametrize("op_type", ["Add", "Cast"])
+def test_what_nothing_tells_apart_is_a_problem_of_each_op(
+    tmp_path, write_dump, dumped, graph_of, op_type
+):
     graph = graph_of(("a/b", "Add"), ("a_b", "Add"))
-    write_dump(tmp_path / f"Add.a_b.1.1.{STAMP}", [dumped(ONES)])
+    write_dump(tmp_path / f"{op_type}.a_b.1.1.{STAMP}", [dumped(ONES)])
     index = scan_device_dumps(tmp_path, graph)
     assert not index.tensors
     assert [(p.op, p.reason) for p in index.problems] == [

@@ -179,6 +179,14 @@ def test_every_array_numpy_saves_is_read_alike(tmp_path, graph_of, op, values):
     assert np.array_equal(found, values)
 
 
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_every_version_of_npy_is_read_alike(tmp_path, graph_of, op, version):
+    with (tmp_path / "a.0.npy").open("wb") as file:
+        np.lib.format.write_array(file, VALUES, version=version)
+    ref = scan_golden_dumps(tmp_path, graph_of(op("a"))).tensors["a", OUT, 0]
+    assert np.array_equal(read_array(ref), VALUES)
+
+
 def test_raw_bytes_are_what_the_graph_says(tmp_path, graph_of, op):
     bits = (np.array([1.5, -2.0, 3.25], np.float32).view(np.uint32) >> 16).astype("<u2")
     save(tmp_path, "a.0.npy", values=bits.view("V2"))

@@ -99,10 +99,11 @@ def test_a_new_record_names_the_unit(
     assert (record.context, record.thread) == (None, None)
 
 
-def test_version_1_has_four_words_of_status(tmp_path, graph_of, write_debug):
-    write_debug(new_record(0, [*core_numbers(status=0), 0x8, 0, 0x400], version=1))
+@pytest.mark.parametrize(("version", "status"), [(0, 0x20), (1, 0x428)])
+def test_only_version_1_has_four_words_of_status(tmp_path, graph_of, write_debug, version, status):
+    write_debug(new_record(0, [*core_numbers(status=0x20), 0x8, 0, 0x400], version=version))
     (record,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).overflows
-    assert record.status == 0x408
+    assert record.status == status
 
 
 def test_other_units_of_new_records(tmp_path, graph_of, write_debug):
