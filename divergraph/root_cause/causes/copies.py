@@ -98,7 +98,7 @@ def unrelated_values(view: View) -> Cause | None:
         f"the values have nothing to do with the expected ones (correlation {link:.2f}): "
         + ("other weights, or stale" if view.case.linear else "stale")
         + ", uninitialised or foreign memory",
-        0.5 if view.d.size < 64 or view.case.linear else 0.8,
+        0.5 if view.d.size < 64 or view.case.linear else 0.75,
         {"correlation": link, "rank_correlation": ranked},
     )
 
