@@ -36,6 +36,7 @@ def blame_json(run: str, found: Blame, top: int) -> dict[str, Json]:
                 "tensor": each.tensor,
                 "group": list(each.group),
                 "left": number(each.left),
+                "anew": number(each.anew),
             }
             for each in found.keep
         ],

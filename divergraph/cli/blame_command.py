@@ -131,9 +131,10 @@ def _show(found: Blame, top: int) -> None:
         say(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
     if len(found.shares) > top:
         say(f"  and {len(found.shares) - top} more")
-    say("to keep in higher precision, and the share of the error left (proved by runs)")
+    say("to keep in higher precision, and the share of the error left: proved by runs, and about")
+    say("what to expect where all others round anew")
     for place, kept in enumerate(found.keep, 1):
-        say(f"  {place:3}  {100 * kept.left:6.1f} %  {kept.op}")
+        say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")
     if found.unexplained > 0.05:
         say(
             f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "

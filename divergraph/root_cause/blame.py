@@ -15,7 +15,7 @@ import numpy as np
 
 from divergraph.execution.contract import AdditiveRun, Array
 from divergraph.progress import NO_PROGRESS, Progress
-from divergraph.root_cause.blame_keeping import Left, Search, Shortener
+from divergraph.root_cause.blame_keeping import Left, Search, Shortener, size
 
 MOST = 100
 """Ops looked at one by one: those that introduce most."""
@@ -29,7 +29,9 @@ class Introduced:
 
     ``tensor`` is the golden tensor it is an error of, ``op`` the device op's id, ``group``
     the golden ops behind it; ``error`` its size relative to the reference, ``suspicion``
-    that over the floor. ``values`` gives the array when it is needed.
+    that over the floor. ``values`` gives the array when it is needed. ``handed_on`` gives what
+    is left of the error if the op is computed exactly and its result handed on as the device
+    hands it on: rounded to 16 bits. None: nothing is left.
     """
 
     op: str
@@ -39,6 +41,7 @@ class Introduced:
     error: float
     suspicion: float
     values: Callable[[], Array]
+    handed_on: Callable[[], Array | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,17 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An op of the list of ops to keep exact, and the share of the error left with it."""
+    """An op of the list of ops to keep exact, and the share of the error left with it.
+
+    ``left`` if all others err just as they did; ``anew`` about, if they err as much, but each
+    for itself: rounding is another once anything before it has changed.
+    """
 
     op: str
     tensor: str
     group: tuple[str, ...]
     left: float
+    anew: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,7 @@ class _Blaming:
         can = set(model.tensors)
         ranked = sorted(introduced, key=lambda each: -_importance(each))
         self._held: dict[str, Array] = {}
+        self._rounding: dict[str, Array] = {}
         self._items: dict[str, Introduced] = {}
         self.left_out = [each.tensor for each in ranked if each.tensor not in can]
         used = 0
@@ -129,7 +138,8 @@ class _Blaming:
             if each.tensor not in can or each.error == 0.0:
                 continue
             values = each.values()
-            used += values.nbytes
+            rounding = None if each.handed_on is None else each.handed_on()
+            used += values.nbytes + (0 if rounding is None else rounding.nbytes)
             if used > memory:
                 self.left_out.append(each.tensor)
                 continue
@@ -137,6 +147,8 @@ class _Blaming:
             # Two device tensors of one golden one (before and behind a Cast): both err.
             self._held[each.tensor] = values if known is None else known + values
             self._items.setdefault(each.tensor, each)
+            if rounding is not None:
+                self._rounding[each.tensor] = rounding
         self._golden = self._run({})
         names = [name for name in self._golden if name in device_outputs]
         self._golden = {name: self._golden[name] for name in names}
@@ -197,19 +209,54 @@ class _Blaming:
             change = self._change(self._run(self._without(exact)))
             return Left(_length(change) / base, self._short(change))
 
+        search, gains = Search(replay, effects), self._gains(effects)
+        total = sum(size(effect) for effect in effects.values())
+        if self._is_of_16_bits(effects):
+            largest = sorted((name for name in gains if gains[name] > 0), key=lambda n: -gains[n])
+            picked = search.along(largest[:count])
+        else:
+            picked = search.best(count)
         kept: list[Kept] = []
-        for tensor, left in Search(replay, effects).best(count):
+        rest = total
+        for tensor, left in picked:
             item = self._items[tensor]
-            kept.append(Kept(item.op, tensor, item.group, left))
+            rest -= gains[tensor]
+            anew = float(np.sqrt(max(rest, 0.0) / total)) if total else 0.0
+            kept.append(Kept(item.op, tensor, item.group, left, anew))
             if left <= _ENOUGH:
                 break
         return tuple(kept)
+
+    def _gains(self, effects: Mapping[str, Array]) -> dict[str, float]:
+        """What keeping each op exact takes off the squared error, if none makes up for another."""
+        found = {}
+        for name, effect in effects.items():
+            lost, held = self._rounding.get(name), self._held[name]
+            share = 0.0  # an overflow is gone altogether
+            if lost is not None and np.isfinite(held).all():
+                share = _norm(lost) / (_norm(held) or 1.0)
+            found[name] = size(effect) * max(0.0, 1.0 - share**2)
+        return found
+
+    def _is_of_16_bits(self, effects: Mapping[str, Array]) -> bool:
+        """Whether most of the error is of ops whose results are rounded to 16 bits.
+
+        All those roundings are drawn anew on the device: a list that fits this very error, of
+        a few numbers perhaps, would keep what makes up for others by chance.
+        """
+        sizes = {name: size(effect) for name, effect in effects.items()}
+        return (
+            sum(sizes[name] for name in sizes if name in self._rounding) > sum(sizes.values()) / 2
+        )
 
     def _short(self, change: Mapping[str, Array]) -> Array:
         return self._shortener.short(np.concatenate([each.ravel() for each in change.values()]))
 
     def _without(self, exact: Collection[str]) -> dict[str, Array]:
-        return {tensor: values for tensor, values in self._held.items() if tensor not in exact}
+        """What is added if *exact* tensors are: of them, their rounding behind the op."""
+        found = {tensor: values for tensor, values in self._held.items() if tensor not in exact}
+        found |= {name: self._rounding[name] for name in exact if name in self._rounding}
+        return found
 
     def _run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         self.runs += 1

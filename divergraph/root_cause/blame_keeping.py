@@ -54,7 +54,10 @@ class Search:
             self._taken_up(count, weight=0.0),
             self._taken_up(count, weight=1.0),
         )
-        picked = min(lists, key=self._share)
+        return self.along(min(lists, key=self._share))
+
+    def along(self, picked: Sequence[str]) -> list[tuple[str, float]]:
+        """Each of *picked* with the share of the error left from there on."""
         return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
 
     def _taken_up(self, count: int, weight: float) -> list[str]:
@@ -63,12 +66,12 @@ class Search:
         By *weight* it counts how large the effect is by itself: errors that make up for each
         other on this input may add up on others.
         """
-        sizes = {name: _power(effect) for name, effect in self.effects.items()}
+        sizes = {name: size(effect) for name, effect in self.effects.items()}
         waiting = sorted(sizes, key=lambda name: -sizes[name])
         exact: list[str] = []
 
         def cost(name: str) -> float:
-            return _power(self._left([*exact, name]).error) - weight * sizes[name]
+            return size(self._left([*exact, name]).error) - weight * sizes[name]
 
         while len(exact) < count:
             exact.append(min(waiting[:_AHEAD], key=cost))
@@ -81,13 +84,13 @@ class Search:
         exact, order = list(effects), list[str]()
         while len(exact) > _CLOSELY:
             now = self._left(exact)
-            exact.sort(key=lambda name: _power(now.error + effects[name]))
+            exact.sort(key=lambda name: size(now.error + effects[name]))
             many = min(len(exact) // 4 + 1, len(exact) - _CLOSELY)
             order += exact[:many]
             del exact[:many]
         while len(exact) > 1:
             now = self._left(exact)
-            exact.sort(key=lambda name: _power(now.error + effects[name]))
+            exact.sort(key=lambda name: size(now.error + effects[name]))
             rest = {name: [each for each in exact if each != name] for name in exact[:_AT_ONCE]}
             tried = {name: self._left(each) for name, each in rest.items()}
             for name, left in tried.items():
@@ -129,5 +132,6 @@ class Shortener:
         return np.bincount(places, signs * flat, _NUMBERS).astype(np.float32)
 
 
-def _power(error: Array) -> float:
+def size(error: Array) -> float:
+    """The sum of squares."""
     return float(np.vdot(error, error).real)

@@ -19,6 +19,7 @@ from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.explaining import Judged
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
+from divergraph.root_cause.precision import Precision, precision_of, rounded
 from divergraph.root_cause.run import RunSources
 from divergraph.root_cause.run_inputs import RunInputs
 from divergraph.root_cause.stored import sources_of
@@ -100,9 +101,12 @@ class _Collected:
     names: Mapping[str, str]
     memory: int
     wanted: frozenset[str]
+    precision: Precision | None = None
+    """That of the device's run, for tensors that do not tell."""
     outputs: dict[str, Array] = field(default_factory=dict)
     _found: dict[str, Introduced] = field(default_factory=dict)
     _errors: dict[str, Array] = field(default_factory=dict)
+    _roundings: dict[str, Array] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _steps: set[tuple[str, str | None]] = field(default_factory=set)
 
@@ -129,6 +133,7 @@ class _Collected:
         if tensor in self._errors:
             error = error + self._errors[tensor]
         self._errors[tensor] = error
+        self._note_rounding(tensor, judged)
         known = self._found.get(tensor)
         if known is None or split.introduced > known.error:
             self._found[tensor] = Introduced(
@@ -139,10 +144,31 @@ class _Collected:
                 error=split.introduced,
                 suspicion=split.suspicion or 0.0,
                 values=partial(self._errors.__getitem__, tensor),
+                handed_on=partial(self._rounding, tensor),
             )
-        while sum(each.nbytes for each in self._errors.values()) > self.memory:
+        while self._held() > self.memory:
             least = min(self._found, key=lambda name: self._found[name].error)
             del self._found[least], self._errors[least]
+            self._roundings.pop(least, None)
+
+    def _note_rounding(self, tensor: str, judged: Judged) -> None:
+        """What an exact result still loses: compilers hand it on in the device's own type."""
+        precision = precision_of(judged.device, None) or self.precision
+        if judged.device.dtype == np.float16:
+            precision = Precision.FP16
+        if precision not in (Precision.FP16, Precision.BF16):
+            return
+        reference = np.asarray(judged.reference, np.float32)
+        with np.errstate(all="ignore"):
+            lost = rounded(reference, precision) - reference
+        self._roundings[tensor] = np.where(np.isfinite(reference), lost, np.float32(0))
+
+    def _rounding(self, tensor: str) -> Array | None:
+        return self._roundings.get(tensor)
+
+    def _held(self) -> int:
+        held = (*self._errors.values(), *self._roundings.values())
+        return sum(each.nbytes for each in held)
 
     def items(self) -> list[Introduced]:
         """What was kept and went on: errors some group took over, or of outputs.
@@ -161,7 +187,9 @@ def _collect(
     options: RootCauseOptions,
     progress: Progress,
 ) -> _Collected:
-    collected = _Collected(tensor_names(data.golden), options.memory // 2, wanted)
+    said = data.run.analysis.get("precision")
+    precision = Precision(str(said)) if said in list(Precision) else None
+    collected = _Collected(tensor_names(data.golden), options.memory // 2, wanted, precision)
     with DeviceConstants(sources.device_path, data.device) as constants:
         inputs = RunInputs(
             data.golden,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,3 +92,23 @@ def test_an_infinity_that_ends_as_zero_is_blamed(chain: Chain) -> None:
     found = blame(model, [introduced("t", error)], model.run({"t": error}))
     assert found.shares[0].share == pytest.approx(1)
     assert found.keep[0].left == 0
+
+
+def test_what_is_rounded_to_16_bits_behind_an_exact_op_is_left(
+    chain: Chain, errors: list[Introduced]
+) -> None:
+    # Nearly all of the error of "a" is rounding of its result, hardly any of that of "t".
+    half = {"t": 0.1, "a": 0.99, "y": 0.99}
+    rounded = [
+        replace(each, handed_on=lambda part=half[each.tensor], of=each: part * of.values())
+        for each in errors[:3]
+    ]
+    given = device(chain, rounded)
+    found = blame(chain, rounded, given, keep=1)
+    assert [kept.op for kept in found.keep] == ["op_t"]
+    again = {each.tensor: each.values() for each in rounded} | {"t": rounded[1].handed_on()}
+    clean = chain.run({})["y"]
+    left = np.linalg.norm(chain.run(again)["y"] - clean) / np.linalg.norm(given["y"] - clean)
+    assert found.keep[0].left == pytest.approx(left)
+    assert found.keep[0].anew == pytest.approx(left, rel=0.1)
+    assert found.runs < 10
