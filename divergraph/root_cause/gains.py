@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _MOST_OF_IT = 0.7
 """Share of the error from which on it is a gain."""
 _SPREAD = 3.0
 _EMULATED = 2.0
+_BLOCK = 1 << 15
 
 
 def with_gain_floor(
@@ -41,20 +42,50 @@ def with_gain_floor(
         return told
     if emulated.shape != reference.shape:
         return told
-    right = np.asarray(reference, np.float64).reshape(-1)
-    finite = np.isfinite(right)
-    right = right[finite]
-    apart = np.asarray(device, np.float64).reshape(-1)[finite] - right
-    energy = float(np.sum(np.square(right)))
-    if energy == 0.0 or not np.isfinite(apart).all():
+    sums = _sums(reference.reshape(-1), device.reshape(-1), emulated.reshape(-1))
+    if sums.energy == 0.0 or not math.isfinite(sums.apart):
         return told
-    introduced = float(np.sqrt(np.sum(np.square(apart)) / energy))
-    gain = abs(float(np.sum(apart * right))) / energy
-    if gain < _MOST_OF_IT * introduced:
+    introduced = math.sqrt(sums.apart / sums.energy)
+    gain = abs(sums.along) / sums.energy
+    if not gain or gain < _MOST_OF_IT * introduced:
         return told
-    off = np.asarray(emulated, np.float64).reshape(-1)[finite] - right
-    usual = abs(float(np.sum(off * right))) / energy
-    by_chance = told.floor * math.sqrt(float(np.sum(np.square(np.square(right))))) / energy
-    least = least_floor(precision, right.size) * math.sqrt(max(ops, 1))
+    usual = abs(sums.emulated_along) / sums.energy
+    by_chance = told.floor * math.sqrt(sums.fourth) / sums.energy
+    least = least_floor(precision, sums.count) * math.sqrt(max(ops, 1))
     floor = max(_EMULATED * usual, _SPREAD * by_chance, least)
     return replace(told, floor=min(told.floor, floor)) if math.isfinite(floor) else told
+
+
+@dataclass
+class _Sums:
+    """Over the places where the reference is finite: how many there are, |r|², |d - r|²,
+    (d - r)·r, (e - r)·r and the sum of r to the fourth."""
+
+    count: int = 0
+    energy: float = 0.0
+    apart: float = 0.0
+    along: float = 0.0
+    emulated_along: float = 0.0
+    fourth: float = 0.0
+
+
+def _sums(reference: Array, device: Array, emulated: Array) -> _Sums:
+    """Taken block by block: a whole tensor in float64 is several times what it holds."""
+    found = _Sums()
+    for start in range(0, reference.size, _BLOCK):
+        right, given, made = (
+            np.asarray(each[start : start + _BLOCK], np.float64)
+            for each in (reference, device, emulated)
+        )
+        finite = np.isfinite(right)
+        if not finite.all():
+            right, given, made = right[finite], given[finite], made[finite]
+        with np.errstate(all="ignore"):
+            off, squares = given - right, np.square(right)
+            found.count += right.size
+            found.energy += float(np.sum(squares))
+            found.apart += float(np.sum(np.square(off)))
+            found.along += float(np.sum(off * right))
+            found.emulated_along += float(np.sum((made - right) * right))
+            found.fourth += float(np.sum(np.square(squares)))
+    return found

@@ -10,6 +10,7 @@ from divergraph.execution.contract import Array
 from graphstore.model import DType
 
 _LOOKED_AT = 4096
+_BLOCK = 1 << 16
 _LARGEST_KEPT, _SMALLEST_KEPT = 1e4, 1e-7
 """What ONNX's converters to float16 keep; they move larger and smaller values."""
 _TRIVIAL = 16
@@ -45,6 +46,17 @@ def rounded(value: Array, precision: Precision) -> Array:
     """
     if value.dtype.kind != "f" or precision in (Precision.FP32, Precision.INT8):
         return value
+    if value.size <= _BLOCK:
+        return _rounded(value, precision)
+    # Block by block: on the way there are several times as many bytes.
+    flat = np.ascontiguousarray(value).reshape(-1)
+    found = np.empty_like(flat)
+    for start in range(0, flat.size, _BLOCK):
+        found[start : start + _BLOCK] = _rounded(flat[start : start + _BLOCK], precision)
+    return found.reshape(value.shape)
+
+
+def _rounded(value: Array, precision: Precision) -> Array:
     wide = np.asarray(value, np.float32)
     with np.errstate(all="ignore"):
         found = short(wide, 16 if precision is Precision.BF16 else 13)

@@ -190,10 +190,12 @@ def _few(groups: Sequence[Group]) -> Sequence[Group]:
 
 
 def _enough(kind: Kind, ratios: Mapping[Kind, Sequence[float]]) -> Sequence[float]:
-    """The ratios that tell of *kind*: of few others are asked, but only those that round."""
+    """The ratios that tell of *kind*: of few, others are asked; that a device rounds as its
+    graph says only those tell that round."""
     if len(ratios[kind]) >= _ENOUGH:
         return ratios[kind]
-    asked = Kind if kind is Kind.WEIGHTS else (Kind.HANDED_ON, Kind.INSIDE)
+    rounds = any(each <= _AGREES for each in ratios.get(Kind.HANDED_ON, ()))
+    asked = Kind if kind is Kind.WEIGHTS or rounds else (Kind.HANDED_ON, Kind.INSIDE)
     return [ratio for each in asked for ratio in ratios.get(each, ())]
 
 

@@ -158,8 +158,10 @@ class _Finder:
                     outputs.update(handed_on)
                     known = [*self._names(op, quantiser), *self._golden_names(handed_on)]
                     names = iter(known)
-                    for name, reader in self._read_by([TensorRef(op.id, 0), *handed_on], known):
-                        readers.setdefault(name, set()).add(reader)
+                    read = list(self._read_by([TensorRef(op.id, 0), *handed_on], known))
+                    for name in known if read else ():
+                        ops = (reader for tensor, reader in read if tensor == name)
+                        readers.setdefault(name, set()).update(ops)
                     if not known and quantiser.high < RANGES[DType.INT32][1]:
                         unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
                 else:
@@ -171,8 +173,8 @@ class _Finder:
                 continue
             if quantiser is not None:
                 by_tensor.update((name, quantiser) for name in names)
-        read = {name: frozenset(ops) for name, ops in readers.items()}
-        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen), read)
+        known_readers = {name: frozenset(ops) for name, ops in readers.items()}
+        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen), known_readers)
 
     def _of_dequantiser(self, op: Op) -> Quantiser | None:
         scale = self._value(op, 1)
