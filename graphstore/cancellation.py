@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from graphstore.errors import QueryError
 
 _AGAIN_SECONDS = 0.05
+_PATIENCE_SECONDS = 3.0
+"""So long after its time an engine may take to end a query."""
 
 
 class CancelledError(QueryError):
@@ -29,6 +31,8 @@ class Cancellation:
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
         self._running: dict[object, Callable[[], None]] = {}
+        self.stuck: QueryError | None = None
+        """What to say of a query that its engine does not end: who waits may give it up."""
 
     @property
     def cancelled(self) -> bool:
@@ -68,6 +72,23 @@ class Cancellation:
         finally:
             with self._lock:
                 del self._running[token]
+
+    @contextmanager
+    def watching(self, seconds: float | None, late: QueryError) -> Iterator[None]:
+        """In the block, :attr:`stuck` becomes *late* if it takes far longer than *seconds*."""
+        if seconds is None:
+            yield
+            return
+        timer = threading.Timer(seconds + _PATIENCE_SECONDS, self._stick, (late,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _stick(self, late: QueryError) -> None:
+        self.stuck = late
 
     def _stop(self, token: object, stop: Callable[[], None]) -> None:
         pause = threading.Event()

@@ -157,6 +157,9 @@ def _tokens(cypher: str) -> Iterator[Token]:
             raise QueryError(
                 f"the query has an invisible character, U+{ord(text):04X}", position=match.start()
             )
+        if text == "\\":
+            # some that Neo4j decodes to nonsense break its answer, and the asker waits
+            raise QueryError("a backslash outside of a text", position=match.start())
         if kind == "word" and before == "number":
             # ladybug reads 1e0LOAD as a number and a clause
             raise QueryError(

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from divergraph.cli.say import say
+from divergraph.outcomes import outcome_of_error
 from divergraph.waiting import wait_heedfully
 from graphstore.cancellation import Cancellation
 
@@ -21,13 +22,14 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
     """The value of *work*, done in a thread; Ctrl-C cancels it and raises KeyboardInterrupt.
 
     An engine keeps the thread it runs in from hearing signals, so it must be another one.
-    What does not stop within a few seconds is left behind: the process ends with 130.
+    What does not stop within a few seconds is left behind: the process ends with 130, or
+    as of a bad query if it is the engine that lets its time pass.
     """
     cancellation = Cancellation()
     with ThreadPoolExecutor(1) as thread:
         done: Future[_T] = thread.submit(work, cancellation)
         try:
-            wait_heedfully([done])
+            wait_heedfully([done], lambda: _give_up(cancellation))
         except KeyboardInterrupt:
             cancellation.cancel()
             if wait([done], _PATIENCE_SECONDS).not_done:
@@ -35,3 +37,10 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
                 os._exit(_STOPPED)
             raise
         return done.result()
+
+
+def _give_up(cancellation: Cancellation) -> None:
+    """End the process if the engine does not end a query whose time is over."""
+    if cancellation.stuck is not None:
+        say(f"divergraph: {cancellation.stuck}", err=True)
+        os._exit(outcome_of_error(cancellation.stuck).exit_code)

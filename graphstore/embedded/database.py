@@ -14,7 +14,7 @@ import numpy as np
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.embedded.engine import connect, connected, engine_errors, open_file, opened
-from graphstore.embedded.query_errors import query_error
+from graphstore.embedded.query_errors import query_error, too_long
 from graphstore.errors import QueryError
 from graphstore.schema import embedded_ddl
 
@@ -55,7 +55,12 @@ class ReadDatabase:
             QueryError: the engine refuses the query, it takes too long or is cancelled.
         """
         stopped = cancellation or Cancellation()
-        with self._connection() as connection, stopped.stopping(connection.interrupt):
+        with (
+            self._connection() as connection,
+            stopped.stopping(connection.interrupt),
+            # a single function of the engine hears neither its clock nor an interrupt
+            stopped.watching(timeout, too_long(timeout)),
+        ):
             if timeout is not None:
                 connection.set_query_timeout(max(1, int(timeout * 1000)))
             try:

@@ -15,6 +15,14 @@ _NO_TABLE = re.compile(r"Table (\S+) does not exist")
 _NOT_IN_SCOPE = re.compile(r"Variable (\S+) is not in scope")
 
 
+def too_long(timeout: float | None) -> QueryError:
+    """The error of a query that took longer than *timeout* seconds."""
+    limit = "any limit" if timeout is None else f"{timeout:g} s"
+    return QueryError(
+        f"the query took longer than {limit}", hint="narrow it, or raise the time limit"
+    )
+
+
 def query_error(cypher: str, said: str, timeout: float | None, before: int = 0) -> DivergraphError:
     """The error behind the engine's message *said*.
 
@@ -24,10 +32,7 @@ def query_error(cypher: str, said: str, timeout: float | None, before: int = 0) 
     if first.startswith("Interrupted") and timeout is None:
         return StoreError("the store was closed while a query ran")
     if first.startswith("Interrupted"):
-        return QueryError(
-            f"the query took longer than {timeout:g} s",
-            hint="narrow it, or raise the time limit",
-        )
+        return too_long(timeout)
     place = _PLACE.search(first)
     position = None
     if place is not None:

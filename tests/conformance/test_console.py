@@ -90,6 +90,18 @@ def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
         assert [row[0] for row in left if "SHOW" not in row[0]] == []
 
 
+def test_the_command_ends_though_the_engine_does_not(tmp_path: Path, sample_run) -> None:
+    """Its clock is looked at between rows only, and this is one."""
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+    endless = "RETURN levenshtein(repeat('a', 300000), repeat('b', 300000)) AS n"
+    command = [sys.executable, "-m", "divergraph", "query", endless, "--timeout", "0.2"]
+    command += ["--run", "first", "--store", str(tmp_path / "store")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "the query took longer than 0.2 s" in ended.stderr
+
+
 def test_a_parameter_needs_a_value(store: GraphStore, sample_run) -> None:
     """ladybug takes one without for true, and would give all ops."""
     store.save_run(sample_run("first"))

@@ -80,6 +80,7 @@ REFUSED = [
     ("WITH 1 AS x CREATE (n)", 12),
     ("RETURN 1CREATE (n)", 8),
     ("RETURN 1.CREATE (n)", 9),
+    ("MATCH (o) WITH o.x AS x SHOW\\u000a[TRANSACTIONS]", 28),
     ("MATCH (o) WHERE 1 = 1e0LOAD FROM 'x' RETURN *", 23),
     ("MATCH (o) WHERE 1 = .5E+1CALL other() RETURN *", 25),
     ("MATCH (o) WHERE 1 = 0x1fLOAD FROM 'x' RETURN *", 24),
