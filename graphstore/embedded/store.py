@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -22,16 +21,15 @@ from graphstore.embedded.aggregates import check_aggregates, check_lists
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import (
     as_written,
-    damaged,
     entry_info,
     entry_place,
     entry_run,
-    is_as_written,
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.hops import MAX_HOPS, check_hops, hop_notes
 from graphstore.embedded.literals import with_numbers
+from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
@@ -48,7 +46,6 @@ from graphstore.errors import InputError, NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.queries import Dialect, NamedQuery
 from graphstore.query_limits import NO_LIMITS, QueryLimits
-from graphstore.schema import SCHEMA_VERSION
 from graphstore.stored_graph import StoredGraph, graph_info, stored_graph
 from graphstore.traversals import deepest_way
 
@@ -75,10 +72,8 @@ class EmbeddedStore(CypherStore):
         self._folder = StoreFolder(root)
         self._read_only = read_only
         self._now = now
-        self._lock = threading.RLock()
-        self._open: dict[Path, tuple[tuple[int, int], ReadDatabase]] = {}
-        self._replaced: list[ReadDatabase] = []
         self._scratch = Scratch(self._folder, may_write=not read_only)
+        self._databases = OpenDatabases(self._folder, self._scratch)
         self._folder.check()
 
     def save_graph(
@@ -165,8 +160,7 @@ class EmbeddedStore(CypherStore):
                 where=self.url,
                 hint="make a run with compare, or import a graph",
             )
-        with self._lock:
-            return self._named(entries[0]) if len(entries) == 1 else self._merged(entries)
+        return self._databases.of_all(entries)
 
     def _graph_depths(self, target: str | None) -> Iterator[tuple[str, int]]:
         """Names of the graphs a query on *target* sees, each with its most hops."""
@@ -183,7 +177,7 @@ class EmbeddedStore(CypherStore):
         """Remove a run or imported graph."""
         self._check_allowed()
         entry = self._known(name)
-        self._forget(entry.folder)
+        self._databases.forget(entry.folder)
         self._folder.remove(entry)
 
     def rename(self, name: str, new_name: str) -> None:
@@ -192,7 +186,7 @@ class EmbeddedStore(CypherStore):
         entry = self._known(name)
         if name == new_name:
             return
-        self._forget(entry.folder)
+        self._databases.forget(entry.folder)
         self._folder.rename(entry, new_name)
 
     def info(self) -> StoreInfo:
@@ -230,12 +224,7 @@ class EmbeddedStore(CypherStore):
 
     def close(self) -> None:
         """Release all files; the store is not used afterwards."""
-        with self._lock:
-            for database in [*self._replaced, *(known[1] for known in self._open.values())]:
-                database.close()
-            self._scratch.close()
-            self._replaced.clear()
-            self._open.clear()
+        self._databases.close()
 
     def _names(self) -> list[str]:
         return [entry.name for kind in ("runs", "graphs") for entry in self._folder.entries(kind)]
@@ -253,7 +242,7 @@ class EmbeddedStore(CypherStore):
         entry = self._known(place.name)
         # The stores' own queries ask for keys, not for names.
         says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
-        database = self._named(entry) if says_name else self._database(entry)
+        database = self._databases.named(entry) if says_name else self._databases.of(entry)
         text, values = with_numbers(query.text, params)
         return database.ask(
             text,
@@ -353,48 +342,10 @@ class EmbeddedStore(CypherStore):
                     count = graph.get("ops")  # stores of older programs have none
                     if count is None:
                         asked = "MATCH (g:Graph {id: $key}) RETURN g.ops"
-                        count = self._database(entry).ask(asked, {"key": graph["key"]}).rows[0][0]
+                        database = self._databases.of(entry)
+                        count = database.ask(asked, {"key": graph["key"]}).rows[0][0]
                     counts[graph["content"]] = count
         return counts
-
-    def _database(self, entry: Entry) -> ReadDatabase:
-        """The open database of an entry; opened anew if the entry was replaced.
-
-        That of an entry of an older schema is a copy with all columns.
-        """
-        with self._lock:
-            known = self._open.get(entry.folder)
-            if known is not None and known[0] == entry.stamp:
-                return known[1]
-            self._forget(entry.folder)
-            if not entry.is_whole():
-                # perhaps it was replaced since its manifest was read
-                fresh = self._folder.entry(entry.kind, entry.name)
-                if fresh is None:
-                    raise self._unknown_target(what(entry), entry.name)
-                if fresh.stamp == entry.stamp:
-                    raise damaged(entry)
-                return self._database(fresh)
-            whole = entry
-            if entry.schema < SCHEMA_VERSION:
-                whole = self._scratch.complete(entry)
-            database = ReadDatabase(whole.database)
-            self._open[entry.folder] = (entry.stamp, database)
-            return database
-
-    def _forget(self, folder: Path) -> None:
-        with self._lock:
-            known = self._open.pop(folder, None)
-            if known is not None:
-                self._replaced.append(known[1])  # another thread may be reading it
-
-    def _named(self, entry: Entry) -> ReadDatabase:
-        """The database of an entry, or a copy that says the name it got since."""
-        return self._database(entry if is_as_written(entry) else self._scratch.named(entry))
-
-    def _merged(self, entries: list[Entry]) -> ReadDatabase:
-        """A database of several entries."""
-        return self._database(self._scratch.merged(entries, self._database))
 
 
 def _holds(entry: Entry, stored: StoredGraph) -> bool:

@@ -13,10 +13,12 @@ from graphstore.errors import StoreError
 from graphstore.neo4j.writers import take_turn
 from graphstore.schema import (
     FIRST_READABLE,
-    NAME_PARTS,
-    NEO4J_DROPPED,
     NEO4J_VERSION,
     TOO_OLD_HINT,
+)
+from graphstore.schema_statements import (
+    NAME_PARTS,
+    NEO4J_DROPPED,
     neo4j_ddl,
     neo4j_search_ddl,
 )

@@ -10,7 +10,8 @@ from graphstore.copying import whole_run_hash
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore, migrations
 from graphstore.neo4j.local_server import LocalServer
-from graphstore.schema import NAME_PARTS, NEO4J_VERSION, neo4j_ddl, neo4j_search_ddl
+from graphstore.schema import NEO4J_VERSION
+from graphstore.schema_statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 

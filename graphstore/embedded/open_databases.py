@@ -1,0 +1,84 @@
+"""The databases a store has open: one of each entry, and of several together."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.entry_facts import damaged, is_as_written, what
+from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.scratch import Scratch
+from graphstore.errors import UnknownNameError
+from graphstore.schema import SCHEMA_VERSION
+
+
+class OpenDatabases:
+    """Opens the databases of the entries of *folder* and keeps them open; for all threads.
+
+    Those that must be made first, of older schemas, of other names or of several entries,
+    are in *scratch*.
+    """
+
+    def __init__(self, folder: StoreFolder, scratch: Scratch) -> None:
+        self._folder = folder
+        self._scratch = scratch
+        self._lock = threading.RLock()
+        self._open: dict[Path, tuple[tuple[int, int], ReadDatabase]] = {}
+        self._replaced: list[ReadDatabase] = []
+
+    def of(self, entry: Entry) -> ReadDatabase:
+        """The database of an entry; opened anew if the entry was replaced.
+
+        That of an entry of an older schema is a copy with all columns.
+
+        Raises:
+            UnknownNameError: the entry is gone since a moment.
+            StoreError: its database is not there or damaged.
+        """
+        with self._lock:
+            known = self._open.get(entry.folder)
+            if known is not None and known[0] == entry.stamp:
+                return known[1]
+            self.forget(entry.folder)
+            if not entry.is_whole():
+                # perhaps it was replaced since its manifest was read
+                fresh = self._folder.entry(entry.kind, entry.name)
+                if fresh is None:
+                    raise UnknownNameError(what(entry), entry.name)
+                if fresh.stamp == entry.stamp:
+                    raise damaged(entry)
+                return self.of(fresh)
+            whole = entry
+            if entry.schema < SCHEMA_VERSION:
+                whole = self._scratch.complete(entry)
+            database = ReadDatabase(whole.database)
+            self._open[entry.folder] = (entry.stamp, database)
+            return database
+
+    def named(self, entry: Entry) -> ReadDatabase:
+        """That of an entry, or a copy that says the name it got since."""
+        return self.of(entry if is_as_written(entry) else self._scratch.named(entry))
+
+    def of_all(self, entries: list[Entry]) -> ReadDatabase:
+        """A database of one or more entries, under the names they have."""
+        with self._lock:
+            if len(entries) == 1:
+                return self.named(entries[0])
+            return self.of(self._scratch.merged(entries, self.of))
+
+    def forget(self, folder: Path) -> None:
+        """Open the database of the entry in *folder* anew when it is asked for."""
+        with self._lock:
+            known = self._open.pop(folder, None)
+            if known is not None:
+                self._replaced.append(known[1])  # another thread may be reading it
+
+    def close(self) -> None:
+        """Close all of them."""
+        with self._lock:
+            for database in [*self._replaced, *(known[1] for known in self._open.values())]:
+                database.close()
+            self._scratch.close()
+            self._replaced.clear()
+            self._open.clear()
