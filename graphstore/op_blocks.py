@@ -50,12 +50,13 @@ class _Sources:
 
     def __init__(self, edges: EdgeColumns, count: int) -> None:
         targets = edges.targets[: edges.data]
-        self._start = np.searchsorted(targets, np.arange(count + 1))
+        self._start = np.searchsorted(targets, np.arange(count + 1)).astype(np.int32)
         self._distances = targets - edges.sources[: edges.data]
         self._inputs = edges.inputs
         special = edges.outputs[: edges.data] != 0
         special[[edge for edge in edges.own_names if edge < edges.data]] = True
-        self._special = np.concatenate(([0], np.cumsum(special)))
+        self._special = np.zeros(len(special) + 1, dtype=np.int32)
+        np.cumsum(special, out=self._special[1:])
 
     def of(self, first: int, until: int) -> Iterator[tuple[list[int], list[int], bool]]:
         """For each op (distances, the inputs they are of, whether they say it all): not if

@@ -76,14 +76,12 @@ class RunStages:
         key = plain_text(self._data.run.name)
         run = RunRows(self._data, graphs[0], graphs[-1], key, self._ends)
         yield Records({"Metric": run.metrics()})
+        followers = run.next_measured()
         yield _tensors(graphs)
         yield _ops(graphs)
         yield _edges(graphs)
-        yield Records({}, {"FUSES": run.links()})
-        followers = run.next_measured()
-        yield Records({}, {"NEXT_MEASURED": followers or Table.of(())})
+        yield Records({}, {"FUSES": run.links(), "NEXT_MEASURED": followers or Table.of(())})
         yield Records({"Run": [run.run(followers is not None)], "Finding": run.findings()})
-        del followers
         yield Records({}, run.metric_links())
         yield _packed(graphs)
 

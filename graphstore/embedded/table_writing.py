@@ -19,14 +19,16 @@ from graphstore.schema import (
     RELS,
     Column,
     ColumnType,
-    embedded_ddl,
 )
+from graphstore.schema_statements import embedded_ddl
 from graphstore.tables import Absent, Repeated, Row
 
 _BATCH = 50_000
 """Rows made into Arrow at once."""
-_ONE_THREAD_FROM = 300 * 2**20
+_ONE_THREAD_FROM = 200 * 2**20
 """Relationships that take so much memory are copied by one thread, others by two."""
+_ALONE_FROM = 128 * 2**20
+"""While a table of so many bytes is copied, no rows of the next are made."""
 _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
 _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
@@ -70,7 +72,8 @@ def write_tables(path: Path, tables: Iterable[tuple[str, Any]], wanted: int) -> 
 
 
 def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) -> None:
-    """Fill *tables*; while the engine copies one, the rows of the next are made."""
+    """Fill *tables*; while the engine copies one, the rows of the next are made, but beside
+    a big one."""
     copying: Future[None] | None = None
     with ThreadPoolExecutor(1, "graphstore-copy") as engine:
         for table, columns, rows in tables:
@@ -82,6 +85,8 @@ def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) 
                 _wait(copying, meanwhile)
             give_back()
             copying = engine.submit(_copy_alone, path, table, made)
+            if made.nbytes >= _ALONE_FROM:
+                _wait(copying, meanwhile)
             del made
         if copying is not None:
             copying.result()
