@@ -4,7 +4,8 @@
 (:mod:`benchmarks.scale.model_graphs`), the embedded store, the same questions on networkx
 and rustworkx graphs in memory, and, with ``--neo4j``, a Neo4j it starts for that size
 (5.26 LTS with 1 GiB of heap, warmed up by a small run). Every way runs in a process of its
-own; prints a table in Markdown. On a busy machine compare CPU seconds, those of the server too.
+own; prints tables in Markdown, and ``--write`` puts them between the markers in
+``benchmarks/README.md``. On a busy machine compare CPU seconds, those of the server too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scale.model_graphs import made_run
+from benchmarks.scale.tables import NAMED, Facts, tables
 from graphstore.contract import GraphStore
 from graphstore.model import Side
 from graphstore.queries import list_queries
@@ -34,7 +36,10 @@ WARM = 20_000
 """Ops of the run that warms a server up."""
 _REACHED = "neo4j.json"
 SEARCHED = "layer_7/output/LayerNorm"
-Facts = dict[str, float]
+LONG = 2.0
+"""Seconds after which a question is not asked again."""
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- scale/store_scale.py begin -->", "<!-- scale/store_scale.py end -->"
 
 
 def main() -> None:
@@ -42,48 +47,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--neo4j", type=int, default=0, metavar="OPS", help="up to so many ops")
+    parser.add_argument("--write", action="store_true", help="write the tables to README.md")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         way, size, place = options.one
         print(json.dumps(WAYS[way](int(size), place)))
         return
-    ways = ["embedded", "networkx"]
-    ways += ["rustworkx"] if find_spec("rustworkx") else []
-    for size in options.sizes:
-        found: dict[str, Facts] = {}
-        with tempfile.TemporaryDirectory() as place:
-            for way in ways:
-                found[way] = _child(way, size, place)
-            found["embedded"] |= _child("embedded-read", size, place)
-            if size <= options.neo4j:
-                with _server(Path(place)):
-                    found["neo4j"] = _child("neo4j", size, place)
-                    found["neo4j"] |= _child("neo4j-read", size, place)
-        print(table(size, found), flush=True)
+    loads = os.getloadavg()
+    found = {size: _measured(size, with_neo4j=size <= options.neo4j) for size in options.sizes}
+    made = (
+        f"{tables(found)}\n\nTaken at load averages of {loads[0]:.1f} before and "
+        f"{os.getloadavg()[0]:.1f} after."
+    )
+    print(made)
+    if options.write:
+        _write(made)
 
 
-def table(size: int, found: dict[str, Facts]) -> str:
-    """The facts of all ways as a Markdown table, queries with their ratio to networkx."""
-    base = found.get("networkx", {})
-    lines = [
-        "",
-        f"**{size:,} original ops**",
-        "",
-        "| | " + " | ".join(found) + " |",
-        "| --- |" + " --- |" * len(found),
-    ]
-    for name in dict.fromkeys(name for facts in found.values() for name in facts):
-        cells = [_cell(facts.get(name), base.get(name)) for facts in found.values()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def _measured(size: int, *, with_neo4j: bool) -> dict[str, Facts]:
+    """The facts of each way at one size."""
+    found: dict[str, Facts] = {}
+    with tempfile.TemporaryDirectory() as place:
+        found["embedded"] = _child("embedded", size, place) | _child("embedded-read", size, place)
+        if with_neo4j:
+            with _server(Path(place)):
+                found["neo4j"] = _child("neo4j", size, place) | _child("neo4j-read", size, place)
+        found["networkx"] = _child("networkx", size, place)
+        if find_spec("rustworkx"):
+            found["rustworkx"] = _child("rustworkx", size, place)
+    return found
 
 
-def _cell(value: float | None, base: float | None) -> str:
-    if value is None:
-        return ""
-    text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{text} ({value / base:.2g}x)" if base and value is not base else text
+def _write(made: str) -> None:
+    text = README.read_text(encoding="utf-8")
+    head, _, rest = text.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    README.write_text(f"{head}{BEGIN}\n{made}\n{END}{tail}", encoding="utf-8")
 
 
 def _child(way: str, size: int, place: str) -> Facts:
@@ -196,9 +196,8 @@ def _asked(store: GraphStore) -> Facts:
         if "op" in params and query.parameters["op"].startswith("original"):
             params["op"] = golden.ids[len(golden.ids) // 2]
         ask = partial(store.named, query.name, RUN, params, limit=1000)
-        with _timed(facts, f"named {query.name}, first"):
-            ask()
-        _best(facts, f"named {query.name}", ask)
+        _best(facts, f"{NAMED}{query.name}, first", ask, times=1)
+        _best(facts, f"{NAMED}{query.name}", ask)
     _best(facts, "one op whole", lambda: store.ops(RUN, [middle]))
     with _timed(facts, "states"):
         store.states(RUN)
@@ -231,15 +230,15 @@ def _networkx(size: int, place: str) -> Facts:  # noqa: ARG001
     facts["import peak, MiB"] = _peak() - before
     ids = [op.id for op in data.device.ops]
     middle, start, end = (ids[len(ids) * part // 4] for part in (2, 1, 3))
-    _best(facts, "named ancestors", lambda: nx.ancestors(device, middle))
-    _best(facts, "named descendants", lambda: nx.descendants(device, middle))
+    _best(facts, f"{NAMED}ancestors", lambda: nx.ancestors(device, middle))
+    _best(facts, f"{NAMED}descendants", lambda: nx.descendants(device, middle))
     _best(
         facts,
-        "named ops_between",
+        f"{NAMED}ops_between",
         lambda: nx.descendants(device, start) & nx.ancestors(device, end),
     )
-    _best(facts, "named op_search", lambda: [op for op in ids if SEARCHED.lower() in op.lower()])
-    _best(facts, "named first_diverging", lambda: _first_diverging(device))
+    _best(facts, f"{NAMED}op_search", lambda: [op for op in ids if SEARCHED.lower() in op.lower()])
+    _best(facts, f"{NAMED}first_diverging", lambda: _first_diverging(device))
     return facts
 
 
@@ -257,11 +256,11 @@ def _rustworkx(size: int, place: str) -> Facts:  # noqa: ARG001
         device.add_edges_from_no_data(edges)
     facts["import peak, MiB"] = _peak() - before
     middle, start, end = (len(numbers) * part // 4 for part in (2, 1, 3))
-    _best(facts, "named ancestors", lambda: rx.ancestors(device, middle))
-    _best(facts, "named descendants", lambda: rx.descendants(device, middle))
+    _best(facts, f"{NAMED}ancestors", lambda: rx.ancestors(device, middle))
+    _best(facts, f"{NAMED}descendants", lambda: rx.descendants(device, middle))
     _best(
         facts,
-        "named ops_between",
+        f"{NAMED}ops_between",
         lambda: rx.descendants(device, start) & rx.ancestors(device, end),
     )
     return facts
@@ -296,13 +295,15 @@ def _timed(facts: Facts, name: str) -> Iterator[None]:
     facts[f"{name}, CPU s"] = round(time.process_time() - used, 4)
 
 
-def _best(facts: Facts, name: str, question: Callable[[], object]) -> None:
-    times = []
-    for _ in range(3):
-        begin = time.perf_counter()
+def _best(facts: Facts, name: str, question: Callable[[], object], times: int = 3) -> None:
+    """The best wall and CPU time of a few, fewer where one takes long."""
+    taken: list[tuple[float, float]] = []
+    while len(taken) < times and sum(wall for wall, _ in taken) < LONG:
+        begin, used = time.perf_counter(), time.process_time()
         question()
-        times.append(time.perf_counter() - begin)
-    facts[f"{name}, ms"] = round(1000 * min(times), 3)
+        taken.append((time.perf_counter() - begin, time.process_time() - used))
+    facts[f"{name}, ms"] = round(1000 * min(wall for wall, _ in taken), 3)
+    facts[f"{name}, CPU ms"] = round(1000 * min(used for _, used in taken), 3)
 
 
 def _peak() -> float:
