@@ -209,16 +209,11 @@ class _Blaming:
             change = self._change(self._run(self._without(exact)))
             return Left(_length(change) / base, self._short(change))
 
-        search, gains = Search(replay, effects), self._gains(effects)
+        gains = self._gains(effects)
         total = sum(size(effect) for effect in effects.values())
-        if self._is_of_16_bits(effects):
-            largest = sorted((name for name in gains if gains[name] > 0), key=lambda n: -gains[n])
-            picked = search.along(largest[:count])
-        else:
-            picked = search.best(count)
         kept: list[Kept] = []
         rest = total
-        for tensor, left in picked:
+        for tensor, left in Search(replay, effects).best(count):
             item = self._items[tensor]
             rest -= gains[tensor]
             anew = float(np.sqrt(max(rest, 0.0) / total)) if total else 0.0
@@ -237,17 +232,6 @@ class _Blaming:
                 share = _norm(lost) / (_norm(held) or 1.0)
             found[name] = size(effect) * max(0.0, 1.0 - share**2)
         return found
-
-    def _is_of_16_bits(self, effects: Mapping[str, Array]) -> bool:
-        """Whether most of the error is of ops whose results are rounded to 16 bits.
-
-        All those roundings are drawn anew on the device: a list that fits this very error, of
-        a few numbers perhaps, would keep what makes up for others by chance.
-        """
-        sizes = {name: size(effect) for name, effect in effects.items()}
-        return (
-            sum(sizes[name] for name in sizes if name in self._rounding) > sum(sizes.values()) / 2
-        )
 
     def _short(self, change: Mapping[str, Array]) -> Array:
         return self._shortener.short(np.concatenate([each.ravel() for each in change.values()]))

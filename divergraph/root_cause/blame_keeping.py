@@ -54,10 +54,7 @@ class Search:
             self._taken_up(count, weight=0.0),
             self._taken_up(count, weight=1.0),
         )
-        return self.along(min(lists, key=self._share))
-
-    def along(self, picked: Sequence[str]) -> list[tuple[str, float]]:
-        """Each of *picked* with the share of the error left from there on."""
+        picked = min(lists, key=self._share)
         return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
 
     def _taken_up(self, count: int, weight: float) -> list[str]:

@@ -101,8 +101,7 @@ def test_what_takes_numbers_too_large_for_halves_is_kept_too(divergraph, tmp_pat
 
 
 def test_of_plain_rounding_it_does_not_promise_much(divergraph, tmp_path, x) -> None:
-    # All 24 ops round alike, and their results are halves again behind those kept. A list that
-    # fits this very error would promise that a tenth of it is left, and keep no such promise.
+    # All 24 ops round alike, and their results are halves again behind those kept.
     model = layers(tmp_path / "m.onnx")
     np.save(tmp_path / "x.npy", x / 80)
     blamed(divergraph, tmp_path, model)
@@ -110,7 +109,6 @@ def test_of_plain_rounding_it_does_not_promise_much(divergraph, tmp_path, x) -> 
     expected = [each["anew"] for each in told["keep"]]
     assert expected == sorted(expected, reverse=True)
     assert 0.5 < expected[-1] < 1
-    assert told["runs"] < 50
 
 
 def layers(path: Path) -> Path:
