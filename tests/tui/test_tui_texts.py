@@ -9,6 +9,7 @@ import pytest
 from divergraph.questions import OpDetail, ReasonGroup, TensorRow
 from graphstore.model import (
     Comparison,
+    Counts,
     DType,
     Level,
     Metric,
@@ -105,6 +106,18 @@ def test_the_name_of_the_origin_is_shortened_last(room, said):
     line = overview_text.headline(overview, UNICODE, room + 2)
     assert line.plain == f"{UNICODE.bad} {said}"
     assert line.cell_length <= room + 2
+
+
+@pytest.mark.parametrize(
+    ("compared", "said"),
+    [(2, "CLEAN  only 2 of 32 tensors could be compared"), (16, "CLEAN")],
+)
+def test_a_verdict_over_few_tensors_says_so(compared, said):
+    counts = Counts(ops=9, tensors=32, compared=compared, over=0, not_compared=32 - compared)
+    run = SimpleNamespace(verdict=Verdict.CLEAN, counts=counts)
+    overview = SimpleNamespace(run=run, origin_rows=())
+    line = overview_text.headline(overview, UNICODE, 80).plain
+    assert line.rstrip() == f"{UNICODE.good} {said}"
 
 
 def test_the_palette_offers_the_ops_a_query_says_most_of():
