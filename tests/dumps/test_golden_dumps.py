@@ -210,6 +210,7 @@ DAMAGED = {
     "no literal": (npy(b"import os\n"), "no Python literal"),
     "no dict": (npy(b"(1, 2)\n"), "should name"),
     "negative shape": (npy(HEADER.replace(b"(2,)", b"(-2,)"), bytes(8)), "shape"),
+    "order no truth": (npy(HEADER.replace(b"False", b"1"), bytes(8)), "fortran_order"),
     "wild descr": (npy(HEADER.replace(b"'<f4'", b"'<q9'"), bytes(8)), "descr"),
     "deep": (npy(b"(" * 3000), "no Python literal"),
 }

@@ -21,7 +21,8 @@ library {
       output_arg { name: "sum" type: DT_FLOAT } output_arg { name: "second" type: DT_INT32 }
       output_arg { name: "same" type_attr: "T" }
     }
-    node_def { name: "k" op: "Const" attr { key: "dtype" value { type: DT_INT32 } } }
+    node_def { name: "k" op: "Const" input: "^x"
+               attr { key: "dtype" value { type: DT_INT32 } } }
     node_def { name: "top" op: "TopKV2" input: "x" input: "k:output:0"
                attr { key: "T" value { placeholder: "T" } } }
     node_def { name: "used" op: "Cast" input: "top:indices:0"
@@ -92,6 +93,7 @@ def test_a_called_function_is_a_body_of_the_op(graph_of):
     assert ops["y/f/sum"].control_inputs == ("y/f/k",)
     calls = {(e.source, e.target) for e in graph.edges() if e.kind is EdgeKind.CALL}
     assert calls == {("x", "y/f/top"), ("y/f/top", "z")}
+    assert not graph.warnings, "k waits for an argument, which is nothing that is missing"
 
 
 def test_a_body_takes_the_types_its_caller_gives(graph_of):
