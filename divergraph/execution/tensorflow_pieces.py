@@ -198,7 +198,7 @@ class Pieces:
             node = definition.node.add()
             node.CopyFrom(self._nodes[op.name])
             node.name = f"{number}/{op.name}"
-            if op.type == "ReadVariableOp":
+            if op.type == "ReadVariableOp" and is_variable(op.inputs[0].op):
                 self._as_identity(node)
             inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
             for at, each in enumerate(op.inputs):

@@ -1,0 +1,99 @@
+"""Loops of the old kind, their gradients, and variables that are asked and looked up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divergraph.capture import CaptureRequest, capture
+from divergraph.execution.tensorflow_files import tensorflow
+from divergraph.pipeline import CompareRequest, compare
+from divergraph.root_cause.limits import MethodChoice
+from graphstore.contract import RunData
+from importers.registry import read_graph
+
+pytestmark = pytest.mark.tensorflow
+RUN = {"ResourceGather", "VarIsInitializedOp", "Exit"}
+
+
+def build(tf: Any) -> None:
+    """A look-up in a resource, and a loop that reads an array and another resource."""
+    v1 = tf.compat.v1
+    values = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
+    table = v1.get_variable("table", initializer=values, use_resource=True)
+    step = v1.get_variable("step", initializer=np.float32(2), use_resource=True)
+    rows = v1.placeholder(tf.int32, [2], "rows")
+    found = tf.identity(tf.nn.embedding_lookup(table, rows), "found")
+    v1.is_variable_initialized(table)
+    arrays = tf.TensorArray(tf.float32, 2).unstack(found)
+    _, total = tf.while_loop(
+        lambda turn, _: turn < 2,
+        lambda turn, held: (turn + 1, tf.tanh(held * step + arrays.read(turn))),
+        [tf.constant(0), tf.zeros([3])],
+    )
+    tf.gradients(tf.identity(total, "total"), [found, step])
+
+
+@pytest.fixture(scope="module")
+def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with its checkpoint, and the golden dump beside it."""
+    folder = tmp_path_factory.mktemp("loop")
+    tf = tensorflow()
+    v1 = tf.compat.v1
+    new_loops = v1.control_flow_v2_enabled()
+    v1.disable_control_flow_v2()
+    try:
+        graph = tf.Graph()
+        with graph.as_default(), v1.Session() as session:
+            build(tf)
+            session.run(v1.global_variables_initializer())
+            v1.train.Saver().save(session, str(folder / "model.ckpt"))
+    finally:
+        if new_loops:
+            v1.enable_control_flow_v2()
+    np.save(folder / "rows.npy", np.array([2, 1], np.int32))
+    capture(
+        CaptureRequest(
+            folder / "model.ckpt.meta", folder / "golden", {"rows:0": folder / "rows.npy"}
+        )
+    )
+    return folder
+
+
+def compared(step: Path, device: Path) -> RunData:
+    model = step / "model.ckpt.meta"
+    method = MethodChoice.ROOT_CAUSE
+    return compare(CompareRequest(model, step / "golden", model, device, method=method))
+
+
+def test_look_ups_and_loops_run_from_what_is_measured(step: Path) -> None:
+    found = compared(step, step / "golden")
+    types = {op.id: op.type for op in read_graph(step / "model.ckpt.meta").ops}
+    splits = [(types[item.op], item.split) for item in found.comparisons if item.split is not None]
+    assert {kind for kind, _ in splits} >= RUN
+    failures = {kind: split.failure for kind, split in splits if split.failure}
+    assert not RUN & set(failures), failures
+    assert not found.origins
+
+
+def test_a_fault_in_what_leaves_the_loop_of_the_gradient(step: Path, tmp_path: Path) -> None:
+    gathers = [
+        op for op in read_graph(step / "model.ckpt.meta").ops if op.type == "TensorArrayGatherV3"
+    ]
+    found = None
+    for file in (step / "golden").iterdir():
+        values = np.load(file) if file.suffix == ".npy" else None
+        named = next((op for op in gathers if file.name.startswith(op.id.replace("/", "_"))), None)
+        if values is not None and named and values.shape == (2, 3) and found is None:
+            found = named
+            values = values * np.float32(1.3)
+        if values is None:
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        else:
+            np.save(tmp_path / file.name, values)
+    assert found is not None
+    origins = compared(step, tmp_path).origins
+    assert [each.op for each in origins] == [found.id]
