@@ -85,9 +85,11 @@ def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) 
                 _wait(copying, meanwhile)
             give_back()
             copying = engine.submit(_copy_alone, path, table, made)
-            if made.nbytes >= _ALONE_FROM:
-                _wait(copying, meanwhile)
+            is_big = made.nbytes >= _ALONE_FROM
             del made
+            if is_big:
+                _wait(copying, meanwhile)
+                give_back()
         if copying is not None:
             copying.result()
     give_back()
