@@ -239,9 +239,9 @@ def _errors(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """|x - y|, |x - y| / |y| (NaN where y is 0) and |y| of a block."""
     wide = np.longdouble if _is_wide(x) or _is_wide(y) else np.float64
-    a: Array = x.astype(wide)
-    b: Array = y.astype(wide)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # signalling NaN complain when they are cast
+        a: Array = x.astype(wide)
+        b: Array = y.astype(wide)
         error = np.abs(a - b)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         error[same] = 0

@@ -48,6 +48,17 @@ def test_nan_and_infinities():
     assert all(element.absolute == inf for element in found.first_bad)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [(np.float32, np.uint32(0x7F800001)), (np.float16, np.uint16(0x7C01))]
+)
+def test_a_signalling_nan_is_a_nan_and_no_warning(dtype, bits):
+    golden = np.arange(1, 5, dtype=dtype)
+    device = golden.copy()
+    device.view(bits.dtype)[2] = bits
+    assert [element.index for element in table(device, golden).first_bad] == [(2,)]
+    assert [element.index for element in table(golden, device).first_bad] == [(2,)]
+
+
 def test_64_bit_integers_keep_every_digit():
     big = 2**62
     found = table(np.array([big + 1, big]), np.array([big, big]), atol=0.0, rtol=0.0)
