@@ -13,6 +13,7 @@ import pytest
 from asking import by_cypher, ops_of, same, sample_parameters
 from full_run import sample_run
 
+from divergraph.questions.output_errors import output_errors
 from graphstore.contract import GraphStore
 from graphstore.errors import QueryError, UnknownNameError
 from graphstore.model import Comparison, Side, Tensor, TensorIO
@@ -42,6 +43,22 @@ def test_a_run_comes_back_equal(first: GraphStore) -> None:
     assert first.links("first") == list(data.links)
     assert [same(item) for item in first.comparisons("first")] == [
         same(item) for item in data.comparisons
+    ]
+
+
+def test_errors_of_outputs_are_those_of_the_comparisons(first: GraphStore) -> None:
+    data = sample_run("first")
+    outputs = [
+        item
+        for item in data.comparisons
+        if item.io is TensorIO.OUTPUT and (item.compared or item.split is not None)
+    ]
+    assert [
+        (one.op, one.port, one.compared, one.level, one.golden, repr(one.split))
+        for one in output_errors(first, first.run("first"))
+    ] == [
+        (item.op, item.port, item.compared, item.level, item.golden, repr(item.split))
+        for item in outputs
     ]
 
 
