@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divergraph.wording import NOT_KNOWN
-from graphstore.model import Metric, MetricSet, OpState, Reason, Side
+from graphstore.model import ErrorSplit, Guilt, Metric, MetricSet, OpState, Reason, Role, Side
 from graphstore.op_filter import parse_filter
 from graphstore.op_row import OpRow
 from tui import op_table
@@ -71,6 +71,22 @@ def test_every_column_sorts_and_equal_rows_keep_execution_order(column):
     rows = [row(topo, 0.5) for topo in range(5)]
     order = op_table.arrange(rows, [4, 2, 0, 1, 3], Order(column))
     assert order == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("column", ["topo", "max", "rel", "gain", "shape", "susp", "intro"])
+def test_the_heading_says_whether_the_largest_number_is_first(column):
+    small, large = (
+        row(
+            topo,
+            number / 10,
+            gain=number,
+            shape=(int(number),),
+            split=ErrorSplit(Role.CARRIES, Guilt.NONE, number, None, None, number),
+        )
+        for topo, number in ((1, 2.0), (2, 9.0))
+    )
+    key = op_table.SORT_KEYS[column]
+    assert (key(large) < key(small)) is (column in op_table.LARGEST_FIRST)
 
 
 def test_a_broken_op_is_the_worst_whatever_its_cosine():

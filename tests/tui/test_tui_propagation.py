@@ -3,6 +3,7 @@
 import csv
 
 import pytest
+from browsing import said, text_of
 
 from divergraph.questions import open_store
 from tui.glyphs import UNICODE
@@ -16,46 +17,10 @@ FIRST = "model/layer_2/Softmax"
 SECOND = "model/layer_4/LayerNorm"
 
 
-def text_of(app):
-    """Everything on screen as text."""
-    strips = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
-
-
-def said(app):
-    return " | ".join(notification.message for notification in app._notifications)
-
-
 def way(app):
     """The ops shown, None for a fold."""
     rows = app.screen.query_one("#way", RowList).source
     return [None if rows.folded(at) else rows.op(at) for at in range(len(rows))]
-
-
-@pytest.fixture
-def browse(make_app, settle):
-    """Starts the app on a store, presses keys, waits after each."""
-
-    class Browser:
-        def __init__(self, url, start=None):
-            self.app = make_app(url, start)
-
-        async def __aenter__(self):
-            self._test = self.app.run_test(size=(120, 40))
-            self.pilot = await self._test.__aenter__()
-            await settle(self.pilot)
-            await settle(self.pilot)
-            return self
-
-        async def __aexit__(self, *failure):
-            return await self._test.__aexit__(*failure)
-
-        async def press(self, *keys):
-            for key in keys:
-                await self.pilot.press(key)
-                await settle(self.pilot)
-
-    return Browser
 
 
 async def test_the_overview_says_who_is_guilty_and_why(browse, analysed_store):

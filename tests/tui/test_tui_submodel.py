@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from browsing import SIZE, Browser, said, text_of
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.capture import CaptureRequest, capture
@@ -71,16 +72,6 @@ def whole_store(tmp_path_factory):
     return url
 
 
-def text_of(app):
-    """Everything on screen as text."""
-    strips = app.screen._compositor.render_strips()
-    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
-
-
-def said(app):
-    return " | ".join(notification.message for notification in app._notifications)
-
-
 def roles(app):
     """Each op with the bracket before it and its role, those without left out."""
     rows = app.screen.query_one("#part-ops", RowList).source
@@ -88,44 +79,36 @@ def roles(app):
     return {row[3].text: (row[0].text.split()[-1], row[6].text) for row in cells if row[0].text}
 
 
+class PartBrowser(Browser):
+    """Marks the ends of parts in the submodel view."""
+
+    async def press(self, *keys):
+        for key in keys:
+            await super().press(key)
+            await self.settle(self.pilot)
+
+    async def stand_on(self, op):
+        listed = self.app.screen.query_one("#part-ops", RowList)
+        listed.cursor = listed.source.listed.place[op]
+        await self.settle(self.pilot)
+
+    async def mark(self, starts=(), ends=()):
+        for op in starts:
+            await self.stand_on(op)
+            await self.press("b")
+        for op in ends:
+            await self.stand_on(op)
+            await self.press("B")
+
+
 @pytest.fixture
 def browse(make_app, settle):
     """Starts the app on a store, presses keys, waits after each."""
 
-    class Browser:
-        def __init__(self, url, start=None, size=(120, 40)):
-            self.app, self.size = make_app(url, start), size
+    def start(url, start=None, size=SIZE):
+        return PartBrowser(make_app(url, start), settle, size)
 
-        async def __aenter__(self):
-            self._test = self.app.run_test(size=self.size)
-            self.pilot = await self._test.__aenter__()
-            await settle(self.pilot)
-            await settle(self.pilot)
-            return self
-
-        async def __aexit__(self, *failure):
-            return await self._test.__aexit__(*failure)
-
-        async def press(self, *keys):
-            for key in keys:
-                await self.pilot.press(key)
-                await settle(self.pilot)
-                await settle(self.pilot)
-
-        async def stand_on(self, op):
-            listed = self.app.screen.query_one("#part-ops", RowList)
-            listed.cursor = listed.source.listed.place[op]
-            await settle(self.pilot)
-
-        async def mark(self, starts=(), ends=()):
-            for op in starts:
-                await self.stand_on(op)
-                await self.press("b")
-            for op in ends:
-                await self.stand_on(op)
-                await self.press("B")
-
-    return Browser
+    return start
 
 
 async def test_the_set_between_the_marks_and_its_boundary(browse, whole_store):

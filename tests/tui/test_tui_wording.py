@@ -46,7 +46,8 @@ def test_a_cosine_below_one_never_reads_as_one(value, shown):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(37.21, "x37.2"), (12345.0, "x1e+04"), (math.inf, "xInf"), (None, "-")]
+    ("value", "shown"),
+    [(37.21, "x37.2"), (999.0, "x999.0"), (12345.0, "x1e+04"), (math.inf, "xInf"), (None, "-")],
 )
 def test_a_gain_keeps_to_its_column(value, shown):
     assert wording.gain(value, ASCII) == shown
