@@ -80,9 +80,10 @@ class _LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = difflib.get_close_matches(args[0], _COMMANDS)
-            if near:
-                error.message += f" Did you mean {' or '.join(near)}?"
-            raise
+            if not near:
+                raise
+            words = f"{error.message} Did you mean {' or '.join(near)}?"
+            raise click.UsageError(words, ctx) from error
 
     def invoke(self, ctx: click.Context) -> object:
         try:
