@@ -84,27 +84,31 @@ def with_births(
     arrays: GraphArrays,
     splits: Mapping[TensorRef, ErrorSplit],
     births: Collection[TensorRef],
-    broken: Collection[str],
+    broken: Mapping[str, bool],
 ) -> tuple[dict[TensorRef, ErrorSplit], list[Finding]]:
     """*splits*, in which births with no guilty op before them are guilty; and why.
 
-    Only those are that reach one of the ops *broken*: the outputs of the model that are
-    over a limit. Others, which later ops heal, are suspect.
+    *broken* are the ops of the model's outputs that are over a limit, and whether these hold
+    NaN or infinities. Guilty are those that reach one that no guilty op explains, which for
+    NaN and infinities is one that makes such itself. Others, which later ops heal, are suspect.
     """
-    guilty = {ref.op for ref, split in splits.items() if split.guilt is Guilt.GUILTY}
-    explained = {
-        arrays.ids[n] for n in descendants(arrays, [arrays.number[op] for op in guilty])
-    } | guilty
+    guilty = {ref: split for ref, split in splits.items() if split.guilt is Guilt.GUILTY}
+    explained = _reached(arrays, {ref.op for ref in guilty})
+    lost = {ref.op for ref, split in guilty.items() if not math.isfinite(split.introduced or 0.0)}
+    by_lost = _reached(arrays, lost)
+    unexplained = {
+        op for op, nonfinite in broken.items() if op not in (by_lost if nonfinite else explained)
+    }
     found = dict(splits)
     findings: list[Finding] = []
     for ref in sorted(births, key=lambda each: arrays.number[each.op]):
         if ref.op in explained:
             continue
-        behind = {arrays.ids[n] for n in descendants(arrays, [arrays.number[ref.op]])}
-        harm = any(op == ref.op or op in behind for op in broken)
+        behind = _reached(arrays, {ref.op})
+        harm = not behind.isdisjoint(unexplained)
         guilt = Guilt.GUILTY if harm else Guilt.SUSPECT
         found[ref] = replace(found[ref], guilt=guilt, suspicion=math.inf, role=Role.AMPLIFIES)
-        explained |= behind
+        explained |= behind - {ref.op}
         findings.append(
             Finding(
                 FindingKind.CAUSE,
@@ -118,3 +122,9 @@ def with_births(
             )
         )
     return found, findings
+
+
+def _reached(arrays: GraphArrays, ops: Collection[str]) -> set[str]:
+    """The *ops* and all behind them."""
+    numbers = [arrays.number[op] for op in ops]
+    return {*ops, *(arrays.ids[n] for n in descendants(arrays, numbers))}

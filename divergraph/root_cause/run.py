@@ -190,10 +190,16 @@ def _next_dump(data: RunData, guilty: Sequence[Comparison]) -> Mapping[str, obje
     }
 
 
-def _broken(data: RunData) -> set[str]:
-    """The ops that give outputs of the device's model that are over a limit."""
+def _broken(data: RunData) -> Mapping[str, bool]:
+    """The ops that give outputs of the device's model that are over a limit, and whether
+    the device has NaN or infinities there."""
     ends = {ref.op for ref in data.device.outputs}
-    return {item.op for item in data.comparisons if item.op in ends and item.over}
+    found: dict[str, bool] = {}
+    for item in data.comparisons:
+        if item.op in ends and item.over:
+            nonfinite = item.metrics is not None and item.metrics.device_nonfinite > 0
+            found[item.op] = found.get(item.op, False) or nonfinite
+    return found
 
 
 def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]:
