@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -96,18 +96,33 @@ class Explaining:
 
     def _reweigh(self, judged: Judged) -> Reweigh:
         """What runs the group with other constants."""
+        return lambda weights: self.outputs_with(judged, [tuple(weights)], lambda _: weights)[0]
+
+    def outputs_with(
+        self,
+        judged: Judged,
+        changed: Sequence[tuple[str, ...]],
+        values: Callable[[int], Mapping[str, Array]],
+    ) -> list[Array | None]:
+        """The group's outputs with tensors in it *changed*: some names for each run.
+
+        *values* gives what they are for a run, by name, when it is needed.
+        """
         name = self.golden.name(judged.group.golden)
-        fed = tuple(feed.tensor for feed in judged.group.feeds)
+        pieces = [
+            Piece(str(number), tuple(dict.fromkeys((*names, *judged.inputs))), (name,))
+            for number, names in enumerate(changed)
+        ]
 
-        def again(weights: Mapping[str, Array]) -> Array | None:
-            piece = Piece(name, (*fed, *weights), (name,))
-            given = {**judged.inputs, **weights}
-            for result in self.executor.run_pieces([piece], lambda _: given):
-                made = result.values.get(name)
-                return None if made is None else same_shape(made, judged.reference.shape)
-            return None
+        def given(piece: Piece) -> Mapping[str, Array]:
+            return {**judged.inputs, **values(int(piece.key))}
 
-        return again
+        found: list[Array | None] = [None] * len(pieces)
+        for result in self.executor.run_pieces(pieces, given):
+            made = result.values.get(name)
+            if made is not None:
+                found[int(result.key)] = same_shape(made, judged.reference.shape)
+        return found
 
     def holding(self, values: Array, besides: str, op: str) -> list[str]:
         """The device tensors with these values that do not come from *op*."""
@@ -191,24 +206,13 @@ class _Inside:
 
     def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> Sequence[Array | None]:
         """The group's output if an op inside gave a value, for each guess."""
-        group, executor = self.judged.group, self.explaining.executor
-        name = self.explaining.golden.name(group.golden)
-        fed = tuple(self.judged.inputs)
-        pieces = [
-            Piece(str(number), tuple(dict.fromkeys((step.tensor, *fed))), (name,))
-            for number, (step, _) in enumerate(guesses)
-        ]
 
-        def given(piece: Piece) -> Mapping[str, Array]:
-            step, value = guesses[int(piece.key)]
-            return {**self.judged.inputs, step.tensor: value.astype(step.value.dtype)}
+        def values(number: int) -> Mapping[str, Array]:
+            step, value = guesses[number]
+            return {step.tensor: value.astype(step.value.dtype)}
 
-        found: list[Array | None] = [None] * len(pieces)
-        for result in executor.run_pieces(pieces, given):
-            made = result.values.get(name)
-            if made is not None:
-                found[int(result.key)] = same_shape(made, self.judged.reference.shape)
-        return found
+        changed = [(step.tensor,) for step, _ in guesses]
+        return self.explaining.outputs_with(self.judged, changed, values)
 
 
 @dataclass(frozen=True, slots=True)
