@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -35,7 +36,10 @@ _PEAKED = 8.0
 _SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
 """Devices set smaller numbers to zero, or keep few bits of them."""
 _MOST_OF_THEM = 0.9
+_ROW = 128
 _NOTHING = 1e-300
+_FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
+"""Of a float64: bits of its fraction, possible exponents, the one of numbers from 0.5 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +82,16 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
         for each in (reference, device, *noise.imitations)
     )
     with np.errstate(all="ignore"):
-        off = np.max([np.abs(each - right) for each in made], axis=0)
+        off = reduce(np.maximum, (np.abs(each - right) for each in made))
         error = np.abs(given - right)
         if noise.alike:  # what saturates does so on the device and in the imitation
-            error = np.min([error, *(np.abs(given - each) for each in made)], axis=0)
+            error = reduce(np.minimum, (np.abs(given - each) for each in made), error)
     there = np.isfinite(right) & np.isfinite(off)
-    right, off, error = np.abs(right[there]), off[there], error[there]
+    if not there.all():
+        right, off, error = right[there], off[there], error[there]
     if right.size < _FEW or not np.isfinite(error).all() or not error.any():
         return 0.0
+    right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
     normal = _SMALLEST_NORMAL.get(noise.precision, 2.0**-126)
     off = np.maximum(off, noise.least * math.sqrt(float(np.mean(np.square(right)))))
@@ -116,7 +122,14 @@ def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float)
 
 def _peak(ratios: Array) -> float:
     """What a few elements reach of errors over noise, less what they reach by chance."""
-    return float(np.partition(ratios, -_WORST)[-_WORST]) / _PEAKED
+    rows = ratios[: ratios.size - ratios.size % _ROW].reshape(-1, _ROW)
+    if len(rows) >= _WORST:  # the largest of rows tell most elements to be out of the question
+        ratios = ratios[ratios >= _among_worst(rows.max(axis=1))]
+    return _among_worst(ratios) / _PEAKED
+
+
+def _among_worst(ratios: Array) -> float:
+    return float(np.partition(ratios, -_WORST)[-_WORST])
 
 
 def _usual(off: Array) -> float:
@@ -130,16 +143,17 @@ def _usual(off: Array) -> float:
 
 def _by_size(right: Array) -> Array:
     """The number of each element's part; parts hold elements of like size, and enough of them."""
-    classes = np.frexp(right)[1] // _BITS
-    classes[right == 0.0] = np.iinfo(classes.dtype).min
-    found, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    numbers = np.zeros(found.size, np.intp)
-    number = held = 0
-    for place, count in enumerate(counts.tolist()):
-        numbers[place] = number
-        held += count
-        if held >= _TOGETHER:
+    exponents = right.view(np.int64) >> _FRACTION  # of what is positive: no sign
+    counts = np.bincount(exponents, minlength=_EXPONENTS)
+    classes = (np.arange(_EXPONENTS) - _BIAS) // _BITS
+    classes[0] = classes[1] - 1  # zeros
+    numbers = np.zeros(_EXPONENTS, np.intp)
+    number = held = last = 0
+    for exponent in np.flatnonzero(counts).tolist():
+        if held >= _TOGETHER and classes[exponent] != last:
             number, held = number + 1, 0
-    if held and number:  # what is left at the end goes with the part before
+        numbers[exponent], last = number, classes[exponent]
+        held += int(counts[exponent])
+    if held < _TOGETHER and number:  # what is left at the end goes with the part before
         numbers[numbers == number] = number - 1
-    return numbers[places.reshape(-1)]
+    return numbers[exponents]

@@ -46,6 +46,8 @@ def rounded(value: Array, precision: Precision) -> Array:
     """
     if value.dtype.kind != "f" or precision in (Precision.FP32, Precision.INT8):
         return value
+    if precision is Precision.FP16 and value.dtype == np.float16:
+        return value
     if value.size <= _BLOCK:
         return _rounded(value, precision)
     # Block by block: on the way there are several times as many bytes.
@@ -58,23 +60,26 @@ def rounded(value: Array, precision: Precision) -> Array:
 
 def _rounded(value: Array, precision: Precision) -> Array:
     wide = np.asarray(value, np.float32)
-    with np.errstate(all="ignore"):
-        found = short(wide, 16 if precision is Precision.BF16 else 13)
-        if precision is Precision.FP16:
-            small = np.abs(wide) < 2.0**-14
-            found = np.where(small, wide.astype(np.float16).astype(np.float32), found)
+    found = short(wide, 16 if precision is Precision.BF16 else 13)
+    if precision is Precision.FP16:
+        small = np.abs(wide) < 2.0**-14
+        if small.any():
+            found[small] = wide[small].astype(np.float16)
     return found.astype(value.dtype, copy=False)
 
 
 def short(wide: Array, bits: int) -> Array:
     """float32 without its last *bits* of mantissa, rounded to nearest even, never to Inf."""
     raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
-    last = (raw >> np.uint32(bits)) & np.uint32(1)
-    moved = raw + np.uint32((1 << (bits - 1)) - 1) + last
-    kept = (moved >> np.uint32(bits)) << np.uint32(bits)
-    found = kept.view(np.float32).reshape(wide.shape)
+    kept = np.right_shift(raw, np.uint32(bits), out=np.empty_like(raw))
+    kept &= np.uint32(1)  # in place from here on: temporaries cost more than sums
+    kept += raw
+    kept += np.uint32((1 << (bits - 1)) - 1)
+    kept &= np.uint32((1 << 32) - (1 << bits))
+    found = kept.view(np.float32)
+    finite = np.isfinite(found) & np.isfinite(wide)
     # NaN may lose what makes it one; and what rounds up to infinity is no rounding.
-    return np.where(np.isfinite(found) & np.isfinite(wide), found, wide)
+    return found if finite.all() else np.where(finite, found, wide)
 
 
 def precision_of(value: Array, dtype: DType | None) -> Precision | None:
