@@ -10,12 +10,11 @@ import numpy as np
 from divergraph.execution.contract import Array
 from divergraph.execution.onnx_files import set_outputs
 from divergraph.execution.onnx_pieces import tensor_name
-from divergraph.execution.onnx_session import run_session
+from divergraph.execution.onnx_session import Session, run_session
 from graphstore.model import AttrValue
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto
-    from onnxruntime import InferenceSession
 
 _BEFORE = ":before"
 _ADDED = ":added"
@@ -57,7 +56,7 @@ class OnnxAdditiveRun:
 
     def __init__(
         self,
-        session: InferenceSession,
+        session: Session,
         feeds: Mapping[str, Array],
         types: Mapping[str, np.dtype],
         fed: Sequence[str],

@@ -37,9 +37,14 @@ def load_model(path: Path) -> ModelProto:
         model = onnx.load_model(str(path), load_external_data=False)
     except (DecodeError, OSError, ValueError) as error:
         raise ExecutionError(f"cannot load the model: {error}", where=str(path)) from error
+    fix_seeds(model)
+    return model
+
+
+def fix_seeds(model: ModelProto) -> None:
+    """Give ops that draw numbers a seed each."""
     for number, node in enumerate(_nodes(model.graph)):
         _fix_seed(node, number)
-    return model
 
 
 def root_tensors(graph: GraphProto) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from graphstore.errors import ExecutionError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-    from onnxruntime import InferenceSession, SessionOptions
+    from onnxruntime import InferenceSession, OrtValue, SessionOptions
 
 _SEED = 20_240_229
 _FATAL_ONLY = 4
@@ -36,8 +37,28 @@ def plain_options() -> SessionOptions:
     return options
 
 
-def open_session(model: ModelProto, folder: Path, options: SessionOptions) -> InferenceSession:
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session of ONNX Runtime, with the weights it points to."""
+
+    opened: InferenceSession
+    _weights: Sequence[OrtValue] = ()
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The outputs' types by name, as ONNX Runtime writes them."""
+        return {output.name: output.type for output in self.opened.get_outputs()}
+
+
+def open_session(
+    model: ModelProto,
+    folder: Path,
+    options: SessionOptions,
+    weights: Mapping[str, Array] | None = None,
+) -> Session:
     """A session of *model*, whose weights outside the file lie in *folder*.
+
+    The values of those among *weights* are taken from there, without a copy.
 
     A model whose file is of a newer form than ONNX Runtime reads is opened as one of the
     newest it does, if its ops are known.
@@ -56,14 +77,20 @@ def open_session(model: ModelProto, folder: Path, options: SessionOptions) -> In
             "the model has more than 2 GiB in one file",
             hint="save it with its weights as external data",
         )
+    given = {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
+        for name, value in (weights or {}).items()
+    }
+    for name, value in given.items():
+        options.add_initializer(name, value)
     try:
-        return _opened(model, options)
+        return Session(_opened(model, options), tuple(given.values()))
     except runtime_errors() as error:
         newest = _NEWEST_FORM.search(str(error))
         if newest is None:
             raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
     try:
-        return _opened(model, options, ir_version=int(newest[1]))
+        return Session(_opened(model, options, ir_version=int(newest[1])), tuple(given.values()))
     except runtime_errors() as error:
         raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
 
@@ -85,16 +112,14 @@ def _opened(
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def run_session(
-    session: InferenceSession, names: Sequence[str], feeds: Mapping[str, Array]
-) -> list[Any]:
+def run_session(session: Session, names: Sequence[str], feeds: Mapping[str, Array]) -> list[Any]:
     """The values of the outputs *names*.
 
     Raises:
         ExecutionError: ONNX Runtime fails while running.
     """
     try:
-        return list(session.run(list(names), dict(feeds)))
+        return list(session.opened.run(list(names), dict(feeds)))
     except runtime_errors() as error:
         raise ExecutionError(f"ONNX Runtime fails: {first_line(error)}") from error
 

@@ -23,15 +23,17 @@ from divergraph.execution.contract import (
 )
 from divergraph.execution.live_values import LiveValues
 from divergraph.execution.onnx_altered import OnnxAdditiveRun, alter, open_for_additions
-from divergraph.execution.onnx_files import load_model, root_tensors, set_outputs
+from divergraph.execution.onnx_files import root_tensors, set_outputs
 from divergraph.execution.onnx_pieces import Explodable, Slice, explode, slice_of
 from divergraph.execution.onnx_segments import segments
 from divergraph.execution.onnx_session import (
+    Session,
     element_type,
     open_session,
     plain_options,
     run_session,
 )
+from divergraph.execution.onnx_weights import load_without_weights
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
@@ -82,7 +84,7 @@ class OnnxRuntimeExecutor:
         self.name = f"onnxruntime {onnxruntime.__version__}"
         self.inputs: tuple[Tensor, ...] = graph.inputs
         self._folder = path.resolve().parent
-        self._model: ModelProto = load_model(path)
+        self._model, self._weights = load_without_weights(path)
         self._types = self._probe(root_tensors(self._model.graph))
         self._narrow = {
             name: _NARROW[kind] for name, kind in self._types.items() if kind in _NARROW
@@ -164,7 +166,7 @@ class OnnxRuntimeExecutor:
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
         fed = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()}
         open_for_additions(model, numbers, fed, outputs)
-        session = open_session(model, self._folder, plain_options())
+        session = self._session(model)
         open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]
         return OnnxAdditiveRun(session, checked, types, open_feeds, outputs)
 
@@ -179,7 +181,7 @@ class OnnxRuntimeExecutor:
             if not alter(model.graph, tensor, attrs):
                 return None
             names = [output.name for output in model.graph.output]
-            made = run_session(open_session(model, self._folder, plain_options()), names, feeds)
+            made = run_session(self._session(model), names, feeds)
         except ExecutionError:
             return None  # the shapes do not fit the changed attributes
         return dict(zip(part.made, made, strict=True))
@@ -191,8 +193,16 @@ class OnnxRuntimeExecutor:
     def _probe(self, names: Sequence[str]) -> dict[str, str | None]:
         """Element types of all tensors as ONNX Runtime infers them; None for no tensor."""
         set_outputs(self._model, names)
-        session = open_session(self._model, self._folder, plain_options())
-        return {output.name: element_type(output.type) for output in session.get_outputs()}
+        options = plain_options()
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        nothing = {name: self._weights.nothing(name) for name in self._weights.places}
+        session = open_session(self._model, self._folder, options, nothing)
+        return {name: element_type(kind) for name, kind in session.types.items()}
+
+    def _session(self, model: ModelProto) -> Session:
+        """A session of *model*, made of this one, with the weights it takes."""
+        weights = {name: self._weights.read(name) for name in self._weights.used(model)}
+        return open_session(model, self._folder, plain_options(), weights)
 
     def _open(self, name: str) -> str | None:
         """The element type of a tensor something can be added to; None for others."""
@@ -225,7 +235,7 @@ class OnnxRuntimeExecutor:
         names = [output.name for output in model.graph.output]
         if not names:
             return []
-        return run_session(open_session(model, self._folder, plain_options()), names, feeds)
+        return run_session(self._session(model), names, feeds)
 
     def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Values in the element types the model computes in; a device may hold others."""
