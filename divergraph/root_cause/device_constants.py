@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from divergraph.execution.contract import Array, Executor, Piece
 from divergraph.execution.installed import factory_for, open_executor
+from divergraph.root_cause.quantisers import DEQUANTISING
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph
 
@@ -24,8 +26,16 @@ class DeviceConstants:
     def value(self, name: str) -> Array | None:
         """The constant *name*; None if it cannot be had."""
         if name not in self._known:
-            self._known[name] = self._read(name)
+            # A model may have a thousand scales: they are all read when the first one is.
+            scales = [] if self._known else self._scales()
+            self._known.update(self._read(dict.fromkeys((name, *scales))))
         return self._known[name]
+
+    def _scales(self) -> Iterator[str]:
+        """What the device quantises with."""
+        for op in self.graph.ops:
+            if op.type in DEQUANTISING:
+                yield from (ref.tensor for ref in op.inputs[1:] if ref is not None)
 
     def __enter__(self) -> DeviceConstants:
         return self
@@ -34,14 +44,16 @@ class DeviceConstants:
         if self._executor is not None:
             self._executor.close()
 
-    def _read(self, name: str) -> Array | None:
+    def _read(self, names: Iterable[str]) -> Iterator[tuple[str, Array | None]]:
         if not self._opened:
             self._opened = True
             self._executor = self._open()
         if self._executor is None:
-            return None
-        result = next(iter(self._executor.run_pieces([Piece(name, (), (name,))], lambda _: {})))
-        return result.values.get(name)
+            yield from ((name, None) for name in names)
+            return
+        pieces = [Piece(name, (), (name,)) for name in names]
+        for result in self._executor.run_pieces(pieces, lambda _: {}):
+            yield result.key, result.values.get(result.key)
 
     def _open(self) -> Executor | None:
         if factory_for(self.graph) is None:

@@ -156,4 +156,5 @@ def _by_size(right: Array) -> Array:
         held += int(counts[exponent])
     if held < _TOGETHER and number:  # what is left at the end goes with the part before
         numbers[numbers == number] = number - 1
-    return numbers[exponents]
+    found: Array = numbers[exponents]
+    return found
