@@ -15,6 +15,7 @@ from divergraph.root_cause.causes import (
     TensorHashes,
     explain,
     hidden,
+    nonfinite_ops,
     where_hidden,
 )
 from divergraph.root_cause.groups import Group
@@ -95,8 +96,10 @@ class Explaining:
         return again
 
     def _reweigh(self, judged: Judged) -> Reweigh:
-        """What runs the group with other constants."""
-        return lambda weights: self.outputs_with(judged, [tuple(weights)], lambda _: weights)[0]
+        """What runs the group with other values of operands, all trials side by side."""
+        return lambda trials: self.outputs_with(
+            judged, [tuple(trial) for trial in trials], lambda number: trials[number]
+        )
 
     def outputs_with(
         self,
@@ -154,12 +157,7 @@ class Explaining:
         return {result.key: result.values[result.key] for result in results if result.values}
 
     def _with_hiding(self, finding: Finding, op: str) -> Finding:
-        nonfinite: dict[str, bool] = {}
-        for ref, item in self.compared.items():
-            if item.metrics is not None:
-                broken = item.metrics.device_nonfinite > 0
-                nonfinite[ref.op] = nonfinite.get(ref.op, False) or broken
-        where = where_hidden(self.arrays, op, nonfinite)
+        where = where_hidden(self.arrays, op, nonfinite_ops(self.compared.values()))
         return hidden(finding, where, {each: self.types[each] for each in where})
 
 

@@ -13,6 +13,7 @@ from divergraph.pipeline.pairing import Pair
 from divergraph.progress import Progress
 from divergraph.root_cause.analysis import split_run
 from divergraph.root_cause.births import with_births
+from divergraph.root_cause.causes import nonfinite_ops
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.fallback import with_fallback
 from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
@@ -194,12 +195,8 @@ def _broken(data: RunData) -> Mapping[str, bool]:
     """The ops that give outputs of the device's model that are over a limit, and whether
     the device has NaN or infinities there."""
     ends = {ref.op for ref in data.device.outputs}
-    found: dict[str, bool] = {}
-    for item in data.comparisons:
-        if item.op in ends and item.over:
-            nonfinite = item.metrics is not None and item.metrics.device_nonfinite > 0
-            found[item.op] = found.get(item.op, False) or nonfinite
-    return found
+    over = [item for item in data.comparisons if item.op in ends and item.over]
+    return {**dict.fromkeys((item.op for item in over), False), **nonfinite_ops(over)}
 
 
 def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from divergraph.root_cause.causes.case import (
     Reweigh,
     TensorHashes,
 )
-from divergraph.root_cause.causes.hiding import hidden, where_hidden
+from divergraph.root_cause.causes.hiding import hidden, nonfinite_ops, where_hidden
 from divergraph.root_cause.causes.rules import explain
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "TensorHashes",
     "explain",
     "hidden",
+    "nonfinite_ops",
     "where_hidden",
 ]

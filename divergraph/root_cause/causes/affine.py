@@ -257,18 +257,21 @@ def _sliced(view: View, fit: _Fit, axis: int) -> Cause:
             {"gain": middle, "axis": axis, "left": fit.left},
         )
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
-    where = slices_text(hit.tolist(), axis, view) if hit.size < count else f"each of {count}"
+    where = slices_text(hit.tolist(), axis, view)
     if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
         return _constant_slices(view, fit, axis, hit)
     norm = any(name in each for name in _NORMS for each in view.case.types)
     hint = " (the norm's epsilon or variance?)" if norm else ""
     both = " and a constant away" if fit.offset is not None else ""
     name = "channel" if axis == view.axes()[0] else f"slice of axis {axis}"
-    said = f"{where}: {'a ' + name + ' is' if hit.size == count else 'the values are'}"
+    said = f"a scale is wrong per {name}: {where} {'is' if hit.size == 1 else 'are'}"
+    if hit.size == count:
+        said = f"a scale is wrong per {name}: each of {count} is"
+    least, most = f"{float(gains[hit].min()):.5g}", f"{float(gains[hit].max()):.5g}"
+    times = least if least == most else f"{least} to {most}"
     return Cause(
         "channel_gain",
-        f"a scale is wrong per {name}: {said} {float(gains[hit].min()):.5g} to "
-        f"{float(gains[hit].max()):.5g} times the expected values{both}{hint}",
+        f"{said} {times} times what is expected{both}{hint}",
         _slice_confidence(fit, 0.9),
         {
             "axis": axis,

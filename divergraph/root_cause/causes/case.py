@@ -17,7 +17,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rerun: TypeAlias = Callable[[Op, Mapping[str, AttrValue]], "Array | None"]
-Reweigh: TypeAlias = Callable[[Mapping[str, Array]], "Array | None"]
+Reweigh: TypeAlias = Callable[[Sequence[Mapping[str, Array]]], "Sequence[Array | None]"]
 
 WORKING_SIZE = 1 << 21
 """Elements a rule computes with; of larger tensors every k-th slice of the longest axes."""
@@ -81,7 +81,8 @@ class Case:
     in order; ``constants`` their weights by tensor name, as far as they are at hand.
     ``others`` finds dumped tensors that do not depend on this one, which is called
     ``tensor`` there. ``rerun`` gives the group's output on ``inputs`` with attributes of one
-    op changed, ``reweigh`` with other constants, None if that does not run.
+    op changed, None if that does not run, ``reweigh`` the outputs with other values of operands
+    (by tensor name), one for each trial.
     ``inside`` are the ops before the last one of a group.
     """
 
@@ -208,7 +209,8 @@ class View:
         predicted, so what is left must be small beside how the device's values vary, too.
         """
         size, whole = rms(left), rms(error)
-        known = max(2.0 * self.noise, 0.3 * self.variation)
+        noise = max(self.noise, self.case.floor * rms(self.d))  # of larger values it is larger
+        known = max(2.0 * noise, 0.3 * self.variation)
         return size <= max(rest * whole, min(2.0 * self.noise, 0.4 * whole)) and size <= known
 
     @cached_property
@@ -224,11 +226,11 @@ class View:
         whole = rms(error)
         return rms(left) / whole if whole else 0.0
 
-    def explained_by(self, made: Array | None) -> bool:
+    def explained_by(self, made: Array | None, rest: float = 0.1) -> bool:
         """Whether the op, run in another way, made what the device has."""
         if made is None or made.shape != self.case.reference.shape:
             return False
-        return self.fits(self.made(made), rest=0.1)
+        return self.fits(self.made(made), rest=rest)
 
     def made(self, values: Array) -> Floats:
         """What an op made, run again, as the view takes it."""

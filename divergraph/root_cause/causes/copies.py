@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.root_cause.causes.case import Array, Cause, Floats, View, rms
+from divergraph.root_cause.causes.orders import same_values
 
 _APART = 0.1
 """An input this near the device, in errors, explains it."""
@@ -73,8 +74,8 @@ def stale_tensor(view: View) -> Cause | None:
     if case.others is None or view.error <= 0.05 * view.size:
         return None
     names = tuple(case.others.holding(case.device, case.tensor))
-    if not names:
-        return None
+    if not names or same_values(view):
+        return None  # the right values in another order are not foreign
     more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
     return Cause(
         "stale_tensor",

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from graphstore.arrays import GraphArrays
-from graphstore.model import Finding
+from graphstore.model import Comparison, Finding
+
+
+def nonfinite_ops(comparisons: Iterable[Comparison]) -> dict[str, bool]:
+    """Of each measured op whether the device has NaN or infinities in one of its outputs."""
+    found: dict[str, bool] = {}
+    for item in comparisons:
+        if item.metrics is not None:
+            broken = item.metrics.device_nonfinite > 0
+            found[item.op] = found.get(item.op, False) or broken
+    return found
 
 
 def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) -> tuple[str, ...]:

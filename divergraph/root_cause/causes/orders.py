@@ -17,13 +17,16 @@ _BLOCKS = (16, 32, 8, 4)
 _FEW = 12
 """With fewer elements an order may fit by chance."""
 _LAGS = 8
+_LIKE_CHANCE = 0.5
+"""Values that sorted are so near to the expected ones, of what values of the same distribution are,
+are the same."""
 
 
 def reordered(view: View) -> Cause | None:
-    """A permutation of the expected values, named if it is a common one."""
-    if view.d.size < 4 or view.error <= max(3.0 * view.noise, 0.01 * view.spread):
+    """A permutation of the expected values that is a common one."""
+    if view.d.size < 4 or view.error <= _least(view):
         return None
-    found = _shifted(view) or (_permuted(view) if _same_values(view) else None)
+    found = _shifted(view) or (_permuted(view) if same_values(view) else None)
     if found is None:
         return None
     evidence = {**found.evidence, "elements": int(view.case.device.size)}
@@ -31,14 +34,35 @@ def reordered(view: View) -> Cause | None:
     return Cause(found.label, found.sentence, sure, evidence)
 
 
-def _same_values(view: View) -> bool:
+def shuffled(view: View) -> Cause | None:
+    """Any other permutation of the expected values."""
+    if view.d.size < 4 or view.error <= _least(view) or not same_values(view):
+        return None
+    return Cause(
+        "reordered",
+        "the right values in another order (sorted, both sides are equal); the order is none of "
+        "the usual ones",
+        0.8 if view.case.device.size >= _FEW else 0.5,
+        {"elements": int(view.case.device.size)},
+    )
+
+
+def _least(view: View) -> float:
+    """An error so small says nothing of an order."""
+    return max(3.0 * view.noise, 0.01 * view.spread)
+
+
+def same_values(view: View) -> bool:
     """Whether both sides hold the same values; of huge tensors, the view's."""
     whole = view.case.device.size <= _LARGEST_SORT
     d = np.asarray(view.case.device, np.float32).reshape(-1) if whole else view.d.reshape(-1)
     r = np.asarray(view.case.reference, np.float32).reshape(-1) if whole else view.r.reshape(-1)
     if not (np.isfinite(d).all() and np.isfinite(r).all()):
         return False
-    apart = rms(np.sort(d).astype(np.float64) - np.sort(r))
+    ordered = np.sort(r.astype(np.float64))
+    apart = rms(np.sort(d).astype(np.float64) - ordered)
+    if apart > _LIKE_CHANCE * _chance(ordered):
+        return False
     if apart <= 0.03 * view.error:
         # Equal but for noise that would also blur a sorted grid.
         return view.error > 0.1 * view.spread or apart <= 0.25 * view.noise or apart == 0.0
@@ -46,20 +70,19 @@ def _same_values(view: View) -> bool:
     return far and apart <= 1.2 * view.noise
 
 
-def _permuted(view: View) -> Cause:
+def _chance(ordered: Array) -> float:
+    """How far apart sorted values are that are only of the same distribution."""
+    rng = np.random.default_rng(13)
+    drawn = np.sort(ordered[rng.integers(0, ordered.size, ordered.size)])
+    return rms(drawn - ordered)
+
+
+def _permuted(view: View) -> Cause | None:
     probes = _Probes(view)
     for words, places in _candidates(view.case.reference.shape, probes):
         if probes.fit(places):
             return Cause("reordered", f"the right values in another order: {words}", 0.95)
-    by_slices = _slices_swapped(view)
-    if by_slices is not None:
-        return by_slices
-    return Cause(
-        "reordered",
-        "the right values in another order (sorted, both sides are equal); the order is none of "
-        "the usual ones",
-        0.8,
-    )
+    return _slices_swapped(view)
 
 
 class _Probes:
@@ -166,7 +189,7 @@ def _shifted(view: View) -> Cause | None:
     for lag in _flat_lags(view):
         moved = probes.flat - lag
         inside = (moved >= 0) & (moved < size)
-        if inside.sum() >= 0.4 * inside.size and probes.fit(moved[inside], inside):
+        if inside.sum() >= 0.75 * inside.size and probes.fit(moved[inside], inside):
             return Cause(
                 "reordered",
                 f"the right values, {abs(lag)} places {'late' if lag > 0 else 'early'} in memory: "
@@ -218,17 +241,55 @@ def _slices_swapped(view: View) -> Cause | None:
         if not 2 <= length <= _LARGEST_AXIS or view.d.size // length < 2:
             continue
         order = _order_of_slices(view, axis)
-        if order is None or not view.fits(np.take(view.r, order, axis=axis), rest=0.05):
+        if order is None or np.unique(order).size < length:
+            continue
+        if not view.fits(np.take(view.r, order, axis=axis), rest=0.05):
             continue
         moved = np.flatnonzero(order != np.arange(length)).tolist()
         how = _blocks_text(order, "Concat" in view.case.types)
+        said = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
+        if len(moved) == 2:
+            said = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
         return Cause(
             "reordered",
-            f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}",
+            said,
             0.95,
             {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]},
         )
     return None
+
+
+def repeated_slices(view: View) -> Cause | None:
+    """Slices of an axis that hold the values of other ones, where their own should be."""
+    if view.sampled or view.error <= _least(view):
+        return None
+    for axis in range(view.d.ndim):
+        length = view.d.shape[axis]
+        if not 2 <= length <= _LARGEST_AXIS // 4 or view.d.size // length < _FEW:
+            continue
+        order = _order_of_slices(view, axis)
+        if order is None:
+            order = np.full(length, int(np.argmin(np.sum(np.abs(view.e), axis=_but(view, axis)))))
+        moved = np.flatnonzero(order != np.arange(length))
+        if not moved.size or not view.fits(np.take(view.r, order, axis=axis), rest=0.05):
+            continue
+        return Cause(
+            "repeated_slices",
+            f"{_slices(moved.tolist(), axis)} {'holds' if moved.size == 1 else 'hold'} the values "
+            f"of {_slices(sorted(set(order[moved].tolist())), axis)}: part of the result was "
+            "copied over another, or computed from the wrong part of the input",
+            0.93,
+            {"axis": axis, "slices": moved.tolist()[:64], "of": order[moved].tolist()[:64]},
+        )
+    return None
+
+
+def _but(view: View, axis: int) -> tuple[int, ...]:
+    return tuple(other for other in range(view.d.ndim) if other != axis)
+
+
+def _slices(numbers: list[int], axis: int) -> str:
+    return f"slice{'s' if len(numbers) > 1 else ''} {ranges_text(numbers)} of axis {axis}"
 
 
 def _order_of_slices(view: View, axis: int) -> Array | None:

@@ -14,15 +14,19 @@ from divergraph.root_cause.causes.extremes import quantised_grid, rounding, satu
 from divergraph.root_cause.causes.functions import free_curve, known_function
 from divergraph.root_cause.causes.inside import inside, inside_amount
 from divergraph.root_cause.causes.nonfinite import nonfinite
-from divergraph.root_cause.causes.orders import reordered
-from divergraph.root_cause.causes.places import wrong_channels
+from divergraph.root_cause.causes.operands import wrong_operand
+from divergraph.root_cause.causes.operations import wrong_operation
+from divergraph.root_cause.causes.orders import reordered, repeated_slices, shuffled
+from divergraph.root_cause.causes.places import few_values, wrong_part
 from divergraph.root_cause.causes.rest import random_op, unclassified
 from divergraph.root_cause.causes.settings import wrong_setting
 from divergraph.root_cause.causes.weights import wrong_weights
+from divergraph.root_cause.causes.wrapping import wrapped_around
 from divergraph.root_cause.causes.zeros import (
     all_zero,
     constant_output,
     flush_to_zero,
+    scattered_zeros,
     tail_not_written,
     zero_slices,
 )
@@ -41,27 +45,51 @@ RULES: tuple[Rule, ...] = (
     inside,
     known_function,
     stale_tensor,
+    wrapped_around,
     saturation,
     wrong_setting,
+    wrong_operation,
     wrong_weights,
+    wrong_operand,
     constant_output,
     reordered,
+    repeated_slices,
     whole_line,
     inside_amount,
     affine,
+    few_values,
     quantised_grid,
+    lambda view: wrong_part(view, OF_A_PART),
+    scattered_zeros,
+    shuffled,
     unrelated_values,
     free_curve,
-    wrong_channels,
     rounding,
 )
 """What is exact comes before what fits a model, what has few parameters before what has many."""
 
+OF_A_PART: tuple[Rule, ...] = (
+    all_zero,
+    constant_output,
+    flush_to_zero,
+    saturation,
+    reordered,
+    repeated_slices,
+    whole_line,
+    affine,
+    quantised_grid,
+    scattered_zeros,
+    shuffled,
+    unrelated_values,
+)
+"""Those that need nothing but the values, for outputs of which only a part is wrong."""
 
 _OF_ONE_OP: Mapping[str, float] = {
     **dict.fromkeys(("channel_gain", "gain_and_offset", "wrong_activation"), 0.65),
     **dict.fromkeys(("unrelated_values", "wrong_channels", "wrong_border", "dead_channels"), 0.7),
+    **dict.fromkeys(("wrong_region", "few_values", "scattered_zeros", "sum_cut_short"), 0.7),
     **dict.fromkeys(("gain", "global_offset", "channel_offset", "quantised_grid"), 0.75),
+    **dict.fromkeys(("wrapped_around", "repeated_slices", "wrong_operand"), 0.75),
     **dict.fromkeys(("saturation", "flush_to_zero", "reordered", "lost_bias", "missing_op"), 0.79),
 }
 """What an error before other ops may look like behind them, and how sure it can be there."""

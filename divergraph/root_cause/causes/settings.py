@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -42,8 +42,8 @@ def wrong_setting(view: View, *, numbers: bool = True) -> Cause | None:
             made = case.rerun(op, trial.attrs)
             if view.explained_by(made):
                 return _cause(op, trial, view, made)
-        for name, label in _NUMBERS.get(op.type, {}).items() if numbers else ():
-            found = _search(view, op, name, label)
+        for name, (label, usual) in _NUMBERS.get(op.type, {}).items() if numbers else ():
+            found = _search(view, op, (name, usual), label)
             if found is not None:
                 return found
     return None
@@ -100,6 +100,37 @@ def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def _reduced(op: Op, axes: int) -> Iterator[Trial]:
+    """Other axes of a reduction, as many."""
+    own = op.attrs.get("axes")
+    if not op.type.startswith("Reduce") or not isinstance(own, tuple):
+        return
+    count = axes if op.attrs.get("keepdims", 1) else axes + len(own)
+    numbers = [int(each) % count for each in own if isinstance(each, int)]
+    for other in combinations(range(count), len(numbers)):
+        if sorted(numbers) != list(other):
+            words = f"axes {list(other)} reduced in place of {sorted(numbers)}"
+            yield Trial("wrong_axis", words, {"axes": other})
+
+
+def _factors(op: Op, _axes: int) -> Iterator[Trial]:
+    """The factors of a Gemm not taken, or its summand left out."""
+    for name, values in (("alpha", (1.0,)), ("beta", (1.0, 0.0))):
+        own = op.attrs.get(name, 1.0)
+        for value in values:
+            if value != own:
+                words = f"{name} {value:g} in place of {own}"
+                yield Trial("wrong_setting", f"with {words}", {name: value})
+
+
+def _direction(op: Op, _axes: int) -> Iterator[Trial]:
+    own = op.attrs.get("direction", "forward")
+    if own in ("forward", "reverse"):
+        other = "reverse" if own == "forward" else "forward"
+        words = f"with direction {other} in place of {own}"
+        yield Trial("wrong_setting", words, {"direction": other})
+
+
 def _dilations(op: Op, axes: int) -> Iterator[Trial]:
     """Other dilations, the pads grown or shrunk so that the output keeps its shape."""
     spatial = axes - 2
@@ -146,6 +177,7 @@ def _choices(name: str, values: tuple[AttrValue, ...]) -> Callable[[Op, int], It
     return listed
 
 
+_REDUCING = frozenset(f"Reduce{each}" for each in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2"))
 _PADDED = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger"))
 _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial]]], ...] = (
     (frozenset(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")), _axis),
@@ -171,24 +203,31 @@ _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial]]], ...]
     (frozenset(("CumSum",)), _choices("reverse", (0, 1))),
     (frozenset(("Pad",)), _choices("mode", ("constant", "reflect", "edge"))),
     (frozenset(("Gemm",)), _choices("transB", (0, 1))),
+    (frozenset(("Gemm",)), _choices("transA", (0, 1))),
+    (frozenset(("Gemm",)), _factors),
+    (frozenset(("LSTM", "GRU", "RNN")), _direction),
+    (_REDUCING, _reduced),
     (frozenset(("GRU",)), _choices("linear_before_reset", (0, 1))),
 )
 _NORMS = (
     *("BatchNormalization", "LayerNormalization", "InstanceNormalization"),
     *("GroupNormalization", "RMSNormalization", "SkipLayerNormalization"),
 )
-_NUMBERS: Mapping[str, Mapping[str, str]] = {
-    **{name: {"epsilon": "wrong_epsilon"} for name in _NORMS},
-    "LeakyRelu": {"alpha": "wrong_setting"},
-    "Elu": {"alpha": "wrong_setting"},
-    "HardSigmoid": {"alpha": "wrong_setting", "beta": "wrong_setting"},
+_SLOPE = {"alpha": ("wrong_setting", 0.2), "beta": ("wrong_setting", 0.5)}
+_NUMBERS: Mapping[str, Mapping[str, tuple[str, float]]] = {
+    **{name: {"epsilon": ("wrong_epsilon", 1e-5)} for name in _NORMS},
+    "LeakyRelu": {"alpha": ("wrong_setting", 0.01)},
+    "Elu": {"alpha": ("wrong_setting", 1.0)},
+    "HardSigmoid": _SLOPE,
 }
+"""Attributes to search, the label for each, and what it is where the model does not say."""
 
 
-def _search(view: View, op: Op, name: str, label: str) -> Cause | None:
-    """The number for attribute *name* that explains the device best, if it does."""
+def _search(view: View, op: Op, attribute: tuple[str, float], label: str) -> Cause | None:
+    """The number for an attribute that explains the device best, if it does."""
     rerun = view.case.rerun
-    own = op.attrs.get(name)
+    name, usual = attribute
+    own = op.attrs.get(name, usual)
     if rerun is None or not isinstance(own, float) or own <= 0.0:
         return None
 

@@ -160,6 +160,43 @@ def flush_to_zero(view: View) -> Cause | None:
     )
 
 
+def scattered_zeros(view: View) -> Cause | None:
+    """Zeros here and there, whatever the size; the others right, or larger by what was lost."""
+    seen: Mask = np.abs(view.r) > view.tolerance
+    zero: Mask = (view.d == 0.0) & seen
+    kept: Mask = (view.d != 0.0) & seen
+    count, left = int(np.count_nonzero(zero)), int(np.count_nonzero(kept))
+    if count < 16 or left < 16:
+        return None
+    share = count / (count + left)
+    ratios = view.d[kept] / view.r[kept]
+    gain = float(np.median(ratios))
+    predicted = np.where(zero, 0.0, gain * view.r)
+    if not view.fits(predicted, seen) or not 0.5 < gain < 4.0:
+        return None
+    if not _scattered(zero, share):
+        return None
+    drops = abs(gain * (1.0 - share) - 1.0) < 0.1 and gain > 1.02
+    if not drops and abs(gain - 1.0) > 0.02:
+        return None
+    rest = f"the others are {gain:.4g} times the expected" if drops else "the others are right"
+    guess = "as a Dropout does in training" if drops else "values lost, or a mask too many"
+    return Cause(
+        "scattered_zeros",
+        f"{count_text(count, 'value')} ({100 * share:.3g} %), small and large ones, are zero and "
+        f"{rest}: {guess}",
+        0.9 if drops else 0.8,
+        {"zeros": count, "share": share, "gain_of_kept": gain},
+    )
+
+
+def _scattered(zero: Mask, share: float) -> bool:
+    """Whether zeros follow on zeros in memory no oftener than on other values."""
+    flat = zero.reshape(-1)
+    after = float(np.mean(flat[1:][flat[:-1]])) if flat[:-1].any() else 0.0
+    return after < share + max(0.1, 4.0 * float(np.sqrt(share / np.count_nonzero(flat))))
+
+
 def _negatives(view: View, zero: Mask, kept: Mask) -> Cause | None:
     if not ((view.r[zero] < 0).all() and (view.r[kept] > 0).mean() > 0.999):
         return None

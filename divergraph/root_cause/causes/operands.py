@@ -1,0 +1,289 @@
+"""Operands tried out: does the op, given other values of a tensor it takes, make the device's?
+
+Weights that lack the end of a sum, gates of recurrent ops in another framework's order, a state or
+a parameter that was not taken, indices one off. The trials of a batch are run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, permutations
+
+import numpy as np
+
+from divergraph.root_cause.causes.case import Array, Cause, View
+from graphstore.model import Op
+
+LARGEST = 1 << 22
+"""Elements of an operand or an output for which ops are still run again and again."""
+_AT_ONCE, _MOST_AT_ONCE = 1 << 23, 24
+"""Elements that the trials of a batch may hold, and how many there may be."""
+_PLACES, _ROUNDS = 8, 6
+_WIDEST = 7
+"""Places along an axis of a window that are tried out one by one."""
+_GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3}
+_SUMMED: Mapping[str, int] = {"Conv": 1, "ConvTranspose": 0, "MatMul": -2, "Gemm": 0}
+"""The axis of the second operand along which products are summed."""
+_RECURRENT: Mapping[int, tuple[str, float]] = {
+    2: ("recurrent weights", 0.0),
+    3: ("bias", 0.0),
+    5: ("initial state", 0.0),
+    6: ("initial cell state", 0.0),
+}
+_NORMALISING: Mapping[int, tuple[str, float]] = {1: ("scale", 1.0), 2: ("bias", 0.0)}
+_NEUTRAL: Mapping[str, Mapping[int, tuple[str, float]]] = {
+    "BatchNormalization": {**_NORMALISING, 3: ("mean", 0.0), 4: ("variance", 1.0)},
+    **dict.fromkeys(
+        ("InstanceNormalization", "LayerNormalization", "GroupNormalization"), _NORMALISING
+    ),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), _RECURRENT),
+}
+"""What an operand (by place) is called, and is where it is not taken."""
+_PLACED: Mapping[str, int] = {
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), 1),
+    **dict.fromkeys(("Slice",), 1),
+}
+"""The operand that says where from values are taken."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Values to try for tensors an op takes, the label if they fit, and the words for them."""
+
+    label: str
+    words: str
+    values: Mapping[str, Array]
+
+
+def first_that_fits(
+    view: View, trials: Iterable[Trial], rest: float = 0.1
+) -> tuple[Trial, Array] | None:
+    """The trial with which the op makes what the device has, and what it makes.
+
+    Of those run side by side the one that leaves least; at most *rest* of the error may stay.
+    """
+    for batch in _batches(view, trials):
+        outcomes = _outcomes(view, batch)
+        found = [
+            (view.left(view.made(made)), number)
+            for number, made in enumerate(outcomes)
+            if made is not None and view.explained_by(made, rest)
+        ]
+        if found:
+            number = min(found)[1]
+            made = outcomes[number]
+            assert made is not None
+            return batch[number], made
+    return None
+
+
+def _batches(view: View, trials: Iterable[Trial]) -> Iterator[list[Trial]]:
+    """Trials that fit into memory side by side."""
+    waiting = iter(trials)
+    own = view.case.device.size + sum(each.size for each in view.case.inputs.values())
+    while batch := list(islice(waiting, 1)):
+        size = own + sum(each.size for each in batch[0].values.values())
+        batch += islice(waiting, min(_MOST_AT_ONCE, _AT_ONCE // max(size, 1)) - 1 if size else 0)
+        yield batch
+
+
+def _outcomes(view: View, trials: Sequence[Trial]) -> Sequence[Array | None]:
+    rerun = view.case.reweigh
+    shape = view.case.reference.shape
+    made = [] if rerun is None else rerun([trial.values for trial in trials])
+    return [each if each is not None and each.shape == shape else None for each in made]
+
+
+def wrong_operand(view: View) -> Cause | None:
+    """The op did not take all of an operand, or took it in another order."""
+    case = view.case
+    if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
+        return None
+    for op in case.ops:
+        given = _given(view, op)
+        for make in (_gates, _neutral, _indices, _axes, _window):
+            found = first_that_fits(view, make(op, given))
+            if found is not None:
+                return _cause(op, *found, view)
+        for name, axis in _summed(op, given):
+            cut = _cut_short(view, op, (name, axis), given[name])
+            if cut is not None:
+                return cut
+    return None
+
+
+def _given(view: View, op: Op) -> dict[str, Array]:
+    """The operands of *op* that are at hand and not too large, by name."""
+    known = {**view.case.inputs, **view.case.constants}
+    names = [ref.tensor for ref in op.inputs if ref is not None]
+    return {name: known[name] for name in names if name in known and known[name].size <= LARGEST}
+
+
+def _operand(op: Op, place: int) -> str | None:
+    ref = op.inputs[place] if len(op.inputs) > place else None
+    return None if ref is None else ref.tensor
+
+
+def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
+    """Gates in another order in all of a recurrent op's weights."""
+    count = _GATES.get(op.type)
+    names = [_operand(op, place) for place in (1, 2, 3)]
+    if count is None:
+        return
+    own = {name: given[name] for name in names if name in given and name is not None}
+    for order in list(permutations(range(count)))[1:]:
+        moved = {name: _blocks(value, count, order) for name, value in own.items()}
+        if len(moved) > 1 and all(each is not None for each in moved.values()):
+            words = f"the gates of its weights in the order {list(order)}"
+            values = {name: each for name, each in moved.items() if each is not None}
+            yield Trial("wrong_weights", words, values)
+
+
+def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
+    """*value* with the blocks of axis 1 in *order*; of a bias the blocks of both halves."""
+    if value.ndim not in (2, 3) or value.shape[1] % count:
+        return None
+    halves = np.split(value, 2, axis=1) if value.ndim == 2 else [value]
+    if any(half.shape[1] % count for half in halves):
+        return None
+    parts = [np.split(half, count, axis=1) for half in halves]
+    return np.concatenate([part[place] for part in parts for place in order], axis=1)
+
+
+def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
+    """Parameters and states that were not taken."""
+    for place, (role, value) in _NEUTRAL.get(op.type, {}).items():
+        name = _operand(op, place)
+        if name is None or name not in given or given[name].dtype.kind != "f":
+            continue
+        if not np.all(given[name] == value):
+            label = "lost_bias" if role == "bias" else "wrong_operand"
+            words = f"all {'ones' if value else 'zeros'} in place of its {role} {name}"
+            yield Trial(label, words, {name: np.full_like(given[name], value)})
+
+
+def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
+    """Values taken from one place before or behind."""
+    name = _operand(op, _PLACED[op.type]) if op.type in _PLACED else None
+    if name in given and name is not None and given[name].dtype.kind in "iu":
+        for by in (1, -1):
+            moved = given[name] + given[name].dtype.type(by)
+            words = f"the indices {name} one {'higher' if by > 0 else 'lower'}"
+            yield Trial("wrong_operand", words, {name: moved})
+            largest = given[name].max(initial=0)
+            clipped = np.clip(moved, 0, largest)
+            yield Trial("wrong_operand", f"{words}, but for the last", {name: clipped})
+
+
+def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
+    """Other axes of a reduction that takes them as an operand."""
+    name = _operand(op, 1) if op.type.startswith("Reduce") else None
+    first = _operand(op, 0)
+    if name is None or first is None or name not in given or first not in given:
+        return
+    if given[name].ndim != 1:
+        return
+    count = given[first].ndim
+    own = sorted(int(axis) % count for axis in given[name]) if count else []
+    for axes in combinations(range(count), len(own)):
+        if list(axes) != own:
+            words = f"{_axes_text(axes)} reduced in place of {_axes_text(own)}"
+            yield Trial("wrong_axis", words, {name: np.asarray(axes, given[name].dtype)})
+
+
+def _axes_text(axes: Sequence[int]) -> str:
+    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
+
+
+def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
+    """A row, a column or one place of a convolution's window left out."""
+    name = _operand(op, 1) if op.type in ("Conv", "ConvTranspose") else None
+    if name not in given or name is None or given[name].ndim < 3:
+        return
+    weight = given[name]
+    whole: tuple[slice, ...] = (slice(None),) * weight.ndim
+    places: list[tuple[str, tuple[int | slice, ...]]] = [
+        (f"place {at} of axis {axis}", (*whole[:axis], at, *whole[axis + 1 :]))
+        for axis in range(2, weight.ndim)
+        for at in range(weight.shape[axis] if weight.shape[axis] <= _WIDEST else 0)
+    ]
+    for words, place in places:
+        if weight[place].any() and weight[place].size < weight.size:
+            lost = weight.copy()
+            lost[place] = 0
+            yield Trial("wrong_weights", f"{words} of the window {name} left out", {name: lost})
+
+
+def _summed(op: Op, given: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
+    """An operand of sums of products, and the axis that is summed along."""
+    if op.type not in _SUMMED:
+        return
+    name, axis = _operand(op, 1), _SUMMED[op.type]
+    if op.type == "Gemm" and op.attrs.get("transB"):
+        axis = 1
+    if name in given and name is not None and given[name].ndim > 1:
+        axis %= given[name].ndim
+        if given[name].dtype.kind == "f" and given[name].shape[axis] >= 4:
+            yield name, axis
+
+
+def _cut_short(view: View, op: Op, at: tuple[str, int], operand: Array) -> Cause | None:
+    """The begin or the end of each sum was left out: how much, by what it leaves of the error."""
+    name, axis = at
+    length = operand.shape[axis]
+    for end in (True, False):
+
+        def lost(count: int, end: bool = end) -> Trial:
+            values = operand.copy()
+            where = slice(length - count, None) if end else slice(count)
+            values[(*(slice(None),) * axis, where)] = 0
+            side = "last" if end else "first"
+            words = f"the {side} {count} of {length} products of each sum left out"
+            return Trial("sum_cut_short", words, {name: values})
+
+        found = _least(view, lost, length - 1)
+        if found is not None:
+            return _cause(op, *found, view)
+    return None
+
+
+def _least(view: View, lost: Callable[[int], Trial], most: int) -> tuple[Trial, Array] | None:
+    """The count that leaves least of the error, if that is little; the error has one valley."""
+    low, high, best = 1, most, (float("inf"), 0)
+    known: dict[int, float] = {}
+    for turn in range(_ROUNDS):
+        counts = (
+            np.unique(
+                np.geomspace(low, high, _PLACES).round()
+                if not turn
+                else np.linspace(low, high, _PLACES).round()
+            )
+            .astype(int)
+            .tolist()
+        )
+        new = [count for count in counts if count not in known]
+        trials = [lost(count) for count in new]
+        for batch in _batches(view, trials):
+            for trial, made in zip(batch, _outcomes(view, batch), strict=True):
+                left = float("inf") if made is None else view.left(view.made(made))
+                known[new[trials.index(trial)]] = left
+        counts = sorted(known)
+        best = min((known[count], count) for count in counts)
+        if best[0] > 0.98 or not np.isfinite(best[0]):
+            return None
+        place = counts.index(best[1])
+        low, high = counts[max(place - 1, 0)], counts[min(place + 1, len(counts) - 1)]
+        if high - low <= 2 and all(count in known for count in range(low, high + 1)):
+            break
+    return first_that_fits(view, [lost(best[1])])
+
+
+def _cause(op: Op, trial: Trial, made: Array, view: View) -> Cause:
+    left = view.left(view.made(made))
+    return Cause(
+        trial.label,
+        f"the device has just what {op.type} {op.name or op.id} gives with {trial.words}",
+        0.95 if view.d.size >= 16 else 0.7,
+        {"op": op.id, "operands": list(trial.values), "left": left},
+    )
