@@ -129,6 +129,7 @@ class OnnxRuntimeExecutor:
     ) -> Iterator[PieceResult]:
         """Run pieces side by side in one session a batch; halved where one does not run."""
         batch: list[tuple[Slice, Mapping[str, Array]]] = []
+        weights: set[str] = set()
         held = 0
         for piece in pieces:
             try:
@@ -137,11 +138,15 @@ class OnnxRuntimeExecutor:
                 yield PieceResult(piece.key, {}, str(error))
                 continue
             given = self._as_declared(values(piece))
-            size = sum(value.nbytes for value in given.values())
+            own = set(part.weights)
+            fed = sum(value.nbytes for value in given.values())
+            size = fed + sum(map(self._weights.nbytes, own - weights))
             if batch and held + size > memory // 2:  # the other half is for the outputs
                 yield from self._run_side_by_side(batch)
-                batch, held = [], 0
+                batch, weights, held = [], set(), 0
+                size = fed + sum(map(self._weights.nbytes, own))
             batch.append((part, given))
+            weights |= own
             held += size
         if batch:
             yield from self._run_side_by_side(batch)

@@ -130,6 +130,7 @@ class _Analysis:
             self.compared,
             self.executor,
             {op.id: op.type for op in self.inputs.device.ops},
+            self.options.memory // 2,
         )
 
     def _alike(self, pair: Pair) -> bool:
@@ -147,7 +148,7 @@ class _Analysis:
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
         self.quantised = QuantisedOps(self.golden, arithmetics.usual, self.options.suspect)
         if self.quantisers.by_tensor:
-            self.quantised = self.quantised.seen(groups, self.runs.samples, self._handed_on)
+            self.quantised = self.quantised.seen(groups, self.runs.run, self._handed_on)
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self.runs.chunks(groups):

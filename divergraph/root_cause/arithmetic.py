@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from divergraph.root_cause.operands import (
 )
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import is_numeric, relative
+from graphstore.model import TensorRef
 
 _LOOKED_AT = 16
 """Ops of a family looked at, taken from all over the model."""
@@ -42,11 +44,26 @@ class Sample:
     reference: Array
     device: Array
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its values."""
+        return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
+
+
+class Again(Protocol):
+    """Samples that can be gone through more than once."""
+
+    def __iter__(self) -> Iterator[Sample]: ...
+
+    def of(self, groups: Sequence[Group]) -> Again:
+        """Those of some of the groups."""
+        ...
+
 
 def find_operands(
     golden: OpGraph,
     groups: Iterable[Group],
-    samples: Callable[[Sequence[Group]], Iterable[Sample]],
+    samples: Callable[[Sequence[Group]], Again],
     floors: Callable[[Taken], Floors],
     suspect: float,
 ) -> dict[Family, Operands]:
@@ -58,21 +75,25 @@ def find_operands(
     if not chosen:
         return {}
     plain = floors({})
-    kept: list[tuple[Family, Sample, float]] = []
+    ratios: dict[TensorRef, float] = {}
     families = {group.output: family for family, group in chosen}
-    for sample in samples([group for _, group in chosen]):
+    ran = samples([group for _, group in chosen])
+    for sample in ran:
         ratio = ratio_of(sample, plain)
         if ratio is not None:
-            kept.append((families[sample.group.output], sample, ratio))
-    if not kept or all(
+            ratios[sample.group.output] = ratio
+    if not ratios or all(
         statistics.median(own) <= suspect
         for family in Family
-        if (own := [ratio for each, _, ratio in kept if each is family])
+        if (own := [ratio for output, ratio in ratios.items() if families[output] is family])
     ):
         return {}
     made = {each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES}
-    many = Counter(family for family, _, _ in kept)
-    found = [_evidence(*each, made, alone=many[each[0]] < _ENOUGH) for each in kept]
+    many = Counter(families[output] for output in ratios)
+    found = []
+    for sample in ran.of([group for _, group in chosen if group.output in ratios]):
+        family, ratio = families[sample.group.output], ratios[sample.group.output]
+        found.append(_evidence(family, sample, ratio, made, alone=many[family] < _ENOUGH))
     return decided(found, suspect)
 
 

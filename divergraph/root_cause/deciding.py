@@ -53,7 +53,7 @@ class Deciding:
         if not found:
             return Arithmetics(usual)
         single = self._floors(Precision.FP32, self._taken(Precision.FP32, found))
-        if not borne_out(found, self.runs.samples, single, self.options.suspect):
+        if not borne_out(found, self.runs.run, single, self.options.suspect):
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in found))
 

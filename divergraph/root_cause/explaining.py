@@ -53,6 +53,7 @@ class Explaining:
     compared: Mapping[TensorRef, Comparison]
     executor: Executor
     types: Mapping[str, str]
+    memory: int
     findings: list[Finding] = field(default_factory=list)
     _hashes: TensorHashes | None = None
 
@@ -121,7 +122,7 @@ class Explaining:
             return {**judged.inputs, **values(int(piece.key))}
 
         found: list[Array | None] = [None] * len(pieces)
-        for result in self.executor.run_pieces(pieces, given):
+        for result in self.executor.run_pieces(pieces, given, memory=self.memory):
             made = result.values.get(name)
             if made is not None:
                 found[int(result.key)] = same_shape(made, judged.reference.shape)
@@ -153,7 +154,7 @@ class Explaining:
             if ref.tensor not in fed and ref.tensor not in made
         )
         pieces = [Piece(name, (), (name,)) for name in names]
-        results = self.executor.run_pieces(pieces, lambda _: {})
+        results = self.executor.run_pieces(pieces, lambda _: {}, memory=self.memory)
         return {result.key: result.values[result.key] for result in results if result.values}
 
     def _with_hiding(self, finding: Finding, op: str) -> Finding:

@@ -295,6 +295,14 @@ class _State:
     values: dict[str, Array]
     place: int = 0
     failed: bool = False
+    _last: dict[str, int] = field(default_factory=dict)
+    """By tensor the place of the last op that reads it: then it is let go."""
+
+    def __post_init__(self) -> None:
+        for place, op_id in enumerate(self.group.ops):
+            names = (ref.tensor for ref in self.golden.inputs(self.golden.ops[op_id]))
+            self._last.update(dict.fromkeys(names, place))
+        self._last[self.golden.name(self.group.golden)] = len(self.group.ops)
 
     @property
     def quantised(self) -> set[str]:
@@ -348,6 +356,8 @@ class _State:
     def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
         self.values.update(made)
         self.place = len(self.group.ops) if self.turns() else self.place + 1
+        for name in [each for each in self.values if self._last.get(each, -1) < self.place]:
+            del self.values[name]
         self.failed = failed
 
     def result(self) -> Array | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from divergraph.root_cause.arithmetic import Sample, ratio_of
+from divergraph.root_cause.arithmetic import Again, Sample, ratio_of
 from divergraph.root_cause.floors import Floors
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
@@ -59,7 +59,7 @@ Approximated = Mapping[str, float]
 def find_functions(
     golden: OpGraph,
     groups: Sequence[Group],
-    samples: Callable[[Sequence[Group]], Iterable[Sample]],
+    samples: Callable[[Sequence[Group]], Again],
     floors: Callable[[Approximated], Floors],
 ) -> dict[str, float]:
     """The op types whose functions the device approximates, with the relative size.
@@ -71,17 +71,23 @@ def find_functions(
     found: dict[str, float] = {}
     alone = _alone(golden, groups)
     types = {group.output: kind for kind, own in alone.items() for group in own}
-    seen: dict[str, list[Sample]] = {}
-    for sample in samples([group for own in alone.values() for group in own]):
-        seen.setdefault(types[sample.group.output], []).append(sample)
-    for kind, own in seen.items():
-        found |= _size_of(own, kind, {}, floors)
+    seen: dict[str, list[float]] = {}
+    ran = samples([group for own in alone.values() for group in own])
+    exact = floors({})
+    for sample in ran:
+        ratio = ratio_of(sample, exact)
+        seen.setdefault(types[sample.group.output], []).extend([] if ratio is None else [ratio])
+    for kind, ratios in seen.items():
+        if ratios and statistics.median(ratios) > _OFF:
+            found |= _size_of(ran.of(alone[kind]), kind, {}, floors)
     mixed: dict[str, list[Group]] = {}
     for group in groups:
         for kind in set(_kinds(golden, [group])) - seen.keys():
             mixed.setdefault(kind, []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
-        found |= _size_of(list(samples(_few(among))), kind, found, floors)
+        few = samples(_few(among))
+        if _median(few, floors(found)) > _OFF:
+            found |= _size_of(few, kind, found, floors)
     return found
 
 
@@ -112,24 +118,22 @@ def _few(groups: Sequence[Group]) -> list[Group]:
 
 
 def _size_of(
-    samples: Sequence[Sample],
+    samples: Iterable[Sample],
     kind: str,
     known: Approximated,
     floors: Callable[[Approximated], Floors],
 ) -> dict[str, float]:
     """The smallest size for *kind* that explains the errors of most of *samples*.
 
-    None if they are explained, or further off than approximations are.
+    None if they are further off than approximations are.
     """
-    if _median(samples, floors(known)) <= _OFF:
-        return {}
     for size in SIZES:
         if _median(samples, floors({**known, kind: size})) <= _FITS:
             return {kind: size}
     return {}
 
 
-def _median(samples: Sequence[Sample], floors: Floors) -> float:
+def _median(samples: Iterable[Sample], floors: Floors) -> float:
     """The median of error over floor; 0 where none can be measured."""
     ratios = [ratio for each in samples if (ratio := ratio_of(each, floors)) is not None]
     return statistics.median(ratios) if ratios else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -14,6 +14,7 @@ from divergraph.root_cause.values import RunValues
 from graphstore.model import Comparison, TensorRef
 
 _SHARE_OF_MEMORY = 8
+_HELD_SHARE = 4
 
 
 @dataclass
@@ -27,22 +28,48 @@ class GroupRuns:
     compared: Mapping[TensorRef, Comparison]
     memory: int
     assumed: dict[TensorRef, str] = field(default_factory=dict)
+    _constants: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        constants = self.golden.graph.constants
+        self._constants = {each.tensor.name: each.nbytes or 0 for each in constants}
 
     def chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        """*groups* in parts whose values fit into a share of the memory."""
+        """*groups* in parts whose values, and weights, fit into a share of the memory."""
         chunk: list[Group] = []
+        weights: set[str] = set()
         held = 0
         for group in groups:
-            size = 16 * sum(
-                prod(self.compared[ref].shape or ()) for ref in (group.output, *group.measured)
-            )
+            own = self._weights(group)
+            size = self._size(group, own - weights)
             if chunk and held + size > self.memory // _SHARE_OF_MEMORY:
                 yield chunk
-                chunk, held = [], 0
+                chunk, weights, held = [], set(), 0
+                size = self._size(group, own)
             chunk.append(group)
+            weights |= own
             held += size
         if chunk:
             yield chunk
+
+    def fit(self, groups: Sequence[Group]) -> bool:
+        """Whether all values of *groups* may be held at once."""
+        return sum(self._size(group) for group in groups) <= self.memory // _HELD_SHARE
+
+    def _size(self, group: Group, weights: Iterable[str] = ()) -> int:
+        """About what a group's values take: as they are, as the original ops and as healthy
+        arithmetic makes them; and *weights* once more as the device rounds them."""
+        refs = (group.output, *group.measured)
+        values = sum(prod(self.compared[ref].shape or ()) for ref in refs)
+        return 16 * values + 2 * sum(self._constants[name] for name in weights)
+
+    def _weights(self, group: Group) -> set[str]:
+        return {
+            ref.tensor
+            for op_id in group.ops
+            for ref in self.golden.inputs(self.golden.ops[op_id])
+            if ref.tensor in self._constants
+        }
 
     def feeds(self, group: Group) -> tuple[dict[str, Array], str]:
         """What *group* is fed, and the first tensor without a value."""
@@ -85,8 +112,12 @@ class GroupRuns:
             found[number] = (result.failure or "it gave nothing") if value is None else value
         return found
 
-    def samples(self, groups: Sequence[Group]) -> Iterator[Sample]:
+    def samples(self, groups: Sequence[Group]) -> Samples:
         """Groups with what they were fed, what the device and what the original made of it."""
+        return Samples(self, groups)
+
+    def run(self, groups: Sequence[Group]) -> Iterator[Sample]:
+        """As ``samples``, once."""
         for chunk in self.chunks(groups):
             fed = [(group, *self.feeds(group)) for group in chunk]
             runnable = [(group, given) for group, given, missing in fed if not missing]
@@ -97,3 +128,25 @@ class GroupRuns:
                 device = self.values.device(group.output)
                 if device is not None and not isinstance(reference, str):
                     yield Sample(group, given, reference, device)
+
+
+@dataclass
+class Samples:
+    """Samples of *groups* to be gone through more than once: held if there is memory for all,
+    else made anew each time."""
+
+    runs: GroupRuns
+    groups: Sequence[Group]
+    _held: list[Sample] | None = None
+
+    def __iter__(self) -> Iterator[Sample]:
+        if self._held is None and self.runs.fit(self.groups):
+            self._held = list(self.runs.run(self.groups))
+        return iter(self._held) if self._held is not None else self.runs.run(self.groups)
+
+    def of(self, groups: Sequence[Group]) -> Samples:
+        """Those of some of the groups."""
+        wanted = {group.output for group in groups}
+        held = self._held
+        found = None if held is None else [each for each in held if each.group.output in wanted]
+        return Samples(self.runs, groups, found)

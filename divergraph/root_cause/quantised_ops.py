@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import chain
 
 import numpy as np
 
@@ -33,6 +33,7 @@ _UNITS = {Precision.FP32: 8.0, Precision.INT8: 8.0, Precision.FP16: 1.0, Precisi
 """How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
 _LOOKED_AT = 8
 _AT_ONCE = 4
+_SHARE_OF_MEMORY = 8
 _ENOUGH = 3
 _AGREES = 3.0
 _LEAST_FLOOR = 1e-9
@@ -164,13 +165,26 @@ class QuantisedOps:
         handing = (device(group) for group in groups if group.passes_on is not None)
         run = samples([group for group in groups if group.passes_on is None])
         found = (each for each in chain(handing, run) if each is not None)
-        while batch := list(islice(found, _AT_ONCE)):
+        for batch in self._batches(found):
             expected = self.expected(
                 [each.group for each in batch],
                 [each.given for each in batch],
                 [each.device for each in batch],
             )
             yield from (each.ratio for each in expected if each is not None)
+
+    def _batches(self, samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+        """A few at once, as far as their values, made anew three times, fit into the memory."""
+        batch: list[Sample] = []
+        held = 0
+        for each in samples:
+            batch.append(each)
+            held += each.nbytes
+            if len(batch) == _AT_ONCE or held > self.floors.memory // _SHARE_OF_MEMORY:
+                yield batch
+                batch, held = [], 0
+        if batch:
+            yield batch
 
 
 def _made(
