@@ -51,10 +51,13 @@ def inside(view: View) -> Cause | None:
         return None
     found = _last_op(view, there) or _told(view, there, [*_exact(view, there)])
     other = None if found is None else wrong_setting(view, numbers=False)
-    if found is None or other is None:
-        return found
-    sentence = f"{found.sentence}; as well: {other.sentence}"
-    return replace(found, sentence=sentence, confidence=min(found.confidence, _UNSURE))
+    return found if found is None or other is None else as_well(found, other)
+
+
+def as_well(cause: Cause, other: Cause) -> Cause:
+    """*cause*, with *other*, which explains the device as well: neither is sure."""
+    sentence = f"{cause.sentence}; as well: {other.sentence}"
+    return replace(cause, sentence=sentence, confidence=min(cause.confidence, _UNSURE))
 
 
 def _last_op(view: View, there: _There) -> Cause | None:

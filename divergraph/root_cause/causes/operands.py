@@ -32,19 +32,21 @@ _RECURRENT: Mapping[int, tuple[str, float]] = {
     6: ("initial cell state", 0.0),
 }
 _NORMALISING: Mapping[int, tuple[str, float]] = {1: ("scale", 1.0), 2: ("bias", 0.0)}
+_BIASED: Mapping[int, tuple[str, float]] = {2: ("bias", 0.0)}
 _NEUTRAL: Mapping[str, Mapping[int, tuple[str, float]]] = {
     "BatchNormalization": {**_NORMALISING, 3: ("mean", 0.0), 4: ("variance", 1.0)},
     **dict.fromkeys(
         ("InstanceNormalization", "LayerNormalization", "GroupNormalization"), _NORMALISING
     ),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _RECURRENT),
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm"), _BIASED),
 }
 """What an operand (by place) is called, and is where it is not taken."""
-_PLACED: Mapping[str, int] = {
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), 1),
-    **dict.fromkeys(("Slice",), 1),
+_PLACED: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), (1,)),
+    "Slice": (1, 2),
 }
-"""The operand that says where from values are taken."""
+"""The operands that say where from values are taken."""
 
 
 @dataclass(frozen=True)
@@ -161,19 +163,27 @@ def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
             label = "lost_bias" if role == "bias" else "wrong_operand"
             words = f"all {'ones' if value else 'zeros'} in place of its {role} {name}"
             yield Trial(label, words, {name: np.full_like(given[name], value)})
+        if role == "bias" and given[name].ndim == 1:
+            yield Trial("doubled_bias", f"its bias {name} added twice", {name: 2 * given[name]})
+            for by in (1, -1):
+                words = f"its bias {name} moved by {by:+d} channel"
+                yield Trial("wrong_operand", words, {name: np.roll(given[name], by)})
 
 
 def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
     """Values taken from one place before or behind."""
-    name = _operand(op, _PLACED[op.type]) if op.type in _PLACED else None
-    if name in given and name is not None and given[name].dtype.kind in "iu":
-        for by in (1, -1):
-            moved = given[name] + given[name].dtype.type(by)
-            words = f"the indices {name} one {'higher' if by > 0 else 'lower'}"
-            yield Trial("wrong_operand", words, {name: moved})
-            largest = given[name].max(initial=0)
-            clipped = np.clip(moved, 0, largest)
-            yield Trial("wrong_operand", f"{words}, but for the last", {name: clipped})
+    names = [_operand(op, place) for place in _PLACED.get(op.type, ())]
+    known = [name for name in names if name is not None and name in given]
+    if not known or len(known) < len(names) or any(given[n].dtype.kind not in "iu" for n in known):
+        return
+    for by in (1, -1):
+        words = f"{' and '.join(known)} one {'higher' if by > 0 else 'lower'}"
+        moved = {name: given[name] + given[name].dtype.type(by) for name in known}
+        yield Trial("wrong_operand", words, moved)
+        if len(known) == 1:
+            largest = given[known[0]].max(initial=0)
+            clipped = {name: np.clip(value, 0, largest) for name, value in moved.items()}
+            yield Trial("wrong_operand", f"{words}, as far as there is such", clipped)
 
 
 def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:

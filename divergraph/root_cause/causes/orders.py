@@ -26,7 +26,7 @@ def reordered(view: View) -> Cause | None:
     """A permutation of the expected values that is a common one."""
     if view.d.size < 4 or view.error <= _least(view):
         return None
-    found = _shifted(view) or (_permuted(view) if same_values(view) else None)
+    found = _shifted(view) or _permuted(view)
     if found is None:
         return None
     evidence = {**found.evidence, "elements": int(view.case.device.size)}
@@ -82,7 +82,7 @@ def _permuted(view: View) -> Cause | None:
     for words, places in _candidates(view.case.reference.shape, probes):
         if probes.fit(places):
             return Cause("reordered", f"the right values in another order: {words}", 0.95)
-    return _slices_swapped(view)
+    return None
 
 
 class _Probes:
@@ -232,74 +232,56 @@ def _flat_lags(view: View) -> list[int]:
     return [lag for lag in lags if lag != 0]
 
 
-def _slices_swapped(view: View) -> Cause | None:
-    """Whole slices of an axis in another order: a concat's operands, channels."""
-    if view.sampled:
+def moved_slices(view: View) -> Cause | None:
+    """Whole slices of an axis in another order, or that hold the values of other ones."""
+    if view.sampled or view.error <= _least(view):
         return None
     for axis in range(view.d.ndim):
         length = view.d.shape[axis]
         if not 2 <= length <= _LARGEST_AXIS or view.d.size // length < 2:
             continue
         order = _order_of_slices(view, axis)
-        if order is None or np.unique(order).size < length:
+        permuted = np.unique(order).size == length
+        if not permuted and view.d.size // length < _FEW:
             continue
-        if not view.fits(np.take(view.r, order, axis=axis), rest=0.05):
-            continue
-        moved = np.flatnonzero(order != np.arange(length)).tolist()
-        how = _blocks_text(order, "Concat" in view.case.types)
-        said = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
-        if len(moved) == 2:
-            said = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
-        return Cause(
-            "reordered",
-            said,
-            0.95,
-            {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]},
-        )
-    return None
-
-
-def repeated_slices(view: View) -> Cause | None:
-    """Slices of an axis that hold the values of other ones, where their own should be."""
-    if view.sampled or view.error <= _least(view):
-        return None
-    for axis in range(view.d.ndim):
-        length = view.d.shape[axis]
-        if not 2 <= length <= _LARGEST_AXIS // 4 or view.d.size // length < _FEW:
-            continue
-        order = _order_of_slices(view, axis)
-        if order is None:
-            order = np.full(length, int(np.argmin(np.sum(np.abs(view.e), axis=_but(view, axis)))))
         moved = np.flatnonzero(order != np.arange(length))
-        if not moved.size or not view.fits(np.take(view.r, order, axis=axis), rest=0.05):
-            continue
-        return Cause(
-            "repeated_slices",
-            f"{_slices(moved.tolist(), axis)} {'holds' if moved.size == 1 else 'hold'} the values "
-            f"of {_slices(sorted(set(order[moved].tolist())), axis)}: part of the result was "
-            "copied over another, or computed from the wrong part of the input",
-            0.93,
-            {"axis": axis, "slices": moved.tolist()[:64], "of": order[moved].tolist()[:64]},
-        )
+        if moved.size and view.fits(np.take(view.r, order, axis=axis), rest=0.05):
+            return (_permutation if permuted else _copies)(view, axis, order, moved.tolist())
     return None
 
 
-def _but(view: View, axis: int) -> tuple[int, ...]:
-    return tuple(other for other in range(view.d.ndim) if other != axis)
+def _permutation(view: View, axis: int, order: Array, moved: list[int]) -> Cause:
+    """A Concat's operands or channels in another order."""
+    how = _blocks_text(order, "Concat" in view.case.types)
+    said = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
+    if len(moved) == 2:
+        said = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
+    evidence = {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]}
+    return Cause("reordered", said, 0.95 if view.d.size >= _FEW else 0.5, evidence)
+
+
+def _copies(_view: View, axis: int, order: Array, moved: list[int]) -> Cause:
+    return Cause(
+        "repeated_slices",
+        f"{_slices(moved, axis)} {'holds' if len(moved) == 1 else 'hold'} the values of "
+        f"{_slices(sorted(set(order[moved].tolist())), axis)}: part of the result was copied over "
+        "another, or computed from the wrong part of the input",
+        0.93,
+        {"axis": axis, "slices": moved[:64], "held": order[moved].tolist()[:64]},
+    )
 
 
 def _slices(numbers: list[int], axis: int) -> str:
     return f"slice{'s' if len(numbers) > 1 else ''} {ranges_text(numbers)} of axis {axis}"
 
 
-def _order_of_slices(view: View, axis: int) -> Array | None:
+def _order_of_slices(view: View, axis: int) -> Array:
     """Which slice of the reference each slice of the device is nearest to."""
     d = np.moveaxis(view.d, axis, 0).reshape(view.d.shape[axis], -1)
     r = np.moveaxis(view.r, axis, 0).reshape(view.d.shape[axis], -1)
     mix = np.random.default_rng(11).standard_normal((d.shape[1], 6))
     mine, theirs = d @ mix, r @ mix
-    order = np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
-    return order if np.unique(order).size > 1 else None
+    return np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
 
 
 def _blocks_text(order: Array, concat: bool) -> str:

@@ -16,6 +16,7 @@ _FEW = 0.25
 _MOST = 0.5
 """The share of an output that may count as a part of it."""
 _FEWEST = 16
+_SHORT = 8
 _SINGLE = 8
 """So many values that are wrong are told one by one."""
 _LANES = (4, 8, 16, 32, 64)
@@ -136,7 +137,8 @@ def _slices(view: View) -> Iterator[_Part]:
         held = np.cumsum(energies[order]) / energies.sum()
         needed = int(np.searchsorted(held, _ALL)) + 1
         numbers = np.sort(order[:needed])
-        if needed > max(1, int(_FEW * length)) or not _others_right(view, axis, numbers):
+        few = _MOST if length < _SHORT else _FEW
+        if needed > max(1, int(few * length)) or not _others_right(view, axis, numbers):
             continue
         border = _border(numbers, length) and axis != view.axes()[0]
         evidence: dict[str, object] = {

@@ -12,11 +12,11 @@ from divergraph.root_cause.causes.case import Case, Cause, View
 from divergraph.root_cause.causes.copies import missing_op, stale_tensor, unrelated_values
 from divergraph.root_cause.causes.extremes import quantised_grid, rounding, saturation
 from divergraph.root_cause.causes.functions import free_curve, known_function
-from divergraph.root_cause.causes.inside import inside, inside_amount
+from divergraph.root_cause.causes.inside import as_well, inside, inside_amount
 from divergraph.root_cause.causes.nonfinite import nonfinite
 from divergraph.root_cause.causes.operands import wrong_operand
 from divergraph.root_cause.causes.operations import wrong_operation
-from divergraph.root_cause.causes.orders import reordered, repeated_slices, shuffled
+from divergraph.root_cause.causes.orders import moved_slices, reordered, shuffled
 from divergraph.root_cause.causes.places import few_values, wrong_part
 from divergraph.root_cause.causes.rest import random_op, unclassified
 from divergraph.root_cause.causes.settings import wrong_setting
@@ -34,6 +34,21 @@ from graphstore.model import Finding, FindingKind
 
 Rule: TypeAlias = Callable[[View], "Cause | None"]
 
+_TRIED: tuple[Rule, ...] = (wrong_setting, wrong_operation, wrong_weights, wrong_operand)
+
+
+def told_otherwise(view: View) -> Cause | None:
+    """What comes out if an op of the group has another attribute, operand or operation.
+
+    Of several ops between two dumps different mistakes may give the same: then two are said.
+    """
+    tried = (rule(view) for rule in _TRIED)
+    found = (each for each in tried if each is not None)
+    cause = next(found, None)
+    other = next(found, None) if cause is not None and len(view.case.ops) > 1 else None
+    return cause if cause is None or other is None else as_well(cause, other)
+
+
 RULES: tuple[Rule, ...] = (
     nonfinite,
     random_op,
@@ -47,13 +62,10 @@ RULES: tuple[Rule, ...] = (
     stale_tensor,
     wrapped_around,
     saturation,
-    wrong_setting,
-    wrong_operation,
-    wrong_weights,
-    wrong_operand,
+    told_otherwise,
     constant_output,
     reordered,
-    repeated_slices,
+    moved_slices,
     whole_line,
     inside_amount,
     affine,
@@ -74,7 +86,7 @@ OF_A_PART: tuple[Rule, ...] = (
     flush_to_zero,
     saturation,
     reordered,
-    repeated_slices,
+    moved_slices,
     whole_line,
     affine,
     quantised_grid,
