@@ -39,6 +39,7 @@ from divergraph.root_cause.quantisers import (
     RANGES,
     Quantisers,
     find_quantisers,
+    hides_bodies,
 )
 from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.second_look import Explained, look_again
@@ -87,6 +88,7 @@ class _Analysis:
     explaining: Explaining = field(init=False)
     quantisers: Quantisers = field(init=False)
     quantised: QuantisedOps = field(init=False)
+    hidden_bodies: bool = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
     drawn: dict[TensorRef, str] = field(default_factory=dict)
     """By output, where no op is to blame for an error, the random op its group was fed."""
@@ -123,6 +125,7 @@ class _Analysis:
         self.quantisers = find_quantisers(
             found.device, found.golden, found.comparisons, found.links, found.device_constant
         )
+        self.hidden_bodies = hides_bodies(found.device)
         self.explaining = Explaining(
             graph_arrays(self.inputs.device),
             self.golden,
@@ -146,7 +149,12 @@ class _Analysis:
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
-        self.quantised = QuantisedOps(self.golden, arithmetics.usual, self.options.suspect)
+        self.quantised = QuantisedOps(
+            self.golden,
+            arithmetics.usual,
+            self.options.suspect,
+            hidden_bodies=self.hidden_bodies,
+        )
         if self.quantisers.by_tensor:
             self.quantised = self.quantised.seen(groups, self.runs.run, self._handed_on)
         splits: dict[TensorRef, ErrorSplit] = {}
@@ -330,7 +338,9 @@ class _Analysis:
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""
-        return imitated is None or any(self.golden.ops[op_id].owns for op_id in group.ops)
+        if imitated is None:
+            return True
+        return self.hidden_bodies and any(self.golden.ops[op_id].owns for op_id in group.ops)
 
     def _explained(self, group: Group, reference: Array, imitated: Array | None) -> Array:
         device = self.values.device(group.output)

@@ -295,6 +295,8 @@ class _State:
     values: dict[str, Array]
     place: int = 0
     failed: bool = False
+    joined: set[str] = field(default_factory=set)
+    """Ops that give no arrays alone (sequences): they run together with those that read them."""
     _last: dict[str, int] = field(default_factory=dict)
     """By tensor the place of the last op that reads it: then it is let go."""
 
@@ -329,7 +331,7 @@ class _State:
         assert op is not None
         if self.turns():
             return self._whole(key, weights)
-        names = dict.fromkeys(ref.tensor for ref in self.golden.inputs(op))
+        names = dict.fromkeys(self._read(op))
         exact = op.type in _EXACT_CONSTANTS
         given = [n for n in names if n in self.values or (n in weights and not exact)]
         return Piece(key, tuple(given), tuple(self._needed(op)))
@@ -353,12 +355,30 @@ class _State:
         given = [n for n in names if n in self.values or n in weights]
         return Piece(key, tuple(given), (self.golden.name(self.group.golden),))
 
+    def _read(self, op: Op) -> Iterator[str]:
+        """What *op* reads, and what those read that run together with it."""
+        for ref in self.golden.inputs(op):
+            if ref.producer is not None and ref.producer.op in self.joined:
+                yield from self._read(self.golden.ops[ref.producer.op])
+            else:
+                yield ref.tensor
+
     def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
         self.values.update(made)
-        self.place = len(self.group.ops) if self.turns() else self.place + 1
+        last = len(self.group.ops)
+        self.place = last if self.turns() else self.place + 1
+        self.failed = failed and self.place == last
+        if failed and not self.failed:
+            self._join(self.golden.ops[self.group.ops[self.place - 1]])
         for name in [each for each in self.values if self._last.get(each, -1) < self.place]:
             del self.values[name]
-        self.failed = failed
+
+    def _join(self, op: Op) -> None:
+        """Let *op* run with those that read it: what it takes is needed as long as they are."""
+        until = max((self._last.get(each.name, -1) for each in op.outputs), default=-1)
+        for name in self._read(op):
+            self._last[name] = max(self._last.get(name, -1), until)
+        self.joined.add(op.id)
 
     def result(self) -> Array | None:
         return None if self.failed else self.values.get(self.golden.name(self.group.golden))

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
-from divergraph.root_cause.quantisers import DEQUANTISING
+from divergraph.root_cause.quantisers import DEQUANTISING, computes_in_integers
 from graphstore.model import Op, TensorRef
 
 _MOST_OPS = 5000
-_INTEGER = ("QLinear", "QAttention", "QGemm", "DynamicQuantize", "AscendDequant", "AscendQuant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ class Grouping:
             for each, was_quantised in waiting.items():
                 op = self._device.ops[each]
                 quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
-                self._integers |= op.type.startswith(_INTEGER) or op.type.endswith("Integer")
+                self._integers |= computes_in_integers(op.type)
                 self._integers |= each in self._unseen
                 refs = list(self._device.inputs(op))
                 outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]

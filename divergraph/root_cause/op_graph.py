@@ -119,18 +119,18 @@ class OpGraph:
         if not self.graph.subgraphs:
             return {}
         owners = {body.name: body.owner for body in self.graph.subgraphs}
+        known = {*self.entries, *(each.tensor.name for each in self.graph.constants)}
         found: dict[str, dict[InputRef, None]] = {}
         for op in self.graph.ops:
             for ref in op.inputs if op.subgraph else ():
-                if ref is not None:
+                # Others no op makes are what the body itself is given.
+                if ref is not None and (ref.producer is not None or ref.tensor in known):
                     for owner in self._outside_of(op, ref, owners):
                         found.setdefault(owner, {})[ref] = None
         return {owner: tuple(refs) for owner, refs in found.items()}
 
     def _outside_of(self, op: Op, ref: InputRef, owners: dict[str, str]) -> Iterator[str]:
         """The owners around *op* from which *ref* comes in from outside."""
-        if ref.producer is None and ref.tensor not in self.entries:
-            return  # a constant, or what the body itself is given
         home = "" if ref.producer is None else self.ops[ref.producer.op].subgraph
         inside = op.subgraph
         while inside and inside != home:

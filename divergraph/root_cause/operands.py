@@ -27,7 +27,7 @@ _CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?")
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _PRODUCTS = frozenset(
     {
-        *("MatMul", "MatMulV2", "Gemm", "Einsum", "FusedMatMul", "FusedGemm"),
+        *("MatMul", "MatMulV2", "Gemm", "FusedMatMul", "FusedGemm"),
         *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"),
     }
 )
@@ -44,6 +44,7 @@ class Family(StrEnum):
 
     CONVOLUTION = "convolutions"
     PRODUCT = "matrix products"
+    EINSUM = "einsums"
     RECURRENT = "recurrent layers"
 
 
@@ -96,6 +97,8 @@ def family_of(op: Op) -> Family | None:
         return Family.PRODUCT
     if op.type in _RECURRENT:
         return Family.RECURRENT
+    if op.type == "Einsum":  # by kernels of its own on some devices
+        return Family.EINSUM
     return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
 
 

@@ -68,6 +68,8 @@ class QuantisedOps:
     floors: Floors
     suspect: float
     kinds: frozenset[Kind] = field(default_factory=frozenset)
+    hidden_bodies: bool = True
+    """Whether ops with bodies may quantise inside of them."""
 
     def kind(self, group: Group) -> Kind | None:
         """The kind of a group that quantises with known scales, None for others."""
@@ -77,7 +79,7 @@ class QuantisedOps:
         if group.passes_on is not None:
             return Kind.HANDED_ON if group.output in quantisers.outputs else None
         ops = [self.golden.ops[op_id] for op_id in group.ops]
-        if any(op.owns for op in ops):
+        if self.hidden_bodies and any(op.owns for op in ops):
             return None
         read = {ref.tensor for op in ops for ref in self.golden.inputs(op)}
         read -= {feed.tensor for feed in group.feeds if not feed.quantised}

@@ -32,6 +32,8 @@ _HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity
 _MADE_OF: Mapping[str, tuple[str, ...]] = {"Gemm": ("MatMul",), "FusedMatMul": ("MatMul",)}
 """What a fused op has in the same places as an original of it."""
 _ASCEND_QUANT = "AscendQuant"
+_INTEGER = ("QLinear", "QAttention", "QGemm", "DynamicQuantize", "AscendDequant", _ASCEND_QUANT)
+_OWNERS = frozenset({"If", "Loop", "Scan", "SequenceMap", "While", "StatelessWhile", "StatelessIf"})
 RANGES = {
     DType.INT4: (-8, 7),
     DType.UINT4: (0, 15),
@@ -98,6 +100,24 @@ class Quantisers:
 NO_QUANTISERS = Quantisers({}, frozenset())
 
 
+def computes_in_integers(kind: str) -> bool:
+    """Whether an op of this type computes in integers with scales its graph need not tell."""
+    return kind.startswith(_INTEGER) or kind.endswith("Integer")
+
+
+def hides_bodies(device: ModelGraph) -> bool:
+    """Whether *device* may quantise in bodies: they say so, or its graph does not show them."""
+    shown = {body.owner for body in device.subgraphs}
+    return not shown or any(
+        _quantises(op.type) if op.subgraph else op.type in _OWNERS and op.id not in shown
+        for op in device.ops
+    )
+
+
+def _quantises(kind: str) -> bool:
+    return kind in DEQUANTISING or kind in _QUANTISING or computes_in_integers(kind)
+
+
 def find_quantisers(
     device: ModelGraph,
     golden: ModelGraph,
@@ -123,6 +143,7 @@ class _Finder:
         self._device = device
         self._ops = device.op_index()
         self._golden = golden.op_index()
+        self._owners = {body.name: body.owner for body in golden.subgraphs}
         self._entries = {tensor.name for tensor in golden.inputs}
         self._constants = constant_ops(golden)
         self._originals: dict[str, list[str]] = {}
@@ -240,7 +261,15 @@ class _Finder:
                     original = self._golden.get(name)
                     taken = () if original is None else original.inputs
                     found = wanted & {ref.tensor for ref in taken if ref is not None}
-                    yield from ((tensor, name) for tensor in found)
+                    for op in (name, *self._around(original)):
+                        yield from ((tensor, op) for tensor in found)
+
+    def _around(self, op: Op | None) -> Iterator[str]:
+        """The golden ops in whose bodies *op* is: they read what it takes from outside."""
+        while op is not None and op.subgraph:
+            op = self._golden.get(self._owners.get(op.subgraph, ""))
+            if op is not None:
+                yield op.id
 
     def _handed_on(self, op: Op) -> list[TensorRef]:
         """The outputs that hold what *op* gives back in another shape."""

@@ -208,3 +208,16 @@ def test_a_gain_of_the_only_op_over_the_floor_is_no_short_operand(tmp_path) -> N
     np.save(dumped, np.load(dumped) * np.float32(1.003))
     request = CompareRequest(path, tmp_path / "golden", path, tmp_path / "device")
     assert [each.op for each in compare(request).origins] == ["y"]
+
+
+def test_exact_einsums_say_nothing_of_matrix_products():
+    exact = dict.fromkeys(Operands, 0.0)
+    short = {each: 1.0 if each is Operands.TF32 else 100.0 for each in Operands}
+    found = decided(
+        [
+            *[Evidence(family_of(Op("e", "e", "Einsum")) or Family.PRODUCT, exact)] * 4,
+            *[Evidence(Family.PRODUCT, short)] * 3,
+        ],
+        6.0,
+    )
+    assert found == {Family.PRODUCT: Operands.TF32}
