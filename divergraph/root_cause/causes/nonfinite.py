@@ -24,9 +24,10 @@ _UNDEFINED: Mapping[str, tuple[str, _Test]] = {
     "Sqrt": ("the square root of {} < 0", lambda x: np.asarray(x < 0)),
     "Rsqrt": ("1/sqrt of {} <= 0", lambda x: np.asarray(x <= 0)),
     "Reciprocal": ("1/x of {} that are 0", lambda x: np.asarray(x == 0)),
-    "Div": ("a quotient with {} that are 0", lambda x: np.asarray(x == 0)),
-    "RealDiv": ("a quotient with {} that are 0", lambda x: np.asarray(x == 0)),
+    "Div": ("the quotient by {} that are 0", lambda x: np.asarray(x == 0)),
+    "RealDiv": ("the quotient by {} that are 0", lambda x: np.asarray(x == 0)),
 }
+_QUOTIENTS = frozenset(("Div", "RealDiv"))
 
 
 def nonfinite(view: View) -> Cause | None:
@@ -82,14 +83,17 @@ def _undefined(view: View, bad: np.ndarray, evidence: dict[str, object]) -> Caus
     case = view.case
     what = "NaN" if evidence["nan"] else "Inf"
     count, reason, confidence = int(np.count_nonzero(bad)), "", 0.95
-    for op_type in case.types:
-        if op_type not in _UNDEFINED:
+    for op in case.ops:
+        if op.type not in _UNDEFINED:
             continue
-        text, test = _UNDEFINED[op_type]
-        for values in case.inputs.values():
-            hits = int(np.count_nonzero(test(values))) if values.dtype.kind == "f" else 0
-            if hits:
-                reason = f"; the op takes {text.format(count_text(hits, 'value'))}"
+        text, test = _UNDEFINED[op.type]
+        taken = op.inputs[1 if op.type in _QUOTIENTS else 0 :][:1]
+        values = case.inputs.get(taken[0].tensor) if taken and taken[0] is not None else None
+        if values is None or values.dtype.kind != "f":
+            continue
+        hits = int(np.count_nonzero(test(values)))
+        if hits:
+            reason = f"; {op.type} takes {text.format(count_text(hits, 'value'))}"
     where = ""
     if bad.ndim > 1:
         where = channels_text(np.asarray(bad.any(axis=_others(bad, view))))

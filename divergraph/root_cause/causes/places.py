@@ -20,6 +20,7 @@ _SHORT = 8
 _SINGLE = 8
 """So many values that are wrong are told one by one."""
 _LANES = (4, 8, 16, 32, 64)
+_MOST_LANES = 2
 _WIDEST_BORDER = 3
 _GROWN = 1.3
 _SURE, _HALF_SURE = 0.85, 0.75
@@ -220,12 +221,14 @@ def _lanes(view: View) -> Iterator[_Part]:
         size = energies.size - energies.size % lanes
         sums = energies[:size].reshape(-1, lanes).sum(axis=0)
         hit = np.flatnonzero(sums > 0.01 * sums.max())
-        if 0 < hit.size <= lanes // 4 and sums[hit].sum() >= _ALL * view.energy:
+        if 0 < hit.size <= min(_MOST_LANES, lanes // 4) and sums[hit].sum() >= _ALL * view.energy:
             found.append((hit.size / lanes, lanes, hit))
     if not found:
         return
     _, lanes, hit = min(found, key=lambda each: each[:2])
     chosen = np.flatnonzero(np.isin(np.arange(energies.size) % lanes, hit))
+    if not _solid(view, energies[chosen]):
+        return
     yield _Part(
         "wrong_region",
         f"every {lanes}th value in memory, from {ranges_text(hit.tolist())} on",
