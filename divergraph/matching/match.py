@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from divergraph.execution.contract import Executor
+from divergraph.execution.contract import DEFAULT_MEMORY, Executor
 from divergraph.lineage import Lineage, Unmatched
 from divergraph.lineage.linking import behind_transpose, relinked
 from divergraph.matching.axis_orders import with_axis_orders
@@ -48,12 +48,14 @@ class MatchSources:
     """What matching goes by besides the graphs: dumps, the user's pins, the golden model.
 
     ``open_executor`` is called if ops have to be re-run; None from it means they cannot.
+    About ``memory`` bytes of values are held at once.
     """
 
     golden_dump: DumpIndex
     device_dump: DumpIndex
     open_executor: Callable[[], Executor | None] = _no_executor
     pins: Pins = NO_PINS
+    memory: int = DEFAULT_MEMORY
 
 
 def match_more(
@@ -112,10 +114,12 @@ class _Matcher:
         self._device_constants = constant_ops(device)
         self._pins = sources.pins
         self._open_executor = sources.open_executor
-        self._device_values = DumpedValues(sources.device_dump)
-        self._golden_values = DumpedValues(sources.golden_dump)
+        self._device_values = DumpedValues(sources.device_dump, sources.memory)
+        self._golden_values = DumpedValues(sources.golden_dump, sources.memory)
         self._executor: Executor | None = None
-        self._rerun = ReExecution(self._reach, self._device_values, self._golden_values)
+        self._rerun = ReExecution(
+            self._reach, self._device_values, self._golden_values, sources.memory // 2
+        )
         self.open: list[TensorRef] = []
 
     def order(self) -> bool:

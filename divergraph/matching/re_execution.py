@@ -29,6 +29,7 @@ class ReExecution:
     reach: GoldenReach
     device: DumpedValues
     golden: DumpedValues
+    memory: int
 
     def candidates(
         self,
@@ -53,7 +54,7 @@ class ReExecution:
         found: dict[TensorRef, list[Candidate]] = {}
         made: dict[TensorRef, list[Array]] = {}
         results = executor.run_pieces(
-            pieces, lambda piece: self._fed(jobs[piece.key][1], images) or {}
+            pieces, lambda piece: self._fed(jobs[piece.key][1], images) or {}, memory=self.memory
         )
         for result in results:
             ref, part = jobs[result.key]

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from divergraph.execution.contract import DEFAULT_MEMORY
 from graphstore.errors import ImportFormatError
 from graphstore.model import DumpTensorRef, TensorIO, TensorRef
 from importers.dumps import DumpIndex, read_array
@@ -16,14 +17,18 @@ from importers.layouts import LayoutError
 
 Array: TypeAlias = npt.NDArray[Any]
 
-_KEPT_BYTES = 1 << 28
+_SHARE_OF_MEMORY = 4
 
 
 @dataclass
 class DumpedValues:
-    """Output tensors of one dump by op and port; None where there is nothing to read."""
+    """Output tensors of one dump by op and port; None where there is nothing to read.
+
+    A share of *memory* bytes is kept for the next one who asks.
+    """
 
     dump: DumpIndex
+    memory: int = DEFAULT_MEMORY
     _kept: OrderedDict[TensorRef | str, Array] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
@@ -61,7 +66,7 @@ class DumpedValues:
             return None  # the comparison itself will say what is wrong with this file
         self._kept[key] = value
         self._bytes += value.nbytes
-        while self._bytes > _KEPT_BYTES and len(self._kept) > 1:
+        while self._bytes > self.memory // _SHARE_OF_MEMORY and len(self._kept) > 1:
             _, old = self._kept.popitem(last=False)
             self._bytes -= old.nbytes
         return value

@@ -115,6 +115,7 @@ class _Comparing:
             self.device_dump,
             self.request.match,
             progress,
+            self.request.root_cause.memory,
         )
         lineage = linked.lineage
         arrays = graph_arrays(self.device.graph)

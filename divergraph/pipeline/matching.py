@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from divergraph.execution.contract import Executor
+from divergraph.execution.contract import DEFAULT_MEMORY, Executor
 from divergraph.execution.installed import open_executor
 from divergraph.lineage import Lineage, Unmatched, link_graphs
 from divergraph.matching import NO_PINS, MatchSources, match_more, read_pins
@@ -42,8 +42,11 @@ def linked_graphs(
     device_dump: DumpSource,
     match_file: Path | None,
     progress: Progress,
+    memory: int = DEFAULT_MEMORY,
 ) -> Linked:
     """The lineage of *device*, with *match_file* (None: no such file) having the last word.
+
+    About *memory* bytes of values are held at once.
 
     Raises:
         ConfigError: the match file is wrong.
@@ -61,7 +64,7 @@ def linked_graphs(
             trouble.append(f"original ops are not re-run for matching: {error}")
             return None
 
-    sources = MatchSources(golden_dump.index, device_dump.index, executor, pins)
+    sources = MatchSources(golden_dump.index, device_dump.index, executor, pins, memory)
     lineage = match_more(lineage, device.graph, sources, progress)
     return Linked(lineage, (*trouble, *_notes(lineage)))
 

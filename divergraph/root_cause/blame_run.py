@@ -51,7 +51,7 @@ def blame_run(
         InputError: a model or dump is gone or another one, or no output was compared.
         ExecutionError: the golden model cannot be run here with something added inside.
     """
-    sources = sources_of(data, progress)
+    sources = sources_of(data, progress, options.memory)
     with closing(open_executor(sources.golden_path, data.golden)) as executor:
         if not isinstance(executor, Additive):
             raise ExecutionError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from divergraph.execution.contract import DEFAULT_MEMORY
 from divergraph.pipeline.kept_paths import kept_path
 from divergraph.pipeline.matching import linked_graphs
 from divergraph.pipeline.pairing import Pair, device_order, pair_tensors
@@ -24,12 +25,12 @@ def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress)
         InputError: a model or dump is gone or another one than was compared.
         ExecutionError: the golden model cannot be run here.
     """
-    sources = sources_of(data, progress)
+    sources = sources_of(data, progress, options.memory)
     return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
 
 
-def sources_of(data: RunData, progress: Progress) -> RunSources:
-    """Where the values of a stored run are.
+def sources_of(data: RunData, progress: Progress, memory: int = DEFAULT_MEMORY) -> RunSources:
+    """Where the values of a stored run are; about *memory* bytes of them are held at once.
 
     Raises:
         InputError: a model or dump is gone or another one than was compared.
@@ -41,7 +42,7 @@ def sources_of(data: RunData, progress: Progress) -> RunSources:
     progress.stage("finding dumps")
     golden_dump = load_dumps(kept_path(data.run, "golden_dump"), golden.graph, "golden")
     device_dump = load_dumps(kept_path(data.run, "device_dump"), device.graph, "device")
-    pairs = _pairs(data, golden, device, golden_dump, device_dump, progress)
+    pairs = _pairs(data, golden, device, golden_dump, device_dump, progress, memory)
     return RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
 
 
@@ -52,9 +53,10 @@ def _pairs(
     golden_dump: DumpSource,
     device_dump: DumpSource,
     progress: Progress,
+    memory: int,
 ) -> list[Pair]:
     match_file = kept_path(data.run, "match") if data.run.inputs.get("match") else None
-    linked = linked_graphs(golden, device, golden_dump, device_dump, match_file, progress)
+    linked = linked_graphs(golden, device, golden_dump, device_dump, match_file, progress, memory)
     order = device_order(device.graph, list(graph_arrays(device.graph).ids))
     items = pair_tensors(order, linked.lineage, device_dump.index, golden_dump.index)
     return [item for item in items if isinstance(item, Pair)]

@@ -122,7 +122,7 @@ def opened(
     if model is not None:
         inputs = {**data.run.inputs, Side.GOLDEN.value: str(model.absolute())}
         data = replace(data, run=replace(data.run, inputs=inputs))
-    return RunParts(data, sources_of(data, progress), memory)
+    return RunParts(data, sources_of(data, progress, memory), memory)
 
 
 def _facts_of(
