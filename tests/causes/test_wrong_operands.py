@@ -153,6 +153,32 @@ OPERATIONS: dict[str, tuple[Op, Mapping[str, Array], Array, Array, str]] = {
 }
 
 
+def test_an_activation_applied_twice_is_no_scale() -> None:
+    """A Sigmoid of a Sigmoid is nearly a line, which would fit as a scale and a zero point."""
+    x = DRAW.standard_normal((8, 40)).astype(np.float32)
+    op = Op("s", "s", "Sigmoid", inputs=(InputRef("x"),))
+
+    def sigmoid(values: Array) -> Array:
+        found: Array = (1 / (1 + np.exp(-values))).astype(np.float32)
+        return found
+
+    found = explain(
+        Case(
+            "s",
+            0,
+            sigmoid(sigmoid(x)),
+            sigmoid(x),
+            1e-4,
+            {"x": x},
+            ops=(op,),
+            reweigh=lambda trials: [sigmoid(trial["x"]) for trial in trials],
+        )
+    )
+
+    assert found is not None
+    assert found.label == "applied_twice"
+
+
 @pytest.mark.parametrize("kind", OPERATIONS)
 def test_another_operation_of_the_same_operands_is_named(kind: str) -> None:
     op, inputs, right, wrong, words = OPERATIONS[kind]

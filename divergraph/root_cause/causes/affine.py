@@ -213,8 +213,8 @@ def _whole(view: View, fit: _Fit) -> Cause:
     return Cause(
         "gain_and_offset",
         f"every value is {gain:.6g} times the expected one {offset:+.5g}: a wrong scale and "
-        "zero point",
-        0.85 * sure,
+        "zero point, or a function that is nearly a line here",
+        0.75 * sure,
         {"gain": gain, "offset": offset, "left": fit.left},
     )
 

@@ -19,6 +19,10 @@ LARGEST = 1 << 22
 """Elements of an operand or an output for which ops are still run again and again."""
 _AT_ONCE, _MOST_AT_ONCE = 1 << 23, 24
 """Elements that the trials of a batch may hold, and how many there may be."""
+_ALTOGETHER = 1 << 27
+"""Elements that trials of one kind may put through."""
+_PROMISING = 0.85
+"""What the nearest of a few counts must leave of the error for others to be tried."""
 _PLACES, _ROUNDS = 8, 6
 _WIDEST = 7
 """Places along an axis of a window that are tried out one by one."""
@@ -42,6 +46,14 @@ _NEUTRAL: Mapping[str, Mapping[int, tuple[str, float]]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "Gemm"), _BIASED),
 }
 """What an operand (by place) is called, and is where it is not taken."""
+_APPLIED = frozenset(
+    (
+        *("Sigmoid", "Tanh", "Gelu", "HardSwish", "HardSigmoid", "Erf", "Softplus", "Exp", "Elu"),
+        *("LeakyRelu", "Softsign", "Selu", "Celu", "Mish", "Swish", "Softmax", "LogSoftmax"),
+        *("LayerNormalization", "InstanceNormalization", "RMSNormalization", "Sqrt", "Log"),
+    )
+)
+"""Ops that take what they give; of linear ones the result is a factor or a summand as well."""
 _PLACED: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), (1,)),
     "Slice": (1, 2),
@@ -82,11 +94,12 @@ def first_that_fits(
 
 def _batches(view: View, trials: Iterable[Trial]) -> Iterator[list[Trial]]:
     """Trials that fit into memory side by side."""
-    waiting = iter(trials)
+    waiting, spent = iter(trials), 0
     own = view.case.device.size + sum(each.size for each in view.case.inputs.values())
-    while batch := list(islice(waiting, 1)):
+    while spent < _ALTOGETHER and (batch := list(islice(waiting, 1))):
         size = own + sum(each.size for each in batch[0].values.values())
-        batch += islice(waiting, min(_MOST_AT_ONCE, _AT_ONCE // max(size, 1)) - 1 if size else 0)
+        batch += islice(waiting, max(min(_MOST_AT_ONCE, _AT_ONCE // size) - 1, 0))
+        spent += size * len(batch)
         yield batch
 
 
@@ -102,6 +115,9 @@ def wrong_operand(view: View) -> Cause | None:
     case = view.case
     if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
         return None
+    twice = first_that_fits(view, _twice(view))
+    if twice is not None:
+        return _cause(case.ops[0], *twice, view)
     for op in case.ops:
         given = _given(view, op)
         for make in (_gates, _neutral, _indices, _axes, _window):
@@ -113,6 +129,17 @@ def wrong_operand(view: View) -> Cause | None:
             if cut is not None:
                 return cut
     return None
+
+
+def _twice(view: View) -> Iterator[Trial]:
+    """What the op gives taken for what it takes: it was applied twice."""
+    if len(view.case.ops) != 1 or view.case.ops[0].type not in _APPLIED:
+        return
+    first = _operand(view.case.ops[0], 0)
+    given = None if first is None else view.case.inputs.get(first)
+    if first is not None and given is not None and given.shape == view.case.reference.shape:
+        result = view.case.reference.astype(given.dtype)
+        yield Trial("applied_twice", f"its own result for {first}: applied twice", {first: result})
 
 
 def _given(view: View, op: Op) -> dict[str, Array]:
@@ -260,33 +287,25 @@ def _cut_short(view: View, op: Op, at: tuple[str, int], operand: Array) -> Cause
 
 def _least(view: View, lost: Callable[[int], Trial], most: int) -> tuple[Trial, Array] | None:
     """The count that leaves least of the error, if that is little; the error has one valley."""
-    low, high, best = 1, most, (float("inf"), 0)
+    low, high, best = 1, most, 0
     known: dict[int, float] = {}
     for turn in range(_ROUNDS):
-        counts = (
-            np.unique(
-                np.geomspace(low, high, _PLACES).round()
-                if not turn
-                else np.linspace(low, high, _PLACES).round()
-            )
-            .astype(int)
-            .tolist()
-        )
-        new = [count for count in counts if count not in known]
-        trials = [lost(count) for count in new]
-        for batch in _batches(view, trials):
-            for trial, made in zip(batch, _outcomes(view, batch), strict=True):
+        places = (np.linspace if turn else np.geomspace)(low, high, _PLACES)
+        counts = [count for count in np.unique(places.round()).tolist() if count not in known]
+        waiting = iter(counts)
+        for batch in _batches(view, (lost(int(count)) for count in counts)):
+            for made in _outcomes(view, batch):
                 left = float("inf") if made is None else view.left(view.made(made))
-                known[new[trials.index(trial)]] = left
-        counts = sorted(known)
-        best = min((known[count], count) for count in counts)
-        if best[0] > 0.98 or not np.isfinite(best[0]):
+                known[int(next(waiting))] = left
+        best = min(known, key=lambda count: known[count], default=0)
+        if not best or known[best] > _PROMISING:
             return None
-        place = counts.index(best[1])
-        low, high = counts[max(place - 1, 0)], counts[min(place + 1, len(counts) - 1)]
-        if high - low <= 2 and all(count in known for count in range(low, high + 1)):
+        ordered = sorted(known)
+        place = ordered.index(best)
+        low, high = ordered[max(place - 1, 0)], ordered[min(place + 1, len(ordered) - 1)]
+        if all(count in known for count in range(low, high + 1)):
             break
-    return first_that_fits(view, [lost(best[1])])
+    return first_that_fits(view, [lost(best)])
 
 
 def _cause(op: Op, trial: Trial, made: Array, view: View) -> Cause:

@@ -43,13 +43,13 @@ class _Part:
 
 def few_values(view: View) -> Cause | None:
     """A handful of values is far off, all others are right."""
-    if view.d.size < 8 * _SINGLE or view.sampled or view.energy == 0.0:
+    if view.d.size < _FEWEST or view.sampled or view.energy == 0.0:
         return None
     energies = np.square(view.e).reshape(-1)
     worst = np.argsort(energies)[::-1][:_SINGLE]
     held = np.cumsum(energies[worst]) / view.energy
     count = int(np.searchsorted(held, _ALL)) + 1
-    if count > min(_SINGLE, view.d.size // 64):
+    if count > max(1, min(_SINGLE, view.d.size // 64)):
         return None
     numbers = np.sort(worst[:count])
     rest = np.delete(view.e.reshape(-1), numbers)
@@ -165,9 +165,9 @@ def _stretch(view: View) -> Iterator[_Part]:
         return
     energies = np.square(view.e).reshape(-1)
     first, last = _grown(_trimmed(energies), view.wrong.reshape(-1))
-    if not _is_part(view, last - first):
-        return
     inside = slice(first, last)
+    if not _is_part(view, last - first) or not _solid(view, energies[inside]):
+        return
     ends = "" if last < view.d.size else ", the end of it"
     yield _Part(
         "wrong_region",
@@ -175,7 +175,7 @@ def _stretch(view: View) -> Iterator[_Part]:
         view.d.reshape(-1)[inside],
         view.r.reshape(-1)[inside],
         {"first": first, "last": last - 1, "of": view.d.size},
-        _SURE if _solid(view, energies[inside]) else 0.6,
+        _SURE,
         ": a tile or the end of a loop?",
     )
 
@@ -198,15 +198,15 @@ def _box(view: View) -> Iterator[_Part]:
         for axis, (first, last) in enumerate(ranges)
         if last - first < view.d.shape[axis]
     ]
-    if len(said) < 2:
-        return  # slices of one axis
+    if len(said) < 2 or not _solid(view, np.square(inside).reshape(-1)):
+        return  # slices of one axis, or places far apart
     yield _Part(
         "wrong_region",
         f"the block of places {', '.join(said)}",
         view.d[box],
         view.r[box],
         {"box": [[first, last - 1] for first, last in ranges]},
-        _SURE if _solid(view, np.square(inside).reshape(-1)) else 0.6,
+        _SURE,
         ": a tile?",
     )
 
