@@ -1,7 +1,8 @@
 """A device for TensorFlow training steps: the graph with rounding behind its ops.
 
-Half precision rounds most of what ops make, single precision is off by what sums in another
-order are. What carries a fault is fed in place of being computed, so all behind it follows.
+Half precision (float16 or bfloat16) rounds most of what ops make, bodies of functions too;
+single precision is off by what sums in another order are. What carries a fault is fed in place
+of being computed, so all behind it follows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from faults import Array
 from divergraph.execution.installed import open_executor
 from importers.registry import read_graph
 
-HALF, SINGLE = 2.0**-11, 2.0**-24
+UNITS = {"fp16": 2.0**-11, "bf16": 2.0**-8, "fp32": 2.0**-24}
 _REDUCING = (
     *("MatMul", "Conv2D", "Depthwise", "FusedBatchNorm", "Softmax", "Sum", "Mean", "BiasAddGrad"),
     *("AvgPool", "SparseSoftmax", "L2Loss", "BatchMatMul", "UnsortedSegmentSum", "Einsum"),
@@ -41,7 +42,7 @@ _ROUNDED = 65
 
 
 class TrainingDevice:
-    """A device of kind ``fp16`` or ``fp32`` for the step in *model*; *options* find its variables.
+    """A device of a kind of ``UNITS`` for the step in *model*; *options* find its variables.
 
     Its own graph is written into *folder*.
     """
@@ -51,6 +52,7 @@ class TrainingDevice:
 
         self.kind = kind
         self._tf = tf
+        self._half = {"fp16": tf.float16, "bf16": tf.bfloat16}.get(kind)
         self._options = options
         v1 = tf.compat.v1
         self._meta = v1.MetaGraphDef.FromString(model.read_bytes())
@@ -65,6 +67,8 @@ class TrainingDevice:
                 if self._changes(op, output):
                     self._made[output.name] = self._behind(definition, output)
         self._reroute(definition)
+        for function in definition.library.function if self._half else ():
+            self._round_body(function)
         self._file = folder / f"{kind}.meta"
 
     def run(
@@ -99,10 +103,11 @@ class TrainingDevice:
 
     def dumped(self, name: str, value: Array) -> Array:
         """*value* as the device would dump it."""
-        if self.kind == "fp16" and name in self._made and _is_rounded(name):
-            with np.errstate(over="ignore"):
-                return value.astype(np.float16)
-        return value
+        if self._half is None or name not in self._made or not _is_rounded(name):
+            return value
+        with np.errstate(over="ignore"):
+            found = value.astype(self._half.as_numpy_dtype)
+        return found if self.kind == "fp16" else found.astype(np.float32)
 
     def _changes(self, op: Any, output: Any) -> bool:
         if output.dtype.name != "float32" or op.type.startswith(_HANDS_ON):
@@ -116,19 +121,51 @@ class TrainingDevice:
         tf, name = self._tf, output.name.replace(":", "_")
         source, kind = output.name, tf.float32.as_datatype_enum
         if output.op.type.startswith(_REDUCING):
-            unit = HALF if self.kind == "fp16" else SINGLE
-            source = self._noisy(definition, source, name, 1.5 * unit)
-        if self.kind == "fp16" and _is_rounded(output.name):
-            half = self._node(definition, "Cast", f"{name}_half", source)
-            half.attr["SrcT"].type, half.attr["DstT"].type = kind, tf.float16.as_datatype_enum
-            back = self._node(definition, "Cast", f"{name}_back", half.name)
-            back.attr["SrcT"].type, back.attr["DstT"].type = tf.float16.as_datatype_enum, kind
-            source = f"{back.name}:0"
+            source = self._noisy(definition, source, name, 1.5 * UNITS[self.kind])
+        if self._half is not None and _is_rounded(output.name):
+            source = f"{self._rounded(definition.node, name, source, '')}:0"
         if source == output.name:
             last = self._node(definition, "Identity", f"{name}_same", source)
             last.attr["T"].type = kind
             source = f"{last.name}:0"
         return str(source)
+
+    def _rounded(self, nodes: Any, name: str, source: str, port: str) -> str:
+        """Nodes that round *source*; the name of the last. *port* is how what they make is read."""
+        assert self._half is not None
+        wide, half = self._tf.float32.as_datatype_enum, self._half.as_datatype_enum
+        for end, old, new in (("half", wide, half), ("back", half, wide)):
+            node = nodes.add()
+            node.op, node.name = "Cast", f"{name}_{end}_on_device"
+            node.input.append(source)
+            node.attr["SrcT"].type, node.attr["DstT"].type = old, new
+            source = f"{node.name}{port}"
+        return str(node.name)
+
+    def _round_body(self, function: Any) -> None:
+        """Let all ops of *function* read what others made rounded, and hand on such."""
+        made: dict[str, str] = {}
+        for node in list(function.node_def):
+            definition = _op_def(node.op)
+            outputs = [] if definition is None else definition.output_arg
+            kinds = [
+                node.attr[each.type_attr].type if each.type_attr else each.type for each in outputs
+            ]
+            plain = (
+                len(outputs) == 1 and not outputs[0].number_attr and not outputs[0].type_list_attr
+            )
+            if not plain or kinds[0] != self._tf.float32.as_datatype_enum:
+                continue
+            if node.op.startswith(_HANDS_ON) or not _is_rounded(f"{node.name}:0"):
+                continue
+            name = f"{node.name}:{outputs[0].name}:0"
+            made[name] = f"{self._rounded(function.node_def, node.name, name, ':y:0')}:y:0"
+        for node in function.node_def:
+            for at, each in enumerate(node.input):
+                if each in made and not node.name.endswith("_on_device"):
+                    node.input[at] = made[each]
+        for name, each in function.ret.items():
+            function.ret[name] = made.get(each, each)
 
     def _noisy(self, definition: Any, source: str, name: str, size: float) -> str:
         tf = self._tf
@@ -175,3 +212,10 @@ class TrainingDevice:
 
 def _is_rounded(name: str) -> bool:
     return zlib.crc32(f"rounded {name}".encode()) % 100 < _ROUNDED
+
+
+def _op_def(kind: str) -> Any:
+    """What TensorFlow knows of ops of a kind; None for names of functions."""
+    from tensorflow.python.framework import op_def_registry
+
+    return op_def_registry.get(kind)

@@ -46,6 +46,7 @@ class Model:
     """What of a model its runs share. ``inputs`` are the tensors a run must be fed."""
 
     name: str
+    source: ModelGraph
     graph: Any
     meta: Any
     step: Step
@@ -63,7 +64,8 @@ class Model:
     def pieces(self) -> Pieces:
         """What cuts pieces out of the model."""
         if not self._pieces:
-            self._pieces.append(Pieces(self.graph, self.meta, self.in_loops, self._variable))
+            pieces = Pieces(self.graph, self.meta, self.in_loops, self._variable, self.source)
+            self._pieces.append(pieces)
         return self._pieces[0]
 
     def close(self) -> None:
@@ -111,6 +113,7 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     inputs = dict.fromkeys((*step.placeholders, *preparation.placeholders(), *sorted(fed)))
     return Model(
         f"tensorflow {tf.__version__}",
+        graph,
         imported,
         meta,
         step,

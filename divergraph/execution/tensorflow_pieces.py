@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from divergraph.execution.branches import in_branches
 from divergraph.execution.contract import Array, Piece
+from divergraph.execution.late_reads import late_reads
 from divergraph.execution.tensorflow_files import (
     first_line,
     new_session,
@@ -16,8 +18,12 @@ from divergraph.execution.tensorflow_files import (
 from divergraph.execution.tensorflow_step import is_variable, writes
 from divergraph.execution.tensorflow_values import as_typed, plain
 from graphstore.errors import ExecutionError
+from graphstore.model import ModelGraph
 
 _NOT_ALONE = ("Iterator", "Queue", "Reader", "Save", "Restore")
+_FROM_OUTSIDE = frozenset(
+    ("Enter", "RefEnter", "Switch", "RefSwitch", "Merge", "RefMerge", "Identity")
+)
 _PUSHES, _POPS = ("StackPush", "StackPushV2"), ("StackPop", "StackPopV2")
 
 
@@ -38,7 +44,8 @@ class Slice:
 class Pieces:
     """Cuts pieces out of *graph*; *functions* is the library its ops call.
 
-    *variable* gives the value a variable has before the step, by the name of its op.
+    *variable* gives the value a variable has before the step, by the name of its op; *source* is
+    the model as it was read.
     """
 
     def __init__(
@@ -47,8 +54,15 @@ class Pieces:
         meta: Any,
         in_loops: Mapping[str, str],
         variable: Callable[[str], Array],
+        source: ModelGraph,
     ) -> None:
         self._graph = graph
+        self._branches = in_branches(source)
+        self._late = {
+            name: read.writers
+            for name, read in late_reads(source).items()
+            if read.taken is not None
+        }
         self._meta = meta
         self._in_loops = in_loops
         self._variable = variable
@@ -79,8 +93,10 @@ class Pieces:
             self._check(op, tensor)
             ops[op] = None
             waiting += op.inputs
-            if op.name in self._in_loops and not op.inputs:  # what puts it into the loop
-                waiting += [each.outputs[0] for each in op.control_inputs if each.outputs]
+            waiting += [each.outputs[0] for each in self._placed_by(op)]
+            for writer in map(self._graph.get_operation_by_name, self._late.get(op.name, ())):
+                ops[writer] = None
+                waiting += writer.inputs
             if op.type in _POPS:
                 pushes = self._pushes(op)
                 waiting += [each.outputs[0] for each in pushes]
@@ -91,6 +107,15 @@ class Pieces:
                 counted.update(self._counts(frames))
                 waiting += [self._tensor(name) for name in self._counts(frames) if name in given]
         return Slice(piece, tuple(ops), tuple(variables))
+
+    def _placed_by(self, op: Any) -> list[Any]:
+        """What puts an op without inputs into a loop, or into a branch."""
+        if op.inputs:
+            return []
+        if op.name in self._in_loops:
+            return [each for each in op.control_inputs if each.outputs]
+        by = self._branches.get(op.name)
+        return [] if by is None else [self._tensor(by.tensor).op]
 
     def _pushes(self, pop: Any) -> list[Any]:
         """What fills the stack that *pop* takes from."""
@@ -164,7 +189,7 @@ class Pieces:
     def _check(self, op: Any, tensor: Any) -> None:
         if op.type in ("Placeholder", "PlaceholderV2"):
             raise ExecutionError(f"the piece needs {tensor.name!r}, which is not among its inputs")
-        changed = [each.op for arg, each in _arguments(op) if arg.is_ref]
+        changed = [_origin(each) for arg, each in _arguments(op) if arg.is_ref]
         if writes(op) and not (changed and all(is_variable(each) for each in changed)):
             raise ExecutionError(f"{op.name} ({op.type}) changes a variable")
         if op.type.startswith(_NOT_ALONE):
@@ -194,29 +219,43 @@ class Pieces:
             if name in held:
                 self._variable_itself(definition, variable, called, number)
         own = {op.name for op in part.ops}
+        behind = self._behind(part)
         for op in part.ops:
             node = definition.node.add()
             node.CopyFrom(self._nodes[op.name])
             node.name = f"{number}/{op.name}"
-            if op.type == "ReadVariableOp" and is_variable(op.inputs[0].op):
+            late = op.name in self._late
+            if op.type == "ReadVariableOp" and is_variable(op.inputs[0].op) and not late:
                 self._as_identity(node)
             inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
             for at, each in enumerate(op.inputs):
-                if each.op.name in held and op.type != "ReadVariableOp":
+                if each in self._handles(op) and each.op.name in held:
                     inputs[at] = f"{number}/{each.op.name}/held_"
-            if writes(op):
-                inputs = self._with_variables(definition, op, inputs, node.name)
+            inputs = self._with_variables(definition, op, inputs, node.name, own)
             loop = op.name in self._in_loops
-            inputs += [f"^{number}/{e.name}" for e in op.control_inputs if loop and e.name in own]
+            before = op.control_inputs if loop else self._placed_by(op)
+            inputs += [f"^{number}/{each.name}" for each in before if each.name in own]
+            inputs += [f"^{number}/{name}" for name in behind.get(op.name, ()) if name in own]
             del node.input[:]
             node.input.extend(inputs)
         return feeds
 
     def _handles(self, op: Any) -> list[Any]:
         """What *op* takes of variables as such, not only their values."""
-        if op.type == "ReadVariableOp":
+        if op.type == "ReadVariableOp" and op.name not in self._late:
             return []
         return [each for each in op.inputs if each.op.type == "VarHandleOp"]
+
+    def _behind(self, part: Slice) -> dict[str, tuple[str, ...]]:
+        """What has to run before reads of variables it changes, one after the other."""
+        found: dict[str, tuple[str, ...]] = {}
+        for op in part.ops:
+            writers = self._late.get(op.name, ())
+            if writers:
+                found[op.name] = writers
+            for at, writer in enumerate(writers):
+                found[writer] = tuple(dict.fromkeys((*found.get(writer, ()), *writers[:at])))
+        return found
 
     def _variable_itself(self, definition: Any, variable: Any, value: str, number: int) -> None:
         """A variable of the slice's own that holds what placeholder *value* is fed."""
@@ -232,12 +271,12 @@ class Pieces:
         held.attr["T"].type = variable.outputs[0].dtype.as_datatype_enum
 
     def _with_variables(
-        self, definition: Any, op: Any, inputs: Sequence[str], name: str
+        self, definition: Any, op: Any, inputs: Sequence[str], name: str, own: set[str]
     ) -> list[str]:
-        """*inputs* of an op that changes variables, each of those a new one with its value."""
+        """*inputs* of *op*, each variable among them a new one with its value."""
         found = list(inputs)
         for at, (arg, tensor) in enumerate(_arguments(op)):
-            if not arg.is_ref:
+            if not arg.is_ref or (tensor.op.name in own and not writes(op)):
                 continue
             kind = tensor.dtype.base_dtype.as_datatype_enum
             variable, assign = definition.node.add(), definition.node.add()
@@ -268,9 +307,9 @@ class Pieces:
 
 
 def _origin(tensor: Any) -> Any:
-    """The op a handle comes from, outside of the loops it was put into."""
+    """The op a handle comes from, outside of the loops and branches it was put into."""
     op = tensor.op
-    while op.type in ("Enter", "RefEnter", "Switch", "Merge", "Identity"):
+    while op.type in _FROM_OUTSIDE:
         op = op.inputs[0].op
     return op
 

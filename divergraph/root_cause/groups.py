@@ -75,6 +75,7 @@ class Grouping:
         self._device = device
         self._measured = measured
         self._golden_dumped = golden_dumped
+        self._unknown = golden.behind_unknown(golden_dumped)
         self._changed = changed
         self._quantised: set[TensorRef | str] = set()
         self._integers = False
@@ -98,13 +99,13 @@ class Grouping:
         if source in (Source.ENTRY, Source.RANDOM):
             said = f"{op.name} ({op.type}) {source.value}, so it is not run again"
             return Group(output, golden, (op.id,), failure=said, source=source)
-        if source is Source.VARIABLE and op.control_inputs:
-            said = f"{op.name} ({op.type}) reads a variable some time within the step"
-            return Group(output, golden, (op.id,), failure=said, source=source)
+        if self._golden.is_lost(op.id):
+            said = f"{op.name} ({op.type}) {Source.LATE.value}, so it is not run again"
+            return Group(output, golden, (op.id,), failure=said, source=Source.LATE)
         if golden in self._golden.flows:
             said = f"{op.name} ({op.type}) {Source.FLOW.value} and has no value of its own"
             return Group(output, golden, (op.id,), failure=said, source=Source.FLOW)
-        if source is Source.VARIABLE and golden in self._golden_dumped:
+        if self._from_golden(golden) and source is Source.VARIABLE:
             return Group(output, golden, feeds=(Feed(self._golden.name(golden), golden=golden),))
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
@@ -182,7 +183,8 @@ class Grouping:
             op = graph.ops[op_id]
             blocked = self._blocked(op)
             if blocked is not None:
-                return Group(output, golden, tuple(ops) or (op_id,), failure=blocked)
+                source = Source.LATE if graph.is_lost(op_id) else None
+                return Group(output, golden, tuple(ops) or (op_id,), failure=blocked, source=source)
             ops[op_id] = None
             if len(ops) > _MOST_OPS:
                 return Group(output, golden, failure=f"a group of more than {_MOST_OPS} ops")
@@ -209,13 +211,14 @@ class Grouping:
         """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""
         if ref not in self._golden_dumped or ref in self._golden.flows:
             return False
-        source = source_of(self._golden.ops[ref.op])
-        if source is not None:
+        if ref.op in self._golden.late:
+            return False
+        if source_of(self._golden.ops[ref.op]) is not None:
             return True
-        return ref.op in self._golden.moving and ref.op not in self._golden.fed
+        return ref.op in self._unknown and ref.op not in self._golden.fed
 
     def _blocked(self, op: Op) -> str | None:
-        source = source_of(op)
+        source = Source.LATE if self._golden.is_lost(op.id) else source_of(op)
         if source is None or source is Source.VARIABLE:
             return None  # an executor may know the variable's value
         return f"{op.name} ({op.type}) {source.value}, so it is not run again"

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from divergraph.execution.branches import in_branches
+from divergraph.execution.late_reads import LateRead, late_reads
 from divergraph.root_cause.loop_state import flows, pushed
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
 from graphstore.topo import topo_order
@@ -29,6 +31,7 @@ class Source(Enum):
     RANDOM = "draws random numbers"
     ENTRY = "is fed from outside"
     VARIABLE = "is a variable"
+    LATE = "takes a variable that the step has changed by then"
     FLOW = "only keeps an order"
 
 
@@ -50,7 +53,7 @@ class OpGraph:
     ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
     an input of the model; all others are the same in each run but for random ones and
     variables, of which ``moving`` are made, and ``drawn`` of random ones. ``flows`` are tensors
-    whose values mean nothing.
+    whose values mean nothing. ``late`` ops take variables after the step changed them.
     """
 
     graph: ModelGraph
@@ -61,6 +64,7 @@ class OpGraph:
     drawn: frozenset[str] = field(init=False)
     entries: frozenset[str] = field(init=False)
     flows: frozenset[TensorRef] = field(init=False)
+    late: dict[str, LateRead] = field(init=False)
     _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,7 +72,10 @@ class OpGraph:
         self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
         self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
         self.flows = flows(self.graph)
+        self.late = late_reads(self.graph)
         self._captured = {**self._captures(), **pushed(self.graph)}
+        self._captured.update((op, (ref,)) for op, ref in in_branches(self.graph).items())
+        self._captured.update((op, late.taken) for op, late in self.late.items() if late.taken)
         self.fed = self._behind(
             op.id
             for op in self.graph.ops
@@ -91,6 +98,24 @@ class OpGraph:
     def is_constant(self, op_id: str) -> bool:
         """Whether an op gives the same in every run."""
         return op_id not in self.fed and op_id not in self.moving
+
+    def is_lost(self, op_id: str) -> bool:
+        """Whether an op takes a variable as the step left it, and cannot be run again so."""
+        return op_id in self.late and self.late[op_id].taken is None
+
+    def behind_unknown(self, dumped: frozenset[TensorRef]) -> frozenset[str]:
+        """The ops that are made of random numbers and variables of which no value is *dumped*."""
+        handles = {op.id for op in self.graph.ops if op.type == "VarHandleOp"}
+        return self._behind(
+            op.id
+            for op in self.graph.ops
+            if op.id not in handles
+            and not any(TensorRef(op.id, port) in dumped for port in range(len(op.outputs)))
+            and (
+                source_of(op) in (Source.RANDOM, Source.VARIABLE)
+                or any(ref.producer and ref.producer.op in handles for ref in op.inputs if ref)
+            )
+        )
 
     def is_source(self, op_id: str) -> bool:
         """Whether an op brings in what is fed from outside."""

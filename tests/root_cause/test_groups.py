@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from divergraph.root_cause.groups import Feed, Grouping
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from graphstore.model import (
@@ -113,18 +115,76 @@ def test_an_if_is_fed_what_its_bodies_take_from_around_them():
     assert "inside a body" in cut.group(TensorRef("inner", 0)).failure
 
 
-def test_a_read_of_a_variable_within_the_step_is_no_ops_doing() -> None:
-    """What it gives depends on which updates came before."""
-    golden = graph(
+def step(*ops: Op) -> Grouping:
+    """All outputs of a TensorFlow step are measured."""
+    golden = replace(graph(*ops), framework=Framework.TENSORFLOW)
+    measured = {TensorRef(each.id, 0): TensorRef(each.id, 0) for each in ops}
+    return Grouping(OpGraph(golden), OpGraph(golden), measured, frozenset(measured))
+
+
+def test_a_variable_read_behind_its_update_depends_on_what_the_update_took() -> None:
+    cut = step(
         op("handle", "VarHandleOp"),
-        op("update", "AssignSubVariableOp", "handle", "=x"),
+        op("change", "Mul", "=x"),
+        op("update", "AssignSubVariableOp", "handle", "change"),
+        op("done", "NoOp", control_inputs=("update",)),
         op("early", "ReadVariableOp", "handle"),
-        op("late", "ReadVariableOp", "handle", control_inputs=("update",)),
+        op("late", "ReadVariableOp", "handle", control_inputs=("done",)),
     )
+    assert [feed.tensor for feed in cut.group(TensorRef("early", 0)).feeds] == ["early"]
+    late = cut.group(TensorRef("late", 0))
+    assert late.ops == ("late",)
+    assert TensorRef("change", 0) in late.measured
+
+
+def test_a_variable_of_the_old_kind_taken_behind_its_update_is_no_ops_doing() -> None:
+    """What ``read`` holds is the variable itself: the update changed it, whatever was dumped."""
+    cut = step(
+        op("w", "VariableV2"),
+        op("read", "Identity", "w"),
+        op("change", "Mul", "=x", "read"),
+        op("update", "AssignSub", "w", "change"),
+        op("average", "Sub", "read", "change", control_inputs=("update",)),
+        op("again", "Identity", "w", control_inputs=("update",)),
+        op("behind", "Neg", "update"),
+    )
+    for name in ("average", "again"):
+        lost = cut.group(TensorRef(name, 0))
+        assert lost.source is Source.LATE
+        assert "the step has changed" in lost.failure
+    for name in ("read", "change", "behind"):
+        assert not cut.group(TensorRef(name, 0)).failure
+
+
+def test_a_constant_of_a_branch_depends_on_what_decides_it() -> None:
+    cut = step(
+        op("pred", "Less", "=x"),
+        op("switch", "Switch", "pred", "pred", outputs=2),
+        op("no", "Identity", "switch"),
+        op("yes", "Identity", "switch:1"),
+        op("data", "Switch", "=x", "pred", outputs=2),
+        op("done", "NoOp", "data", control_inputs=("no",)),
+        op("zero", "Const", control_inputs=("done",)),
+        op("value", "Neg", "data:1"),
+        op("merge", "Merge", "zero", "value", outputs=2),
+    )
+    found = {ref.op for ref in cut.group(TensorRef("merge", 0)).measured}
+    assert found == {"zero", "value"}
+    assert {ref.op for ref in cut.group(TensorRef("zero", 0)).measured} == {"no"}
+
+
+def test_what_hangs_on_variables_alone_is_made_anew_from_their_values() -> None:
+    """Taken from the golden dump it would be right, whatever the device made of it."""
+    golden = graph(
+        op("w", "VariableV2"),
+        op("power", "Pow", "w"),
+        op("draw", "RandomUniform"),
+        op("mask", "Floor", "draw"),
+        op("y", "Mul", "=x", "power", "mask"),
+    )
+    dumped = frozenset({TensorRef("w", 0), TensorRef("power", 0), TensorRef("mask", 0)})
     sides = OpGraph(golden), OpGraph(golden)
-    measured = {TensorRef(name, 0): TensorRef(name, 0) for name in ("early", "late")}
-    grouping = Grouping(*sides, measured, frozenset())
-    assert not grouping.group(TensorRef("early", 0)).failure
-    late = grouping.group(TensorRef("late", 0))
-    assert late.source is Source.VARIABLE
-    assert "within the step" in late.failure
+    cut = Grouping(*sides, {TensorRef("y", 0): TensorRef("y", 0)}, dumped)
+    found = cut.group(TensorRef("y", 0))
+    assert found.ops == ("power", "y")
+    assert {feed.tensor for feed in found.feeds} == {"x", "w", "mask"}

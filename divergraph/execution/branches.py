@@ -1,0 +1,70 @@
+"""Branches of the old TensorFlow kind: what decides whether an op without inputs runs.
+
+``Switch`` gives a value on one of two sides, and ops run that take it. Constants of a branch take
+nothing: control inputs put them there, and a ``Merge`` goes wrong if both sides have a value.
+"""
+
+from __future__ import annotations
+
+from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
+
+_SWITCHES = frozenset(("Switch", "RefSwitch"))
+_MERGES = frozenset(("Merge", "RefMerge"))
+_Side = tuple[str, int]
+"""The op that decides, and whether it has to be true."""
+
+
+def in_branches(graph: ModelGraph) -> dict[str, InputRef]:
+    """By op without inputs that belongs to a branch, a tensor that only exists if it is taken."""
+    if graph.framework is not Framework.TENSORFLOW:
+        return {}
+    return _Branches(graph).found()
+
+
+class _Branches:
+    def __init__(self, graph: ModelGraph) -> None:
+        self._ops = graph.op_index()
+        self._tensors: dict[_Side, InputRef] = {}
+        for op in graph.ops:
+            side = self._side(op.inputs[0]) if op.type == "Identity" and op.inputs else None
+            if side is not None:
+                made = InputRef(op.outputs[0].name, TensorRef(op.id, 0))
+                self._tensors.setdefault(side, made)
+
+    def found(self) -> dict[str, InputRef]:
+        found: dict[str, InputRef] = {}
+        for op in self._ops.values() if self._tensors else ():
+            side = self._around(op) if op.control_inputs and not op.inputs else None
+            if side in self._tensors:
+                found[op.id] = self._tensors[side]
+        return found
+
+    def _around(self, op: Op) -> _Side | None:
+        """The innermost branch *op* is in."""
+        seen: set[str] = set()
+        waiting = list(op.control_inputs)
+        while waiting:
+            before = self._ops.get(waiting.pop())
+            if before is None or before.id in seen or before.type in _MERGES:
+                continue
+            seen.add(before.id)
+            for ref in before.inputs:
+                if side := self._side(ref):
+                    return side
+                if ref is not None and ref.producer is not None:
+                    waiting.append(ref.producer.op)
+            waiting += before.control_inputs
+        return None
+
+    def _side(self, ref: InputRef | None) -> _Side | None:
+        """The side of a Switch (of no loop) that *ref* is."""
+        if ref is None or ref.producer is None:
+            return None
+        switch = self._ops[ref.producer.op]
+        by = switch.inputs[1] if switch.type in _SWITCHES and len(switch.inputs) > 1 else None
+        while by is not None and by.producer is not None:
+            decides = self._ops[by.producer.op]
+            if decides.type != "Identity":
+                return None if decides.type == "LoopCond" else (decides.id, ref.producer.port)
+            by = decides.inputs[0]
+        return None
