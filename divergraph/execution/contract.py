@@ -7,7 +7,7 @@ ops by re-execution all ask here. Executors are plug-ins (entry points of the gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -138,6 +138,60 @@ class Additive(Protocol):
         Raises:
             InputError: a feed does not fit, or a tensor is none of the model.
             ExecutionError: the framework refuses it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """That the op whose first output is ``maker`` reads ``tensor`` through 8 bits.
+
+    Rounded to ``scale`` times integers, ``zero`` being the integer of 0; ``signed`` ones of
+    -128..127, others of 0..255. Of several scales ``axis`` is the axis they belong to.
+    """
+
+    maker: str
+    tensor: str
+    scale: Array
+    zero: Array
+    signed: bool = True
+    axis: int = 1
+
+
+@runtime_checkable
+class QuantisedRun(AdditiveRun, Protocol):
+    """As an additive run, all ops exact; and with what ops read quantised."""
+
+    makers: tuple[str, ...]
+    """The ops with readings, by their first outputs."""
+
+    def run_quantised(
+        self, additions: Mapping[str, Array], exact: Collection[str]
+    ) -> Mapping[str, Array]:
+        """The outputs, by name, all readings quantised but those of ops *exact*.
+
+        Raises:
+            ExecutionError: it does not run.
+        """
+        ...
+
+
+@runtime_checkable
+class Quantising(Protocol):
+    """An executor that can quantise what ops of the model read."""
+
+    def with_readings(
+        self,
+        feeds: Mapping[str, Array],
+        tensors: Sequence[str],
+        outputs: Sequence[str],
+        readings: Sequence[Reading],
+    ) -> QuantisedRun:
+        """As ``with_additions``, and open for *readings*.
+
+        Raises:
+            InputError: a feed does not fit, or a tensor is none of the model.
+            ExecutionError: the model's types or its version do not take such readings.
         """
         ...
 

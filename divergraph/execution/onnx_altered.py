@@ -72,7 +72,13 @@ class OnnxAdditiveRun:
 
     def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         """The outputs with *additions* added."""
-        feeds = {**self._feeds, **self._nothing}
+        return self._made(additions, {})
+
+    def _made(
+        self, additions: Mapping[str, Array], more: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        """The outputs, *more* fed in place of what is fed else."""
+        feeds = {**self._feeds, **self._nothing, **more}
         with np.errstate(over="ignore", invalid="ignore"):
             for name, value in additions.items():
                 if name in self._fed:

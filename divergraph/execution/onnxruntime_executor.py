@@ -17,14 +17,17 @@ from divergraph.execution.contract import (
     Piece,
     PieceResult,
     PieceValues,
+    QuantisedRun,
+    Reading,
     Unavailable,
     checked_feeds,
     chosen_tensors,
 )
 from divergraph.execution.live_values import LiveValues
-from divergraph.execution.onnx_altered import OnnxAdditiveRun, alter, open_for_additions
+from divergraph.execution.onnx_altered import alter, open_for_additions
 from divergraph.execution.onnx_files import root_tensors, set_outputs
 from divergraph.execution.onnx_pieces import Explodable, Slice, explode, slice_of
+from divergraph.execution.onnx_quantised import OnnxQuantisedRun, open_readings
 from divergraph.execution.onnx_segments import segments
 from divergraph.execution.onnx_session import (
     Session,
@@ -155,6 +158,16 @@ class OnnxRuntimeExecutor:
         self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
     ) -> AdditiveRun:
         """One session of the whole model with an input added to each of *tensors*."""
+        return self.with_readings(feeds, tensors, outputs, ())
+
+    def with_readings(
+        self,
+        feeds: Mapping[str, Array],
+        tensors: Sequence[str],
+        outputs: Sequence[str],
+        readings: Sequence[Reading],
+    ) -> QuantisedRun:
+        """As ``with_additions``; of each op with *readings* the session holds two."""
         from onnx import ModelProto, helper
 
         chosen_tensors(self.tensors, (*tensors, *outputs))
@@ -168,12 +181,13 @@ class OnnxRuntimeExecutor:
         }
         model = ModelProto()
         model.CopyFrom(self._model)
+        makers = open_readings(model, readings) if readings else ()
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
         fed = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()}
         open_for_additions(model, numbers, fed, outputs)
-        session = self._session(model)
+        session = open_session(model, self._folder, plain_options())
         open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]
-        return OnnxAdditiveRun(session, checked, types, open_feeds, outputs)
+        return OnnxQuantisedRun(session, checked, types, open_feeds, outputs, makers)
 
     def run_altered(
         self, piece: Piece, values: Mapping[str, Array], tensor: str, attrs: Mapping[str, AttrValue]

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divergraph.execution.contract import AdditiveRun, Array
+from divergraph.execution.contract import AdditiveRun, Array, QuantisedRun
 from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.root_cause.blame_changes import Change, change, flat, length, minus, norm
+from divergraph.root_cause.blame_imitated import Errs, Imitation
 from divergraph.root_cause.blame_keeping import Left, Search, Shortener, size
 
 MOST = 100
@@ -42,6 +44,12 @@ class Introduced:
     suspicion: float
     values: Callable[[], Array]
     handed_on: Callable[[], Array | None] | None = None
+    reads: tuple[str, ...] = ()
+    """The ops behind it that read quantised, as ``QuantisedRun`` calls them."""
+    beyond: Callable[[], Array | None] | None = None
+    """Gives what of the error is not by what they read so; None: all of it is, or nothing."""
+    first: bool = False
+    """Nothing that errs comes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,8 @@ class Blame:
     runs: int
     left_out: tuple[str, ...] = ()
     """Tensors whose error could not be added: no floats, or too many."""
+    imitated: bool = False
+    """The list to keep was searched and measured with the other ops rounding anew."""
 
 
 def blame(
@@ -152,37 +162,44 @@ class _Blaming:
         self._golden = self._run({})
         names = [name for name in self._golden if name in device_outputs]
         self._golden = {name: self._golden[name] for name in names}
-        self._scales = {name: _norm(value) or 1.0 for name, value in self._golden.items()}
         self._device = {name: device_outputs[name] for name in names}
         self._error = self._change(self._device)
 
     def blame(self, most: int, keep: int) -> Blame:
         replayed = self._change(self._run(self._held))
-        whole = _length(self._error)
+        whole = length(self._error)
         chosen = list(self._items)[:most]
         self._progress.stage("adding each op's error to the golden run", len(chosen))
         shares: list[Share] = []
         effects: dict[str, Array] = {}
         for tensor in chosen:
-            change = self._change(self._run({tensor: self._held[tensor]}))
-            shares.append(self._share(self._items[tensor], change, whole))
-            effects[tensor] = self._short(change)
+            alone = self._change(self._run({tensor: self._held[tensor]}))
+            shares.append(self._share(self._items[tensor], alone, whole))
+            effects[tensor] = self._short(alone)
             self._progress.step()
         shares.sort(key=lambda each: -each.size)
+        self._progress.stage("proving which ops to keep exact")
+        imitated = self._imitation()
+        if imitated is None:
+            kept = self._keep(effects, length(replayed), keep)
+        else:
+            kept = self._keep_imitated(imitated, effects, keep)
+            self.runs += imitated.runs
         return Blame(
-            errors={name: _norm(value) for name, value in self._error.items()},
-            unexplained=_length(_minus(self._error, replayed)) / whole if whole else 0.0,
+            errors={name: norm(value) for name, value in self._error.items()},
+            unexplained=length(minus(self._error, replayed)) / whole if whole else 0.0,
             shares=tuple(shares),
-            keep=self._keep(effects, _length(replayed), keep),
+            keep=kept,
             runs=self.runs,
             left_out=tuple(self.left_out),
+            imitated=imitated is not None,
         )
 
-    def _share(self, item: Introduced, change: Mapping[str, Array], whole: float) -> Share:
+    def _share(self, item: Introduced, alone: Change, whole: float) -> Share:
         def share(name: str) -> float:
             error = self._error[name]
             power = float(np.vdot(error, error).real)
-            return float(np.vdot(change[name], error).real) / power if power else 0.0
+            return float(np.vdot(alone[name], error).real) / power if power else 0.0
 
         powers = {name: float(np.vdot(e, e).real) for name, e in self._error.items()}
         total = sum(powers.values())
@@ -194,8 +211,8 @@ class _Blaming:
             tensor=item.tensor,
             group=item.group,
             share=signed,
-            size=_length(change) / whole if whole else 0.0,
-            left=_length(_minus(self._error, change)),
+            size=length(alone) / whole if whole else 0.0,
+            left=length(minus(self._error, alone)),
             by_output=by_output,
         )
 
@@ -203,11 +220,10 @@ class _Blaming:
         """The ops to keep exact, until hardly any error is left; *base* is all of it."""
         if not effects or base == 0.0:
             return ()
-        self._progress.stage("proving which ops to keep exact")
 
         def replay(exact: frozenset[str]) -> Left:
-            change = self._change(self._run(self._without(exact)))
-            return Left(_length(change) / base, self._short(change))
+            off = self._change(self._run(self._without(exact)))
+            return Left(length(off) / base, self._short(off))
 
         gains = self._gains(effects)
         total = sum(size(effect) for effect in effects.values())
@@ -222,6 +238,46 @@ class _Blaming:
                 break
         return tuple(kept)
 
+    def _imitation(self) -> Imitation | None:
+        """The device imitated, if it reads quantised and that gives its outputs."""
+        if not isinstance(self._model, QuantisedRun) or not length(self._error):
+            return None
+        reads = {name: item.reads for name, item in self._items.items() if item.reads}
+        if not reads:
+            return None
+        beyond = {
+            name: left
+            for name, item in self._items.items()
+            if (left := item.beyond() if item.beyond else self._held[name]) is not None
+        }
+        sizes = {
+            name: norm(self._held[name]) / np.sqrt(self._held[name].size or 1) / item.error
+            for name, item in self._items.items()
+            if item.first and np.isfinite(item.error)
+        }
+        shapes = {name: self._held[name].shape for name in sizes}
+        errs = Errs(beyond, self._rounding, reads, sizes)
+        found = Imitation(self._model, errs, self._golden, shapes, self._shortener.short)
+        fits = found.fits(self._error)
+        if not fits:
+            self.runs += found.runs
+        return found if fits else None
+
+    def _keep_imitated(
+        self, imitated: Imitation, effects: Mapping[str, Array], count: int
+    ) -> tuple[Kept, ...]:
+        """As ``_keep``, by runs in which the ops not kept round anew."""
+        kept: list[Kept] = []
+        exact: frozenset[str] = frozenset()
+        for tensor, _ in Search(imitated.left, effects).best(count, giving_up=False):
+            item = self._items[tensor]
+            exact |= {tensor}
+            left, elsewhere = imitated.here(exact), imitated.elsewhere(exact)
+            kept.append(Kept(item.op, tensor, item.group, left, elsewhere))
+            if left <= _ENOUGH:
+                break
+        return tuple(kept)
+
     def _gains(self, effects: Mapping[str, Array]) -> dict[str, float]:
         """What keeping each op exact takes off the squared error, if none makes up for another."""
         found = {}
@@ -229,12 +285,12 @@ class _Blaming:
             lost, held = self._rounding.get(name), self._held[name]
             share = 0.0  # an overflow is gone altogether
             if lost is not None and np.isfinite(held).all():
-                share = _norm(lost) / (_norm(held) or 1.0)
+                share = norm(lost) / (norm(held) or 1.0)
             found[name] = size(effect) * max(0.0, 1.0 - share**2)
         return found
 
-    def _short(self, change: Mapping[str, Array]) -> Array:
-        return self._shortener.short(np.concatenate([each.ravel() for each in change.values()]))
+    def _short(self, found: Mapping[str, Array]) -> Array:
+        return self._shortener.short(flat(found))
 
     def _without(self, exact: Collection[str]) -> dict[str, Array]:
         """What is added if *exact* tensors are: of them, their rounding behind the op."""
@@ -248,10 +304,7 @@ class _Blaming:
 
     def _change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """What differs from the golden outputs, each over the golden output's norm."""
-        return {
-            name: _difference(outputs[name], golden) / self._scales[name]
-            for name, golden in self._golden.items()
-        }
+        return change(outputs, self._golden)
 
 
 def left_with(
@@ -262,39 +315,11 @@ def left_with(
 ) -> float:
     """The share of the outputs' error left if the ops behind golden tensors *exact* were exact."""
     blaming = _Blaming(model, introduced, device_outputs, 1 << 40, NO_PROGRESS)
-    base = _length(blaming._change(blaming._run(blaming._held)))
-    rest = _length(blaming._change(blaming._run(blaming._without(set(exact)))))
+    base = length(blaming._change(blaming._run(blaming._held)))
+    rest = length(blaming._change(blaming._run(blaming._without(set(exact)))))
     return rest / base if base else 0.0
 
 
 def _importance(item: Introduced) -> float:
     """Errors that are not finite come first, then by relative size."""
     return item.error if np.isfinite(item.error) else np.inf
-
-
-def _difference(device: Array, golden: Array) -> Array:
-    """device - golden; a value only one side has finite counts as off by the largest there is."""
-    shaped = np.asarray(device, np.float64).reshape(golden.shape)
-    wanted = np.asarray(golden, np.float64)
-    both = np.isfinite(shaped) & np.isfinite(wanted)
-    found = np.zeros(wanted.shape)
-    np.subtract(shaped, wanted, out=found, where=both)
-    one_sided = np.isfinite(wanted) & ~np.isfinite(shaped)
-    if one_sided.any():
-        largest = float(np.abs(wanted[np.isfinite(wanted)]).max()) or 1.0
-        found[one_sided] = 10.0 * largest
-    return found
-
-
-def _minus(one: Mapping[str, Array], other: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: value - other[name] for name, value in one.items()}
-
-
-def _length(changes: Mapping[str, Array]) -> float:
-    return float(np.sqrt(sum(float(np.vdot(each, each).real) for each in changes.values())))
-
-
-def _norm(values: Array) -> float:
-    finite = np.asarray(values, np.float64).reshape(-1)
-    finite = finite[np.isfinite(finite)]
-    return float(np.linalg.norm(finite))

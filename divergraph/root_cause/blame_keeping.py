@@ -46,14 +46,15 @@ class Search:
     effects: Mapping[str, Array]
     _known: dict[frozenset[str], Left] = field(default_factory=dict)
 
-    def best(self, count: int) -> list[tuple[str, float]]:
-        """Up to *count* tensors, each with the share of the error left from there on."""
+    def best(self, count: int, *, giving_up: bool = True) -> list[tuple[str, float]]:
+        """Up to *count* tensors, each with the share of the error left from there on.
+
+        Without *giving_up* tensors are only taken up, in half as many replays.
+        """
         count = min(count, len(self.effects))
-        lists = (
-            self._given_up()[::-1][:count],
-            self._taken_up(count, weight=0.0),
-            self._taken_up(count, weight=1.0),
-        )
+        lists = [self._taken_up(count, weight=0.0), self._taken_up(count, weight=1.0)]
+        if giving_up:
+            lists.insert(0, self._given_up()[::-1][:count])
         picked = min(lists, key=self._share)
         return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
 

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from divergraph.execution.contract import Additive, Array, Executor
+from divergraph.execution.contract import (
+    Additive,
+    AdditiveRun,
+    Array,
+    Executor,
+    Quantising,
+    Reading,
+)
 from divergraph.execution.installed import open_executor
 from divergraph.progress import Progress
 from divergraph.root_cause.analysis import split_run
 from divergraph.root_cause.blame import MOST, Blame, Introduced, blame
-from divergraph.root_cause.blamed_outputs import blamed_outputs, tensor_names, tensors_before
+from divergraph.root_cause.blame_readings import (
+    NO_READINGS,
+    Readings,
+    find_readings,
+    looked_through,
+)
+from divergraph.root_cause.blamed_outputs import (
+    blamed_outputs,
+    first_tensors,
+    tensor_names,
+    tensors_before,
+)
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.explaining import Judged
+from divergraph.root_cause.floors import Floors
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.root_cause.precision import Precision, precision_of, rounded
@@ -28,6 +47,9 @@ from graphstore.errors import ExecutionError, ImportFormatError, InputError
 from graphstore.model import ModelGraph, Op, TensorIO
 from importers.dumps.read import read_array
 from importers.layouts.tables import LayoutError
+
+_NOTHING = 1e-6
+"""Relatively to the largest value: what adding in another order makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +90,38 @@ def blame_run(
                 "before it",
             )
         known = set(executor.tensors)
-        tensors = [each.tensor for each in collected.items() if each.tensor in known]
+        items = collected.items()
+        first = first_tensors(OpGraph(data.golden), {each.tensor for each in items})
+        items = [replace(each, first=each.tensor in first) for each in items]
+        tensors = [each.tensor for each in items if each.tensor in known]
         inside = _sources(data.golden, sources, known)
         needed = tensors_before(data.golden, outputs, inside)
         feeds = {**_feeds(executor, sources, needed), **inside}
-        model = executor.with_additions(feeds, tensors, tuple(outputs))
+        readings = collected.readings.of_ops
+        model = _opened(executor, feeds, tensors, tuple(outputs), readings)
         return blame(
             model,
-            collected.items(),
+            items,
             outputs,
             most=choice.most,
             keep=choice.keep,
             memory=options.memory,
             progress=progress,
         )
+
+
+def _opened(
+    executor: Additive,
+    feeds: Mapping[str, Array],
+    tensors: Sequence[str],
+    outputs: Sequence[str],
+    readings: Sequence[Reading],
+) -> AdditiveRun:
+    """The golden model, open for what the device reads quantised where it can be."""
+    if readings and isinstance(executor, Quantising):
+        with suppress(ExecutionError):  # types or a version that cannot: errors stay as they were
+            return executor.with_readings(feeds, tensors, outputs, readings)
+    return executor.with_additions(feeds, tensors, outputs)
 
 
 def with_blame(data: RunData, found: Blame) -> RunData:
@@ -103,10 +143,15 @@ class _Collected:
     wanted: frozenset[str]
     precision: Precision | None = None
     """That of the device's run, for tensors that do not tell."""
+    quantised: Floors | None = None
+    """What runs groups with what they read quantised."""
+    readings: Readings = NO_READINGS
     outputs: dict[str, Array] = field(default_factory=dict)
     _found: dict[str, Introduced] = field(default_factory=dict)
     _errors: dict[str, Array] = field(default_factory=dict)
     _roundings: dict[str, Array] = field(default_factory=dict)
+    _beyond: dict[str, Array] = field(default_factory=dict)
+    _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _steps: set[tuple[str, str | None]] = field(default_factory=set)
 
@@ -120,16 +165,14 @@ class _Collected:
             self.outputs[tensor] = shaped  # of several, the last: what leaves the device
         if not tensor or not split.introduced or judged.device.dtype.kind not in "fiu":
             return
-        with np.errstate(all="ignore"):
-            error = np.subtract(judged.device, judged.reference, dtype=np.float32)
-        # Infinite by its inputs, or explained away: nothing the op itself makes.
-        error = np.where(np.isfinite(judged.reference), error, np.float32(0))
+        error = _apart(judged.device, judged.reference, judged.reference)
         # One golden tensor may be several on the device: computed, then quantised or cast.
         # Those errors add up; copies made twice of the same count once.
         step = (tensor, None if group.passes_on is None else str(group.passes_on))
         if step in self._steps:
             return
         self._steps.add(step)
+        self._note_readings(tensor, judged, error)
         if tensor in self._errors:
             error = error + self._errors[tensor]
         self._errors[tensor] = error
@@ -144,12 +187,14 @@ class _Collected:
                 error=split.introduced,
                 suspicion=split.suspicion or 0.0,
                 values=partial(self._errors.__getitem__, tensor),
-                handed_on=partial(self._rounding, tensor),
+                handed_on=partial(self._roundings.get, tensor),
+                beyond=partial(self._beyond.get, tensor),
             )
         while self._held() > self.memory:
             least = min(self._found, key=lambda name: self._found[name].error)
             del self._found[least], self._errors[least]
             self._roundings.pop(least, None)
+            self._beyond.pop(least, None)
 
     def _note_rounding(self, tensor: str, judged: Judged) -> None:
         """What an exact result still loses: compilers hand it on in the device's own type."""
@@ -163,11 +208,26 @@ class _Collected:
             lost = rounded(reference, precision) - reference
         self._roundings[tensor] = np.where(np.isfinite(reference), lost, np.float32(0))
 
-    def _rounding(self, tensor: str) -> Array | None:
-        return self._roundings.get(tensor)
+    def _note_readings(self, tensor: str, judged: Judged, error: Array) -> None:
+        """What of the *error* of an output is by quantising what its ops read, and what is not."""
+        golden = self.readings.makers
+        reads = tuple(golden[op_id] for op_id in judged.group.ops if op_id in golden)
+        beyond = error
+        if reads and self.quantised is not None:
+            (made,) = self.quantised.emulated([judged.group], [judged.inputs])
+            if made is None or made.size != error.size:
+                reads = ()
+            else:
+                beyond = _apart(judged.device, made.reshape(error.shape), judged.reference)
+        self._reads[tensor] = (*self._reads.get(tensor, ()), *reads)
+        known = self._beyond.get(tensor)
+        if known is not None:
+            self._beyond[tensor] = known + beyond
+        elif np.any(np.abs(beyond) > _NOTHING * np.max(np.abs(judged.device), initial=0.0)):
+            self._beyond[tensor] = beyond
 
     def _held(self) -> int:
-        held = (*self._errors.values(), *self._roundings.values())
+        held = (*self._errors.values(), *self._roundings.values(), *self._beyond.values())
         return sum(each.nbytes for each in held)
 
     def items(self) -> list[Introduced]:
@@ -176,7 +236,16 @@ class _Collected:
         The others are part of what comes behind, where the group reaches over them.
         """
         counted = self._taken | self.wanted
-        return [each for each in self._found.values() if each.tensor in counted]
+        found = [each for each in self._found.values() if each.tensor in counted]
+        return [replace(each, reads=self._reads.get(each.tensor, ())) for each in found]
+
+
+def _apart(device: Array, expected: Array, reference: Array) -> Array:
+    """device - expected; 0 where the *reference* is infinite by its inputs, or explained away:
+    that is nothing the op itself makes."""
+    with np.errstate(all="ignore"):
+        error = np.subtract(device, expected, dtype=np.float32)
+    return np.where(np.isfinite(reference) & np.isfinite(expected), error, np.float32(0))
 
 
 def _collect(
@@ -189,15 +258,19 @@ def _collect(
 ) -> _Collected:
     said = data.run.analysis.get("precision")
     precision = Precision(str(said)) if said in list(Precision) else None
-    collected = _Collected(tensor_names(data.golden), options.memory // 2, wanted, precision)
+    names = tensor_names(data.golden)
     with DeviceConstants(sources.device_path, data.device) as constants:
+        readings = find_readings(data, constants.value)
+        graph, kind = OpGraph(data.golden), Precision.INT8
+        floors = Floors(executor, graph, kind, options.memory, readings.quantisers, plain=True)
+        collected = _Collected(names, options.memory // 2, wanted, precision, floors, readings)
         inputs = RunInputs(
             data.golden,
             data.device,
             sources.golden_dump,
             sources.device_dump,
             sources.pairs,
-            data.comparisons,
+            looked_through(data, readings),
             data.links,
             constants.value,
         )

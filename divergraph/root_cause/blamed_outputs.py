@@ -61,6 +61,20 @@ def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection
     return found
 
 
+def first_tensors(graph: OpGraph, tensors: Collection[str]) -> frozenset[str]:
+    """Those of *tensors* that are made of none of the others."""
+    behind: set[str] = set()
+    found: set[str] = set()
+    for op in sorted(graph.ops.values(), key=lambda each: graph.rank[each.id]):
+        made = {tensor.name for tensor in op.outputs}
+        if any(ref.tensor in behind for ref in graph.inputs(op)):
+            behind |= made
+        elif own := made & set(tensors):
+            found |= own
+            behind |= made
+    return frozenset(found)
+
+
 def tensor_names(graph: ModelGraph) -> dict[str, str]:
     """The names of all tensors that ops make, by reference."""
     return {

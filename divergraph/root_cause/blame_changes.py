@@ -1,0 +1,57 @@
+"""What differs at the outputs of two runs, each output's difference relative to that output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from divergraph.execution.contract import Array
+
+Change: TypeAlias = Mapping[str, Array]
+"""By output what differs, over the length of the golden output."""
+
+
+def change(outputs: Mapping[str, Array], golden: Mapping[str, Array]) -> dict[str, Array]:
+    """What *outputs* differ by from those of *golden*; others are not looked at."""
+    return {
+        name: _difference(outputs[name], value) / (norm(value) or 1.0)
+        for name, value in golden.items()
+    }
+
+
+def minus(one: Change, other: Change) -> dict[str, Array]:
+    """One change without another."""
+    return {name: value - other[name] for name, value in one.items()}
+
+
+def length(changes: Change) -> float:
+    """The root of the sum of all squares."""
+    return float(np.sqrt(sum(float(np.vdot(each, each).real) for each in changes.values())))
+
+
+def flat(changes: Change) -> Array:
+    """All of it in one row."""
+    return np.concatenate([each.ravel() for each in changes.values()])
+
+
+def norm(values: Array) -> float:
+    """The length of what is finite."""
+    finite = np.asarray(values, np.float64).reshape(-1)
+    finite = finite[np.isfinite(finite)]
+    return float(np.linalg.norm(finite))
+
+
+def _difference(device: Array, golden: Array) -> Array:
+    """device - golden; a value only one side has finite counts as off by the largest there is."""
+    shaped = np.asarray(device, np.float64).reshape(golden.shape)
+    wanted = np.asarray(golden, np.float64)
+    both = np.isfinite(shaped) & np.isfinite(wanted)
+    found = np.zeros(wanted.shape)
+    np.subtract(shaped, wanted, out=found, where=both)
+    one_sided = np.isfinite(wanted) & ~np.isfinite(shaped)
+    if one_sided.any():
+        largest = float(np.abs(wanted[np.isfinite(wanted)]).max()) or 1.0
+        found[one_sided] = 10.0 * largest
+    return found

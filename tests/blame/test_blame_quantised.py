@@ -1,0 +1,143 @@
+"""Blame of devices that quantise: what is said to be left is what running them anew leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.capture import CaptureRequest, capture
+from divergraph.execution.contract import Quantising, Reading
+from divergraph.execution.onnxruntime_executor import OnnxRuntimeExecutor
+from divergraph.pipeline.compare_run import CompareRequest, compare
+from divergraph.progress import NO_PROGRESS
+from divergraph.root_cause.blame import Blame
+from divergraph.root_cause.blame_run import BlameChoice, blame_run
+from divergraph.root_cause.limits import RootCauseOptions
+from graphstore.errors import ExecutionError
+from importers.onnx_model.importer import OnnxImporter
+
+Array = np.ndarray[Any, Any]
+LAYERS = 8
+WIDE = 24
+
+
+def write(path: Path, quantised: frozenset[int], scales: dict[str, float], opset: int = 17) -> None:
+    """Layers of MatMul and Tanh; those *quantised* read through 8 bits."""
+    draw = np.random.default_rng(0)
+    nodes, weights = [], []
+    for layer in range(LAYERS):
+        x, w = f"x{layer}", f"w{layer}"
+        gain = 2.0 / np.sqrt(WIDE)
+        values = draw.normal(0, gain, (WIDE, WIDE)).astype(np.float32)
+        weights.append(numpy_helper.from_array(values, w))
+        read = {x: x, w: w}
+        for name in (x, w) if layer in quantised else ():
+            step = scales[x] if name == x else float(np.abs(values).max()) / 127
+            weights.append(numpy_helper.from_array(np.float32(step), f"{name}_scale"))
+            weights.append(numpy_helper.from_array(np.int8(0), f"{name}_zero"))
+            sides = [f"{name}_scale", f"{name}_zero"]
+            q, read[name] = f"{name}_q", f"{name}_dq"
+            nodes.append(helper.make_node("QuantizeLinear", [name, *sides], [q], q))
+            nodes.append(helper.make_node("DequantizeLinear", [q, *sides], [read[name]], f"{q}d"))
+        nodes.append(helper.make_node("MatMul", [read[x], read[w]], [f"m{layer}"], f"mul{layer}"))
+        nodes.append(helper.make_node("Tanh", [f"m{layer}"], [f"x{layer + 1}"], f"tanh{layer}"))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [30, WIDE])],
+        [helper.make_tensor_value_info(f"x{LAYERS}", TensorProto.FLOAT, [30, WIDE])],
+        weights,
+    )
+    versions = [helper.make_opsetid("", opset)]
+    onnx.save_model(helper.make_model(graph, opset_imports=versions, ir_version=8), str(path))
+
+
+@pytest.fixture
+def x() -> Array:
+    return np.random.default_rng(1).normal(0, 1, (30, WIDE)).astype(np.float32)
+
+
+@pytest.fixture
+def scales(tmp_path: Path, x: Array) -> dict[str, float]:
+    write(tmp_path / "golden.onnx", frozenset(), {})
+    executor = OnnxRuntimeExecutor(tmp_path / "golden.onnx", _read(tmp_path / "golden.onnx"))
+    values = {"x0": x, **dict(executor.run({"x0": x}))}
+    return {name: float(np.abs(value).max()) / 40 for name, value in values.items()}
+
+
+def _read(path: Path) -> Any:
+    return OnnxImporter().read(path)
+
+
+def ran(path: Path, x: Array) -> Array:
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {"x0": x})[0])
+
+
+def blamed(folder: Path, x: Array, keep: int) -> Blame:
+    dumps = {}
+    for side in ("golden", "device"):
+        np.save(folder / "x0.npy", x)
+        dumps[side] = folder / f"{side}_dump"
+        given = {"x0": folder / "x0.npy"}
+        capture(CaptureRequest(folder / f"{side}.onnx", dumps[side], given))
+    data = compare(
+        CompareRequest(
+            folder / "golden.onnx", dumps["golden"], folder / "device.onnx", dumps["device"]
+        )
+    )
+    return blame_run(data, RootCauseOptions(), BlameChoice(keep), NO_PROGRESS)
+
+
+def test_what_is_left_is_that_of_the_device_run_again(
+    tmp_path: Path, x: Array, scales: dict[str, float]
+) -> None:
+    write(tmp_path / "device.onnx", frozenset(range(LAYERS)), scales)
+    found = blamed(tmp_path, x, keep=3)
+    assert found.imitated
+    # What is quantised is the fault of the op that reads it: the quantisers are in no list.
+    assert all(each.op.startswith("mul") for each in found.keep)
+    golden = ran(tmp_path / "golden.onnx", x)
+    whole = np.linalg.norm(ran(tmp_path / "device.onnx", x) - golden)
+    for count in (1, 2, 3):
+        kept = {int(each.op.removeprefix("mul")) for each in found.keep[:count]}
+        write(tmp_path / "mixed.onnx", frozenset(range(LAYERS)) - kept, scales)
+        left = np.linalg.norm(ran(tmp_path / "mixed.onnx", x) - golden) / whole
+        assert found.keep[count - 1].left == pytest.approx(left, rel=1e-3)
+        assert found.keep[count - 1].anew == pytest.approx(left, rel=0.5)
+
+
+def test_a_model_too_old_to_quantise_is_said_to_be(
+    tmp_path: Path, x: Array, scales: dict[str, float]
+) -> None:
+    write(tmp_path / "old.onnx", frozenset(), {}, opset=9)
+    executor = OnnxRuntimeExecutor(tmp_path / "old.onnx", _read(tmp_path / "old.onnx"))
+    assert isinstance(executor, Quantising)
+    reading = Reading("m1", "x1", np.array([scales["x1"]]), np.zeros(1))
+    with pytest.raises(ExecutionError, match="cannot quantise"):
+        executor.with_readings({"x0": x}, ["m1"], ["x8"], [reading])
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_readings_of_several_scales_are_those_of_the_quantising_op(
+    tmp_path: Path, x: Array, scales: dict[str, float], signed: bool
+) -> None:
+    executor = OnnxRuntimeExecutor(tmp_path / "golden.onnx", _read(tmp_path / "golden.onnx"))
+    plain = dict(executor.run({"x0": x}))
+    steps = np.linspace(0.01, 0.05, WIDE).astype(np.float32)
+    zero = np.zeros(1) if signed else np.full(WIDE, 128)
+    reading = Reading("m1", "x1", steps, zero, signed, axis=1)
+    model = executor.with_readings({"x0": x}, ["m1"], ["m1", f"x{LAYERS}"], [reading])
+    assert np.array_equal(model.run({})[f"x{LAYERS}"], plain[f"x{LAYERS}"])
+    assert np.array_equal(model.run_quantised({}, {"m1"})["m1"], plain["m1"])
+    weights = numpy_helper.to_array(onnx.load_model(tmp_path / "golden.onnx").graph.initializer[1])
+    whole = np.clip(np.rint(plain["x1"] / steps), -128, 127) * steps
+    assert np.allclose(model.run_quantised({}, ())["m1"], whole @ weights, atol=1e-5)
+    moved = model.run_quantised({"m1": np.float32(1)}, ())["m1"]
+    assert np.allclose(moved, whole @ weights + 1, atol=1e-5)
