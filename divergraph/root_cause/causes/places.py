@@ -77,6 +77,8 @@ def wrong_part(view: View, rules: Sequence[Rule]) -> Cause | None:
     if part is None:
         return None
     inner = _inside(view, part, rules)
+    if inner is None and part.label == "wrong_region" and len(view.case.ops) > 1:
+        return None  # where it comes out says little of where it was made
     share = share_text(part.elements.size, view.d.size)
     if inner is None:
         return Cause(

@@ -20,7 +20,7 @@ from divergraph.root_cause.causes.orders import moved_slices, reordered, shuffle
 from divergraph.root_cause.causes.places import few_values, wrong_part
 from divergraph.root_cause.causes.rest import random_op, unclassified
 from divergraph.root_cause.causes.settings import wrong_setting
-from divergraph.root_cause.causes.weights import wrong_weights
+from divergraph.root_cause.causes.weights import nearly_rounded_weights, wrong_weights
 from divergraph.root_cause.causes.wrapping import wrapped_around
 from divergraph.root_cause.causes.zeros import (
     all_zero,
@@ -33,6 +33,15 @@ from divergraph.root_cause.causes.zeros import (
 from graphstore.model import Finding, FindingKind
 
 Rule: TypeAlias = Callable[[View], "Cause | None"]
+
+
+def left_out(view: View) -> Cause | None:
+    """The op did nothing; of several, one told otherwise may do nothing, too, and both are said."""
+    cause = missing_op(view)
+    several = cause is not None and len(view.case.ops) > 1
+    other = wrong_setting(view, numbers=False) if several else None
+    return cause if cause is None or other is None else as_well(cause, other)
+
 
 _TRIED: tuple[Rule, ...] = (wrong_setting, wrong_operation, wrong_weights, wrong_operand)
 
@@ -53,7 +62,7 @@ RULES: tuple[Rule, ...] = (
     nonfinite,
     random_op,
     all_zero,
-    missing_op,
+    left_out,
     tail_not_written,
     zero_slices,
     flush_to_zero,
@@ -69,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     whole_line,
     inside_amount,
     affine,
+    nearly_rounded_weights,
     few_values,
     quantised_grid,
     lambda view: wrong_part(view, OF_A_PART),

@@ -35,7 +35,7 @@ def wrong_setting(view: View, *, numbers: bool = True) -> Cause | None:
         return None
     tries = 0
     for op in case.ops:
-        for trial in trials(op, case.reference.ndim):
+        for trial in trials(op, _rank(op, view)):
             tries += 1
             if tries > _MOST_TRIES:
                 return None
@@ -47,6 +47,15 @@ def wrong_setting(view: View, *, numbers: bool = True) -> Cause | None:
             if found is not None:
                 return found
     return None
+
+
+def _rank(op: Op, view: View) -> int:
+    """How many axes the op's output has, inside of a group perhaps others than the group's."""
+    shape = op.outputs[0].shape if op.outputs else None
+    if shape is not None:
+        return len(shape)
+    given = view.case.inputs.values() if len(view.case.ops) > 1 else ()
+    return max(view.case.reference.ndim, *(value.ndim for value in given), 0)
 
 
 def trials(op: Op, axes: int) -> Iterator[Trial]:
@@ -114,13 +123,11 @@ def _reduced(op: Op, axes: int) -> Iterator[Trial]:
 
 
 def _factors(op: Op, _axes: int) -> Iterator[Trial]:
-    """The factors of a Gemm not taken, or its summand left out."""
-    for name, values in (("alpha", (1.0,)), ("beta", (1.0, 0.0))):
+    """The factors of a Gemm not taken."""
+    for name in ("alpha", "beta"):
         own = op.attrs.get(name, 1.0)
-        for value in values:
-            if value != own:
-                words = f"{name} {value:g} in place of {own}"
-                yield Trial("wrong_setting", f"with {words}", {name: value})
+        if own != 1.0:
+            yield Trial("wrong_setting", f"with {name} 1 in place of {own}", {name: 1.0})
 
 
 def _direction(op: Op, _axes: int) -> Iterator[Trial]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations, islice, permutations
 
 import numpy as np
@@ -12,7 +13,7 @@ from divergraph.root_cause.causes.operands import LARGEST, Trial, first_that_fit
 from divergraph.root_cause.precision import Precision, rounded
 
 _MOST_TRIES = 48
-_NEARLY = 0.3
+_NEARLY, _UNSURE = 0.3, 0.7
 """What rounding a weight may leave unexplained: where the device had other digits of it before,
 some values lie one step away."""
 _ORDERS: Mapping[int, tuple[tuple[int, ...], ...]] = {
@@ -29,11 +30,21 @@ def wrong_weights(view: View) -> Cause | None:
     case = view.case
     if case.reweigh is None or case.device.size > LARGEST:
         return None
-    for make, rest in ((_orders, 0.1), (_roundings, _NEARLY)):
-        found = first_that_fits(view, islice(_trials(case.constants, make), _MOST_TRIES), rest)
+    for make in (_orders, _roundings):
+        found = first_that_fits(view, islice(_trials(case.constants, make), _MOST_TRIES))
         if found is not None:
             return _cause(*found, view)
     return None
+
+
+def nearly_rounded_weights(view: View) -> Cause | None:
+    """As if weights were in fewer bits, but for a few that lie another step away."""
+    case = view.case
+    if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
+        return None
+    trials = islice(_trials(case.constants, _roundings), _MOST_TRIES)
+    found = first_that_fits(view, trials, _NEARLY)
+    return None if found is None else replace(_cause(*found, view), confidence=_UNSURE)
 
 
 def _trials(
