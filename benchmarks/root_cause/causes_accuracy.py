@@ -28,6 +28,7 @@ from cases import Case, Healthy, visible_fault
 from devices import DEVICES
 from faults import FaultKind
 from measured import VARIANTS, hidden
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
 from op_runner import names_read
 from run import Workplace, workplace
 from table import README
@@ -151,7 +152,7 @@ def _lines(place: Workplace, device: str, given: argparse.Namespace) -> Iterator
     try:
         made = DEVICES[device](place.golden.model, place.values, place.folder)
         healthy = Healthy.of(made, place.feeds, place.values)
-    except DivergraphError as error:
+    except (DivergraphError, InvalidGraph) as error:  # photo is too old for 8 bits
         print(f"{place.name} {device}: refused: {error}", file=sys.stderr)
         return
     if healthy.error > _USELESS:

@@ -217,6 +217,17 @@ def test_known_functions_are_named() -> None:
     assert "HardSigmoid" in finding.sentence
 
 
+def test_what_hardly_varies_is_no_function() -> None:
+    """All ones are near the cosine of small numbers."""
+    x = np.random.default_rng(3).normal(0, 0.05, (8, 40)).astype(np.float32)
+    ops = (Op("s", "s", "Softmax"),)
+
+    finding = explain(case(np.ones_like(x), np.full_like(x, 0.025), inputs={"x": x}, ops=ops))
+
+    assert finding is not None
+    assert finding.label != "wrong_activation"
+
+
 def test_attributes_are_tried_where_ops_can_be_run_again() -> None:
     x = expected(3, (6, 8))
 

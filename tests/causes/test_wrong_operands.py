@@ -83,7 +83,11 @@ def other_gates(name: str) -> Array:
 
 
 OPERANDS: dict[str, tuple[Mapping[str, Array], str, str]] = {
-    "end of a sum": ({"w": without_the_last_inputs()}, "sum_cut_short", "last 3 of 8 products"),
+    "end of a sum": (
+        {"w": without_the_last_inputs()},
+        "sum_cut_short",
+        "last 3 of 8 input",
+    ),
     "window": ({"w": without_a_column()}, "wrong_weights", "place 2 of axis 3 of the window w"),
     "bias moved": ({"b": np.roll(CONSTANTS["b"], 1)}, "wrong_operand", "b moved by +1 channel"),
     "gates": (

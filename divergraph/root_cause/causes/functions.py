@@ -73,6 +73,7 @@ def known_function(view: View) -> Cause | None:
         return None
     error = rms(d - r)
     limit = max(0.05 * error, min(1.5 * view.noise, 0.2 * error))
+    limit = min(limit, 0.3 * float(np.std(d)))  # what hardly varies is near many functions
     for name, x in _inputs(view).items():
         for word, function in FUNCTIONS.items():
             with np.errstate(all="ignore"):

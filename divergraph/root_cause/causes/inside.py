@@ -26,7 +26,9 @@ _PLACES, _REFINED = 7, 4
 _REST = 0.1
 _NEAR = 0.02
 """Explanations that leave so little more of the error than the best explain it as well."""
-_SURE, _UNSURE = 0.9, 0.65
+_SURE, _NEARLY_SURE, _UNSURE = 0.9, 0.75, 0.65
+_OF_NOISE, _EXACT = 2.5, 0.03
+"""What a sure explanation leaves: so many times the noise, or such a share of the error."""
 _UNARY = 1
 _LAGGED = 6
 """Axes no longer than that are not looked at for shifts."""
@@ -157,6 +159,10 @@ def _told(view: View, there: _There, guesses: list[_Guess]) -> Cause | None:
     if guess.number is not None:
         evidence["amount"] = guess.number
     sure = _SURE if also is None and view.d.size >= 64 else _UNSURE
+    if left * view.error > max(_OF_NOISE * view.noise, _EXACT * view.error):
+        sure = min(sure, _NEARLY_SURE)  # near, but not just that
+    if guess.label == "gain" and not 0.5 <= abs(guess.number or 0.0) <= 2.0:
+        sure = min(sure, _NEARLY_SURE)  # it flattens what is behind it, as other faults do
     return Cause(guess.label, sentence, sure, evidence)
 
 

@@ -276,7 +276,8 @@ def _cut_short(view: View, op: Op, at: tuple[str, int], operand: Array) -> Cause
             where = slice(length - count, None) if end else slice(count)
             values[(*(slice(None),) * axis, where)] = 0
             side = "last" if end else "first"
-            words = f"the {side} {count} of {length} products of each sum left out"
+            what = "input channels" if "Conv" in op.type else "products of each sum"
+            words = f"the {side} {count} of {length} {what} left out"
             return Trial("sum_cut_short", words, {name: values})
 
         found = _least(view, lost, length - 1)
