@@ -36,6 +36,8 @@ _LINEAR = (
     *("LSTM", "GRU", "RNN"),
 )
 _TELLING = 8
+_STEADY = 0.003
+"""Values that vary by less, of their size, are one value throughout but for noise."""
 
 
 class OtherTensors(Protocol):
@@ -210,8 +212,8 @@ class View:
         """
         size, whole = rms(left), rms(error)
         noise = max(self.noise, self.case.floor * rms(self.d))  # of larger values it is larger
-        steady = float(np.std(self.d)) <= 4.0 * noise  # one value throughout, but for noise
-        known = max((4.0 if steady else 2.0) * noise, 0.3 * self.variation)
+        steady = self.variation <= max(4.0 * noise, _STEADY * rms(self.d))
+        known = max(2.0 * noise, (2.0 if steady else 0.3) * self.variation)
         return size <= max(rest * whole, min(2.0 * self.noise, 0.4 * whole)) and size <= known
 
     @cached_property
