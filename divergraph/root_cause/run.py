@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from divergraph.analysis.bodies import owners_around
 from divergraph.execution.installed import open_executor
 from divergraph.pipeline.pairing import Pair
@@ -71,7 +73,11 @@ def with_root_cause(
         if choice is MethodChoice.ROOT_CAUSE:
             raise
         return _by_thresholds(data, f"{error.what} ({error.hint})" if error.hint else error.what)
-    with closing(executor), DeviceConstants(sources.device_path, data.device) as constants:
+    with (
+        closing(executor),
+        DeviceConstants(sources.device_path, data.device) as constants,
+        np.errstate(invalid="ignore"),  # dumps may hold any bits, signalling NaN among them
+    ):
         inputs = RunInputs(
             data.golden,
             data.device,

@@ -86,3 +86,26 @@ def test_other_pads_and_a_lost_bias(tmp_path: Path) -> None:
     assert "[0, 0, 2, 2] in place of [1, 1, 1, 1]" in found["one"].sentence
     assert found["two"].label == "lost_bias"
     assert "bias missing in channels 0-1" in found["two"].sentence
+
+
+def test_any_bits_in_a_dump_are_values_like_others(tmp_path: Path) -> None:
+    """Uninitialised memory holds signalling NaN, of which casts would warn."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "relu"),
+        helper.make_node("MatMul", ["a", "w"], ["y"], "matmul"),
+    ]
+    weights = {"w": np.random.default_rng(2).standard_normal((64, 8)).astype(np.float32)}
+    golden = written(tmp_path / "golden.onnx", nodes, weights, [8, 64])
+    causes(tmp_path, golden, golden)
+    (dumped,) = (tmp_path / "device").glob("relu.0.*.npy")
+    values = np.load(dumped)
+    values.reshape(-1)[-40:].view(np.uint32)[:] = 0x7FA00001
+    np.save(dumped, values)
+
+    call = ["compare", "--golden", golden, "--golden-dump", tmp_path / "golden"]
+    call += ["--device", golden, "--device-dump", tmp_path / "device"]
+    run([str(each) for each in [*call, "--run", "bits", "--store", tmp_path / "store"]])
+
+    with open_store(str(tmp_path / "store")) as store:
+        found = [each for each in store.run_data("bits").findings if each.op == "relu"]
+    assert [each.label for each in found if each.kind is FindingKind.CAUSE] == ["nan_origin"]

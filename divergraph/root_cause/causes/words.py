@@ -51,8 +51,9 @@ def slices_text(numbers: Iterable[int], axis: int, view: View) -> str:
 
 
 def channels_text(hit: Mask) -> str:
-    """`` in channels 1-3`` for the hit ones , empty if all are."""
+    """``, in channels 1-3`` for the hit ones, empty if all are."""
     numbers = np.flatnonzero(hit)
     if numbers.size in (0, hit.size):
         return ""
-    return f", in channels {ranges_text(numbers.tolist())}"
+    name = "channel" if numbers.size == 1 else "channels"
+    return f", in {name} {ranges_text(numbers.tolist())}"
