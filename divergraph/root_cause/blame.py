@@ -269,11 +269,12 @@ class _Blaming:
         """As ``_keep``, by runs in which the ops not kept round anew."""
         kept: list[Kept] = []
         exact: frozenset[str] = frozenset()
-        for tensor, _ in Search(imitated.left, effects).best(count, giving_up=False):
+        for tensor, left in Search(imitated.left, effects, truly=True).best(count):
             item = self._items[tensor]
             exact |= {tensor}
-            left, elsewhere = imitated.here(exact), imitated.elsewhere(exact)
-            kept.append(Kept(item.op, tensor, item.group, left, elsewhere))
+            elsewhere = imitated.elsewhere(exact)
+            anew = left if elsewhere is None else elsewhere
+            kept.append(Kept(item.op, tensor, item.group, left, anew))
             if left <= _ENOUGH:
                 break
         return tuple(kept)

@@ -20,7 +20,8 @@ from divergraph.root_cause.blame_keeping import Left
 _ALIKE = 0.1
 """Up to this share of the error the imitation may be off the device."""
 _NOISE = 0.01
-"""How much the sample is changed for another draw, relatively."""
+"""How much the sample is changed for another one, relatively."""
+_OTHERS = 2
 _SEED = 7
 
 
@@ -48,8 +49,7 @@ class _Draw:
 
 @dataclass
 class Imitation:
-    """The device on its own sample, on a slightly other one to search by, and on one more that
-    no search has seen; ``runs`` counts runs of the model."""
+    """The device on its own sample and on slightly other ones; ``runs`` counts the model's runs."""
 
     model: QuantisedRun
     errs: Errs
@@ -58,7 +58,6 @@ class Imitation:
     short: Callable[[Array], Array]
     runs: int = 0
     _draws: list[_Draw] = field(default_factory=list)
-    _known: dict[tuple[int, frozenset[str]], float] = field(default_factory=dict)
 
     def fits(self, error: Change) -> bool:
         """Whether the imitation with no op exact is off the golden outputs by about *error*, as
@@ -68,7 +67,7 @@ class Imitation:
         if not whole or length(minus(made, error)) > _ALIKE * length(error):
             return False
         self._draws = [_Draw({}, self.golden, whole)]
-        for number in range(2 if self.errs.sizes else 0):
+        for number in range(_OTHERS if self.errs.sizes else 0):
             noise = self._noise(number)
             made_golden = self.model.run(noise)
             golden = {name: made_golden[name] for name in self.golden}
@@ -79,38 +78,17 @@ class Imitation:
         return True
 
     def left(self, exact: frozenset[str]) -> Left:
-        """What is left of the error with tensors *exact*, by the samples to search by."""
-        shares: list[float] = []
-        errors: list[Array] = []
-        for number in range(min(2, len(self._draws))):
-            share, error = self._left(number, exact)
-            shares.append(share)
-            errors.append(self.short(flat(error)) * np.float32(self._scale(number)))
-        found = np.concatenate(errors) / np.float32(np.sqrt(len(errors)))
-        return Left(float(np.sqrt(np.mean(np.square(shares)))), found)
+        """What is left of the error with tensors *exact*."""
+        error = self._error(self._draws[0], exact)
+        return Left(length(error) / self._draws[0].whole, self.short(flat(error)))
 
-    def here(self, exact: frozenset[str]) -> float:
-        """The share left on the device's own sample."""
-        return self._share(0, exact)
+    def elsewhere(self, exact: frozenset[str]) -> float | None:
+        """The share left on slightly other samples, as a root mean square; None without any."""
+        shares = [length(self._error(each, exact)) / each.whole for each in self._draws[1:]]
+        return float(np.sqrt(np.mean(np.square(shares)))) if shares else None
 
-    def elsewhere(self, exact: frozenset[str]) -> float:
-        """The share left on a sample no search has seen."""
-        return self._share(len(self._draws) - 1, exact)
-
-    def _share(self, number: int, exact: frozenset[str]) -> float:
-        if (number, exact) not in self._known:
-            self._left(number, exact)
-        return self._known[number, exact]
-
-    def _left(self, number: int, exact: frozenset[str]) -> tuple[float, Change]:
-        draw = self._draws[number]
-        error = change(self._made(exact, draw.noise), draw.golden)
-        share = self._known[number, exact] = length(error) / draw.whole
-        return share, error
-
-    def _scale(self, number: int) -> float:
-        """Makes errors of another sample as large as those of the device's own."""
-        return self._draws[0].whole / self._draws[number].whole
+    def _error(self, draw: _Draw, exact: frozenset[str]) -> Change:
+        return change(self._made(exact, draw.noise), draw.golden)
 
     def _made(self, exact: Collection[str], noise: Mapping[str, Array]) -> Mapping[str, Array]:
         errs = self.errs

@@ -6,6 +6,7 @@ be the one that, alone, changes least. Near it they do. So one way starts with a
 gives up one after the other, the one that harms least; the last to be given up are the ones to
 keep. Others take ops up one after the other. The list that leaves least is taken as it is: to
 exchange single ops in it leaves less of this very error, but not on a device that rounds anew.
+Where replays round anew themselves, what they leave is left, and single ops are exchanged.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ _AT_ONCE = 4
 """Ops tried as the next to give up."""
 _AHEAD = 6
 """Ops tried as the next to keep exact."""
+_MOST = 190
+"""Sets of ops tried in all where single ones are exchanged."""
+_EXCHANGED, _OTHERS = 3, 12
+"""Ops tried as the one to exchange, and as what to have for it."""
+_GAIN = 0.995
+"""What an exchange must leave of what was left, to be worth it."""
 _CLOSELY = 24
 """Of so many ops on they are given up one by one; of more, a quarter at once."""
 _NUMBERS = 1 << 14
@@ -40,22 +47,29 @@ Replay = Callable[[frozenset[str]], Left]
 
 @dataclass
 class Search:
-    """Searches among tensors; ``effects`` are what each one's error alone does, in short."""
+    """Searches among tensors; ``effects`` are what each one's error alone does, in short.
+
+    ``truly``: what a replay says to be left is left. Then single ops are exchanged, too.
+    """
 
     replay: Replay
     effects: Mapping[str, Array]
+    truly: bool = False
     _known: dict[frozenset[str], Left] = field(default_factory=dict)
 
-    def best(self, count: int, *, giving_up: bool = True) -> list[tuple[str, float]]:
-        """Up to *count* tensors, each with the share of the error left from there on.
-
-        Without *giving_up* tensors are only taken up, in half as many replays.
-        """
+    def best(self, count: int) -> list[tuple[str, float]]:
+        """Up to *count* tensors, each with the share of the error left from there on."""
         count = min(count, len(self.effects))
-        lists = [self._taken_up(count, weight=0.0), self._taken_up(count, weight=1.0)]
-        if giving_up:
-            lists.insert(0, self._given_up()[::-1][:count])
-        picked = min(lists, key=self._share)
+        if self.truly:
+            lists = (self._given_up(3, count)[::-1][:count], self._taken_up(count, weight=0.0))
+            picked = self._exchanged(min(lists, key=self._share))
+        else:
+            lists = (
+                self._given_up(_AT_ONCE)[::-1][:count],
+                self._taken_up(count, weight=0.0),
+                self._taken_up(count, weight=1.0),
+            )
+            picked = min(lists, key=self._share)
         return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
 
     def _taken_up(self, count: int, weight: float) -> list[str]:
@@ -76,8 +90,11 @@ class Search:
             waiting.remove(exact[-1])
         return exact
 
-    def _given_up(self) -> list[str]:
-        """All tensors in the order to give them up in, the least harm first."""
+    def _given_up(self, at_once: int, closely_to: int = 1) -> list[str]:
+        """All tensors in the order to give them up in, the least harm first.
+
+        *at_once* are tried as the next; of *closely_to* or fewer that are left, only one.
+        """
         effects = dict(self.effects)
         exact, order = list(effects), list[str]()
         while len(exact) > _CLOSELY:
@@ -89,7 +106,8 @@ class Search:
         while len(exact) > 1:
             now = self._left(exact)
             exact.sort(key=lambda name: size(now.error + effects[name]))
-            rest = {name: [each for each in exact if each != name] for name in exact[:_AT_ONCE]}
+            tries = at_once if len(exact) > closely_to else 1
+            rest = {name: _without(exact, name) for name in exact[:tries]}
             tried = {name: self._left(each) for name, each in rest.items()}
             for name, left in tried.items():
                 effects[name] = left.error - now.error
@@ -97,6 +115,29 @@ class Search:
             exact.remove(least)
             order.append(least)
         return [*order, *exact]
+
+    def _exchanged(self, picked: list[str]) -> list[str]:
+        """*picked*, single ones exchanged for others as long as less is left, those of most
+        weight first."""
+        sizes = {name: size(effect) for name, effect in self.effects.items()}
+        while len(self._known) < _MOST:
+            waiting = sorted(sizes.keys() - set(picked), key=lambda name: -sizes[name])
+            better = self._exchange(picked, waiting[:_OTHERS])
+            if better is None:
+                break
+            picked = better
+        return sorted(picked, key=lambda name: -self._share(_without(picked, name)))
+
+    def _exchange(self, picked: list[str], others: Sequence[str]) -> list[str] | None:
+        """*picked* with one exchanged for the best of *others*; None if that is no gain."""
+        by_harm = sorted(picked, key=lambda name: self._share(_without(picked, name)))
+        for name in by_harm[:_EXCHANGED]:
+            room = max(_MOST - len(self._known), 0)
+            tried = [[*_without(picked, name), other] for other in others[:room]]
+            best = min(tried, key=self._share, default=picked)
+            if self._share(best) < _GAIN * self._share(picked):
+                return best
+        return None
 
     def _share(self, exact: Sequence[str]) -> float:
         return self._left(exact).share
@@ -106,6 +147,10 @@ class Search:
         if key not in self._known:
             self._known[key] = self.replay(key)
         return self._known[key]
+
+
+def _without(names: Sequence[str], name: str) -> list[str]:
+    return [each for each in names if each != name]
 
 
 class Shortener:
