@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.root_cause.quantisers import DEQUANTISING, computes_in_integers
-from graphstore.model import Op, TensorRef
+from graphstore.model import InputRef, Op, TensorRef
 
 _MOST_OPS = 5000
+_ASKING, _ASKED = frozenset(("Equal", "NotEqual")), 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,33 @@ class Grouping:
                 elif not self._golden.is_constant(producer.op):
                     waiting.append(producer.op)
         order = tuple(sorted(ops, key=graph.rank.__getitem__))
+        asking = next((op for op in order if self._is_luck(op, ops, feeds)), None)
+        if asking is not None:
+            op = graph.ops[asking]
+            said = f"{op.name} ({op.type}) {Source.EQUAL.value}, so it is not run again"
+            return Group(output, golden, order, failure=said, source=Source.EQUAL)
         return Group(output, golden, order, tuple(feeds.values()))
+
+    def _is_luck(self, op_id: str, made: Container[str], feeds: Mapping[str, Feed]) -> bool:
+        """Whether an op holds a float of the device against one that is made anew: they may
+        be equal there and not here."""
+        op = self._golden.ops[op_id]
+        if op.type not in _ASKING or len(op.inputs) != _ASKED:
+            return False
+        kinds = [self._floats(ref, made, feeds) for ref in op.inputs if ref is not None]
+        return sorted(kinds) == ["fed", "made"]
+
+    def _floats(self, ref: InputRef, made: Container[str], feeds: Mapping[str, Feed]) -> str:
+        """Whether *ref* is a float that is fed, or made anew."""
+        if ref.producer is None:
+            return ""
+        kind = self._golden.ops[ref.producer.op].outputs[ref.producer.port].dtype
+        if kind is None or "float" not in kind.value:
+            return ""
+        feed = feeds.get(ref.tensor)
+        if feed is not None:
+            return "fed" if feed.device is not None else ""
+        return "made" if ref.producer.op in made else ""
 
     def _from_golden(self, ref: TensorRef) -> bool:
         """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""

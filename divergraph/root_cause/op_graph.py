@@ -32,6 +32,7 @@ class Source(Enum):
     ENTRY = "is fed from outside"
     VARIABLE = "is a variable"
     LATE = "takes a variable that the step has changed by then"
+    EQUAL = "asks whether floats are equal, of which one is not known to the last bit"
     FLOW = "only keeps an order"
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from divergraph.root_cause.groups import Feed, Grouping
 from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from graphstore.model import (
+    DType,
     Framework,
     GraphKind,
     InputRef,
@@ -188,3 +189,26 @@ def test_what_hangs_on_variables_alone_is_made_anew_from_their_values() -> None:
     found = cut.group(TensorRef("y", 0))
     assert found.ops == ("power", "y")
     assert {feed.tensor for feed in found.feeds} == {"x", "w", "mask"}
+
+
+def test_floats_made_anew_are_not_asked_whether_they_equal_the_devices() -> None:
+    """The gradient of a maximum does: where the device found it, is in the last bit."""
+
+    def float_op(name: str, kind: str, *inputs: str) -> Op:
+        return replace(op(name, kind, *inputs), outputs=(Tensor(name, DType.FLOAT32),))
+
+    golden = graph(
+        float_op("h", "Tanh", "=x"),
+        float_op("most", "Max", "h"),
+        op("there", "Equal", "h", "most"),
+        op("mask", "Cast", "there"),
+    )
+
+    def asked(*measured: str) -> Source | None:
+        given = {TensorRef(name, 0): TensorRef(name, 0) for name in (*measured, "mask")}
+        cut = Grouping(OpGraph(golden), OpGraph(golden), given, frozenset())
+        return cut.group(TensorRef("mask", 0)).source
+
+    assert asked("most") is Source.EQUAL
+    assert asked("h", "most") is None
+    assert asked() is None
