@@ -3,8 +3,9 @@
     python benchmarks/root_cause/blame.py [--models yolox,cls] [--devices int8,fp16x] [--keep 10]
 
 Prints the outputs' error with the first k ops of each list exact, over the error with none.
-The device is an emulated one, so "keeping" an op is a new run of the device in which the
-op is computed as in the original model; nothing of it comes from the prediction.
+The product reads the models and dumps from disk as it does for a user. "Keeping" an op is a new
+run of the device in which the op is computed as in the original model; nothing of it comes from
+the prediction.
 """
 
 from __future__ import annotations
@@ -13,19 +14,23 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from analysed import Golden, analyse
 from devices import DEVICES, Device
 from faults import Array
-from measured import graph_outputs, relative_error
+from measured import graph_outputs, relative_error, write_dump
 from models import feeds, prepared
 from op_runner import OpRunner, float_outputs
 
-from divergraph.execution.onnxruntime_executor import OnnxRuntimeExecutor
-from divergraph.root_cause.blame import Blame, Introduced, blame
-from importers.onnx_model.importer import OnnxImporter
+from divergraph.progress import NO_PROGRESS
+from divergraph.root_cause.blame import Blame
+from divergraph.root_cause.blame_files import block_list_lines
+from divergraph.root_cause.blame_run import BlameChoice, blame_run
+from divergraph.root_cause.limits import RootCauseOptions
+from importers.registry import read_graph
 
 _FAILS = 0.14
 """The relative error at which the cosine falls below 0.99."""
@@ -48,9 +53,9 @@ def run_keeping(
     return values
 
 
-def introduced_errors(golden: OpRunner, values: Mapping[str, Array]) -> list[Introduced]:
-    """d - f(d_in) of every float tensor, *values* being the device's."""
-    found = []
+def introduced_errors(golden: OpRunner, values: Mapping[str, Array]) -> dict[str, float]:
+    """The relative size of d - f(d_in) of every float tensor, *values* being the device's."""
+    found = {}
     for number in float_outputs(golden, values):
         name = golden.nodes[number].output[0]
         reference = golden._outputs(number, {**values, **golden.constants})[name]
@@ -59,13 +64,41 @@ def introduced_errors(golden: OpRunner, values: Mapping[str, Array]) -> list[Int
         size = float(np.linalg.norm(reference.astype(np.float64))) or 1.0
         relative = float(np.linalg.norm(error.astype(np.float64))) / size
         if relative:
-            given = partial(_given, error)
-            found.append(Introduced(name, 0, name, (name,), relative, 1.0, given))
+            found[name] = relative
     return found
 
 
-def _given(value: Array) -> Array:
-    return value
+@dataclass(frozen=True)
+class Asked:
+    """What the product says, and the tensors its picks and largest shares are about."""
+
+    found: Blame
+    picks: tuple[tuple[str, ...], ...]
+    shares: tuple[tuple[str, ...], ...]
+    cpu: float
+
+
+def ask(
+    path: Path,
+    golden: OpRunner,
+    clean: Mapping[str, Array],
+    device: Device,
+    values: Mapping[str, Array],
+    folder: Path,
+    keep: int,
+) -> Asked:
+    """Dump both sides, compare, blame."""
+    dump = folder / "golden_dump"
+    write_dump(dump, read_graph(path), Device("golden", path, golden), clean, set())
+    data = analyse(Golden(path, dump), device, values, set(), folder).data
+    start = time.process_time()
+    found = blame_run(data, RootCauseOptions(), BlameChoice(keep), NO_PROGRESS)
+    seconds = time.process_time() - start
+    made = {op.name: op.outputs[0].name for op in data.golden.ops}
+    picks = tuple(
+        tuple(made[name] for name in block_list_lines(data, [each])) for each in found.keep
+    )
+    return Asked(found, picks, tuple((each.tensor,) for each in found.shares), seconds)
 
 
 def final(
@@ -77,27 +110,24 @@ def final(
 
 
 def rankings(
-    found: Blame,
-    introduced: Sequence[Introduced],
+    asked: Asked,
+    introduced: Mapping[str, float],
     values: Mapping[str, Array],
     golden: OpRunner,
     clean: Mapping[str, Array],
-) -> dict[str, list[str]]:
+) -> dict[str, Sequence[tuple[str, ...]]]:
     """The lists to compare, by name; "worst tensor" and "first over" are what tables show."""
     made = {node.output[0] for node in golden.nodes}
-    names = [each.tensor for each in introduced]
     compared = [name for name in clean if clean[name].dtype.kind == "f" and name in made]
     worst = sorted(compared, key=lambda name: -relative_error(values[name], clean[name]))
     over = [name for name in compared if relative_error(values[name], clean[name]) > _FAILS]
-    local = sorted(introduced, key=lambda each: -each.error)
-    mixed = np.random.default_rng(3).permutation(names).tolist()
+    local = sorted(introduced, key=lambda name: -introduced[name])
+    mixed = np.random.default_rng(3).permutation(list(introduced)).tolist()
+    single = {"introduced error": local, "worst tensor": worst, "first over": over, "random": mixed}
     return {
-        "blame": [each.tensor for each in found.keep],
-        "largest contribution": [each.tensor for each in found.shares],
-        "introduced error": [each.tensor for each in local],
-        "worst tensor": worst,
-        "first over": over,
-        "random": mixed,
+        "blame": asked.picks,
+        "largest contribution": asked.shares,
+        **{name: [(each,) for each in listed] for name, listed in single.items()},
     }
 
 
@@ -112,30 +142,29 @@ def study(
     values = device.runner.run(given)
     introduced = introduced_errors(golden, values)
     outputs = [name for name in graph_outputs(golden.model) if clean[name].dtype.kind == "f"]
-    executor = OnnxRuntimeExecutor(path, OnnxImporter().read(path))
-    start = time.process_time()
-    tensors = [each.tensor for each in introduced]
-    open_model = executor.with_additions(given, tensors, outputs)
-    found = blame(open_model, introduced, {name: values[name] for name in outputs}, keep=keep)
-    seconds = time.process_time() - start
+    asked = ask(path, golden, clean, device, values, folder, keep)
+    found = asked.found
     base = final(outputs, values, clean)
     show(f"\n{model} on {kind}, input {seed}: {len(introduced)} ops err, outputs off by {base:.3g}")
     signed = sum(each.share for each in found.shares)
     show(f"  shares sum to {signed:.2f}; all errors together leave {found.unexplained:.2g} open;")
-    show(f"  {found.runs} runs, {seconds:.1f} s of CPU")
+    show(f"  {found.runs} runs, {asked.cpu:.1f} s of CPU")
     counts = sorted({1, 3, keep // 2, keep})
     lefts: dict[str, float] = {}
     show(f"  {'kept exact':<22}" + "".join(f"{count:>8}" for count in counts))
-    for name, listed in rankings(found, introduced, values, golden, clean).items():
+    for name, listed in rankings(asked, introduced, values, golden, clean).items():
+        exact = [{each for pick in listed[:count] for each in pick} for count in counts]
         left = [
-            final(outputs, run_keeping(device, golden, given, set(listed[:count])), clean) / base
-            for count in counts
+            final(outputs, run_keeping(device, golden, given, each), clean) / base for each in exact
         ]
         lefts[name] = left[-1]
         show(f"  {name:<22}" + "".join(f"{each:>8.2f}" for each in left))
-    predicted = [each.left for each in found.keep]
-    shown = [predicted[min(count, len(predicted)) - 1] for count in counts]
-    show(f"  {'(blame, as predicted)':<22}" + "".join(f"{each:>8.2f}" for each in shown))
+    for name, told in (
+        ("(blame, as predicted)", [each.left for each in found.keep]),
+        ("(on other inputs)", [each.anew for each in found.keep]),
+    ):
+        shown = [told[min(count, len(told)) - 1] for count in counts] if told else []
+        show(f"  {name:<22}" + "".join(f"{each:>8.2f}" for each in shown))
     return lefts["blame"]
 
 
