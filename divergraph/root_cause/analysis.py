@@ -23,7 +23,7 @@ from divergraph.root_cause.floors import (
     floor_of,
 )
 from divergraph.root_cause.functions import functions_remark
-from divergraph.root_cause.gains import with_gain_floor
+from divergraph.root_cause.gains import ways_inside, with_gain_floor, with_inner_gain_floor
 from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
@@ -32,7 +32,7 @@ from divergraph.root_cause.masks import standing_for_infinity, without
 from divergraph.root_cause.mixed import Arithmetics
 from divergraph.root_cause.op_graph import OpGraph, Source
 from divergraph.root_cause.operands import named, remark
-from divergraph.root_cause.precision import fits_half
+from divergraph.root_cause.precision import Precision, fits_half
 from divergraph.root_cause.quantised_ops import QuantisedOps
 from divergraph.root_cause.quantisers import (
     DEQUANTISING,
@@ -55,6 +55,8 @@ from graphstore.model import (
 )
 from graphstore.topo import graph_arrays
 
+_LARGE = 0.5
+"""The share of the limit of suspicion from which on it is asked whether an error is a gain."""
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
 
@@ -334,7 +336,29 @@ class _Analysis:
         if group.integers or quantised:
             imitated = noise.imitations[0] if noise.imitations and not unseen else None
             return self.quantised.with_expected(told, group, given, fitting, imitated)
-        return with_gain_floor(told, fitting, noise.imitations, floors.precision, len(group.ops))
+        return self._with_gains(told, group, given, fitting, noise)
+
+    def _with_gains(
+        self,
+        told: Explained,
+        group: Group,
+        given: Mapping[str, Array],
+        device: Array,
+        noise: Noise,
+    ) -> Explained:
+        """*told* with the floor of a gain, if the error of *device* is one of the output or, where
+        it is large but not suspect, of a value inside the group."""
+        imitations, precision = noise.imitations, noise.precision
+        many = len(group.ops)
+        found = with_gain_floor(told, device, imitations, precision, many)
+        introduced = relative(device, told.reference)
+        if many < 2 or precision not in (Precision.FP16, Precision.BF16):
+            return found
+        if not _LARGE * self.options.suspect < introduced / found.floor <= self.options.suspect:
+            return found
+        ways = ways_inside(self.executor, self.golden, group, given, self.options.memory // 2)
+        inner = with_inner_gain_floor(told, device, imitations, precision, ways)
+        return min((found, inner), key=lambda each: each.floor)
 
     def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
         """Whether a group has ops of which is not known what they quantise."""

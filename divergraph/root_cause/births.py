@@ -30,7 +30,8 @@ _HEALING = frozenset(
 
 
 def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str, Array]) -> bool:
-    """Whether reference and device make NaN or Inf of finite inputs where golden has none."""
+    """Whether reference and device make NaN or Inf of finite inputs, or NaN of infinite ones,
+    where golden has none."""
     if reference.dtype.kind not in "fc" or device.dtype.kind not in "fc" or not inputs:
         return False
     if golden.dtype.kind not in "fc":
@@ -40,9 +41,12 @@ def is_birth(device: Array, reference: Array, golden: Array, inputs: Mapping[str
         return False
     if np.all(np.isfinite(device[broken])):
         return False
-    return all(
-        bool(np.isfinite(value).all()) for value in inputs.values() if value.dtype.kind in "fc"
-    )
+    given = [value for value in inputs.values() if value.dtype.kind in "fc"]
+    if all(bool(np.isfinite(value).all()) for value in given):
+        return True
+    # Infinities may be those of a mask, which are no fault; the NaN they make are new.
+    fed_nan = any(bool(np.isnan(value).any()) for value in given)
+    return not fed_nan and bool(np.isnan(device[np.isnan(reference) & np.isfinite(golden)]).any())
 
 
 def ignores_nan(
@@ -113,9 +117,9 @@ def with_births(
             Finding(
                 FindingKind.CAUSE,
                 LABEL,
-                "NaN or infinities arise here of finite inputs, in the original op as well: "
+                "NaN or infinities arise here of inputs without NaN, in the original op as well: "
                 "its inputs on the device have values the golden ones have not, such as 0 "
-                "where rounding took the rest",
+                "where rounding took the rest, or infinity for a large number",
                 ref.op,
                 port=ref.port,
                 confidence=0.9,

@@ -73,3 +73,41 @@ def test_an_infinity_in_the_output_has_its_birth_among_the_origins(
     data = compared(tmp_path, gain, healed=False)
 
     assert {each.op for each in data.origins} == {"inverse"} | ({"product"} if gain > 1 else set())
+
+
+def masked(path: Path, large: float) -> Path:
+    """A softmax of scores, masked by *large*: in the last row all are, which is still all alike."""
+    allowed = np.ones((4, 8), np.bool_)
+    allowed[:, 5:] = allowed[3] = False
+    constants = {"allowed": allowed, "large": np.float32(large), "w": np.eye(8, dtype=np.float32)}
+    nodes = [
+        helper.make_node("Where", ["allowed", "x", "large"], ["scores"], name="scores"),
+        helper.make_node("Softmax", ["scores"], ["shares"], name="shares"),
+        helper.make_node("MatMul", ["shares", "w"], ["y"], name="y"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def test_nan_that_a_mask_of_infinities_makes_in_the_output_has_an_origin(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(5).normal(size=(4, 8)).astype(np.float32))
+    inputs = {"x": tmp_path / "x.npy"}
+    right = masked(tmp_path / "right.onnx", -1e9)
+    infinite = masked(tmp_path / "infinite.onnx", -np.inf)
+    capture(CaptureRequest(right, tmp_path / "golden", inputs))
+    capture(CaptureRequest(infinite, tmp_path / "device", inputs))
+    for file in (tmp_path / "device").glob("*.npy"):
+        value = np.load(file)
+        np.save(file, value.astype(np.float16) if value.dtype == np.float32 else value)
+    data = compare(CompareRequest(right, tmp_path / "golden", right, tmp_path / "device"))
+
+    assert data.run.verdict is Verdict.DIVERGED
+    assert [each.op for each in data.origins] == ["shares"]

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.capture import CaptureRequest, StandIn, capture
 from divergraph.pipeline import CompareRequest, compare
 from divergraph.root_cause import floors
-from divergraph.root_cause.gains import with_gain_floor
+from divergraph.root_cause.gains import with_gain_floor, with_inner_gain_floor
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.second_look import Explained
@@ -120,6 +120,20 @@ def test_one_large_value_among_many_is_no_gain():
     told = Explained(spiky, 4e-4)
     found = with_gain_floor(told, device, [rounded(spiky, Precision.FP16)], Precision.FP16, 1)
     assert found.floor == 4e-4
+
+
+def test_a_gain_inside_a_group_is_seen_where_it_moves_the_output():
+    inside = RNG.standard_normal(VALUES.size).astype(np.float32)
+    ways = [inside / 64, VALUES / 640]
+    gain = VALUES + np.float32(0.0015) * inside
+    noise = VALUES + 0.0015 * inside * RNG.choice([-1, 1], VALUES.size).astype(np.float32)
+
+    def floor(device):
+        told = Explained(VALUES, 4e-4)
+        return with_inner_gain_floor(told, device, [HALF], Precision.FP16, ways).floor
+
+    assert floor(noise) == 4e-4
+    assert floor(gain) < 2.5e-4
 
 
 def test_what_makes_numbers_of_nothing_but_nan_is_suspect(sides):
