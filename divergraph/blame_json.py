@@ -40,6 +40,7 @@ def blame_json(run: str, found: Blame, top: int) -> dict[str, Json]:
             }
             for each in found.keep
         ],
+        "imitated": found.imitated,
         "runs": found.runs,
         "left_out": list(found.left_out),
     }

@@ -68,7 +68,8 @@ def blame_command(
     """Say which ops made the error of the model's outputs in a RUN compared before.
 
     Each op's introduced error is added alone to the golden run. Then ops are picked to be
-    kept in higher precision, each pick proved by a run with all other errors as they were.
+    kept in higher precision, each pick proved by a run: with all other errors as they were, or,
+    of a device that quantises as its graph says, with all other ops quantising anew.
     Needs the models and dumps where they were, and a golden model that can be run here: of
     ONNX, or of TensorFlow, where the outputs of a training step are its gradients.
     """
@@ -132,7 +133,10 @@ def _show(found: Blame, top: int) -> None:
     if len(found.shares) > top:
         say(f"  and {len(found.shares) - top} more")
     say("to keep in higher precision, and the share of the error left: proved by runs, and about")
-    say("what to expect where all others round anew")
+    if found.imitated:
+        say("what to expect on slightly other inputs; the others round anew, as the device does")
+    else:
+        say("what to expect where all others round anew")
     for place, kept in enumerate(found.keep, 1):
         say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")
     if found.unexplained > 0.05:

@@ -76,7 +76,8 @@ class Kept:
     """An op of the list of ops to keep exact, and the share of the error left with it.
 
     ``left`` if all others err just as they did; ``anew`` about, if they err as much, but each
-    for itself: rounding is another once anything before it has changed.
+    for itself: rounding is another once anything before it has changed. Of a device imitated
+    ``left`` is with all others rounding anew, ``anew`` the same on slightly other inputs.
     """
 
     op: str

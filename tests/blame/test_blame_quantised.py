@@ -27,14 +27,23 @@ LAYERS = 8
 WIDE = 24
 
 
-def write(path: Path, quantised: frozenset[int], scales: dict[str, float], opset: int = 17) -> None:
-    """Layers of MatMul and Tanh; those *quantised* read through 8 bits."""
+def write(
+    path: Path,
+    quantised: frozenset[int],
+    scales: dict[str, float],
+    faulty: int | None = None,
+    opset: int = 17,
+) -> None:
+    """Layers of MatMul and Tanh; those *quantised* read through 8 bits, a *faulty* one has lost
+    a quarter of its weights."""
     draw = np.random.default_rng(0)
     nodes, weights = [], []
     for layer in range(LAYERS):
         x, w = f"x{layer}", f"w{layer}"
         gain = 2.0 / np.sqrt(WIDE)
         values = draw.normal(0, gain, (WIDE, WIDE)).astype(np.float32)
+        if layer == faulty:
+            values[:, : WIDE // 4] = 0
         weights.append(numpy_helper.from_array(values, w))
         read = {x: x, w: w}
         for name in (x, w) if layer in quantised else ():
@@ -111,6 +120,21 @@ def test_what_is_left_is_that_of_the_device_run_again(
         left = np.linalg.norm(ran(tmp_path / "mixed.onnx", x) - golden) / whole
         assert found.keep[count - 1].left == pytest.approx(left, rel=1e-3)
         assert found.keep[count - 1].anew == pytest.approx(left, rel=0.5)
+
+
+def test_a_fault_stays_as_it_was_until_its_op_is_kept(
+    tmp_path: Path, x: Array, scales: dict[str, float]
+) -> None:
+    layers = frozenset(range(LAYERS))
+    write(tmp_path / "device.onnx", layers, scales, faulty=5)
+    found = blamed(tmp_path, x, keep=2)
+    assert found.imitated
+    assert found.keep[0].op == "mul5"
+    golden = ran(tmp_path / "golden.onnx", x)
+    write(tmp_path / "mixed.onnx", layers - {5}, scales)
+    mixed = np.linalg.norm(ran(tmp_path / "mixed.onnx", x) - golden)
+    whole = np.linalg.norm(ran(tmp_path / "device.onnx", x) - golden)
+    assert found.keep[0].left == pytest.approx(mixed / whole, rel=1e-3)
 
 
 def test_a_model_too_old_to_quantise_is_said_to_be(
