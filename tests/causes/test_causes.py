@@ -217,6 +217,14 @@ def test_known_functions_are_named() -> None:
     assert "HardSigmoid" in finding.sentence
 
 
+def test_a_lost_sign_is_seen_where_many_values_are_zero() -> None:
+    rng = np.random.default_rng(3)
+    reference = np.where(rng.random((40, 40)) < 0.5, 0, rng.uniform(0.1, 1, (40, 40)))
+    reference = reference.astype(np.float32)
+
+    assert label(on_device(-reference), reference) == "gain"
+
+
 def test_what_hardly_varies_is_no_function() -> None:
     """All ones are near the cosine of small numbers."""
     x = np.random.default_rng(3).normal(0, 0.05, (8, 40)).astype(np.float32)

@@ -110,7 +110,8 @@ def _flat(fits: list[_Fit]) -> bool:
 def _usable(view: View) -> Mask:
     """Where a line can be seen: behind a Relu only where both sides are over zero."""
     zeros = float(np.mean(view.r == 0.0))
-    if zeros > 0.05 and float(view.r.min()) >= 0.0:
+    cut = float(view.r.min()) >= 0.0 and float(view.d.min()) >= -2.0 * view.noise
+    if zeros > 0.05 and cut:
         return np.asarray((view.r > 0.0) & (view.d > 0.0) & view.finite)
     return view.finite
 

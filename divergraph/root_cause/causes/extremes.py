@@ -12,6 +12,7 @@ _ALL = 0.95
 _POINTS = 20_000
 _LARGEST_HALF = 65504.0
 _MOST_LEVELS = 512
+_TELLING = 200
 _RESOLVED = 0.6
 """How sharply values must sit on a grid: 1 exactly, 0 not at all."""
 
@@ -139,8 +140,8 @@ def rounding(view: View) -> Cause | None:
     if coarser is not None:
         return coarser
     seen = np.abs(view.r) > 1e-6 * view.size
-    if np.count_nonzero(seen) < 32:
-        return None
+    if np.count_nonzero(seen) < _TELLING:
+        return None  # errors of any kind may be even over a few values
     relative = np.abs(view.e[seen]) / np.abs(view.r[seen])
     middle, high = (float(np.quantile(relative, part)) for part in (0.5, 0.99))
     if middle <= 0.0 or high > 4.5 * middle or high > 0.1:
