@@ -51,7 +51,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     default=1024,
     show_default=True,
     metavar="MIB",
-    help="Introduced errors held at once.",
+    help="Tensors and introduced errors held at once; the model's weights come on top.",
 )
 @common
 def blame_command(

@@ -79,7 +79,8 @@ def root_cause_options(command: _Command) -> _Command:
             default=1024,
             show_default=True,
             metavar="MIB",
-            help="Tensors held at once when ops are run again.",
+            help="Tensors and weights held at once when ops are run again; more only where one op "
+            "alone needs it, with a warning.",
         ),
     )
     for option in reversed(options):

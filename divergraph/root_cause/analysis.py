@@ -182,7 +182,12 @@ class _Analysis:
             self.runs.assumed,
             tuple(
                 said
-                for said in (remark(taken), functions_remark(functions), *remarks(self.drawn))
+                for said in (
+                    remark(taken),
+                    functions_remark(functions),
+                    *remarks(self.drawn),
+                    *self.runs.remarks(groups),
+                )
                 if said
             ),
             arithmetics.kept_single,

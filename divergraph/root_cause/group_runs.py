@@ -11,6 +11,7 @@ from divergraph.root_cause.arithmetic import Sample
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.values import RunValues
+from divergraph.wording import counted
 from graphstore.model import Comparison, TensorRef
 
 _SHARE_OF_MEMORY = 8
@@ -51,6 +52,18 @@ class GroupRuns:
             held += size
         if chunk:
             yield chunk
+
+    def remarks(self, groups: Sequence[Group]) -> Iterator[str]:
+        """A word if a group by itself needs more memory than is allowed."""
+        sizes = {group.output: self._size(group, self._weights(group)) for group in groups}
+        large = [ref for ref, size in sizes.items() if size > self.memory]
+        if large:
+            most = max(large, key=sizes.__getitem__)
+            others = f", and {counted(len(large) - 1, 'other')} more than that" if large[1:] else ""
+            yield (
+                f"{most.op} alone takes about {sizes[most] >> 20} MiB, --memory allows "
+                f"{self.memory >> 20}{others}"
+            )
 
     def fit(self, groups: Sequence[Group]) -> bool:
         """Whether all values of *groups* may be held at once."""
