@@ -12,7 +12,7 @@ from divergraph.root_cause.causes.words import ranges_text
 
 _PROBES = 4096
 _LARGEST_SORT = 1 << 25
-_LARGEST_AXIS = 4096
+_LARGEST_AXIS = 2048
 _BLOCKS = (16, 32, 8, 4)
 _FEW = 12
 """With fewer elements an order may fit by chance."""
@@ -61,13 +61,13 @@ def same_values(view: View) -> bool:
         return False
     ordered = np.sort(r.astype(np.float64))
     apart = rms(np.sort(d).astype(np.float64) - ordered)
-    if apart > _LIKE_CHANCE * _chance(ordered):
-        return False
     if apart <= 0.03 * view.error:
         # Equal but for noise that would also blur a sorted grid.
-        return view.error > 0.1 * view.spread or apart <= 0.25 * view.noise or apart == 0.0
-    far = view.error > 0.4 * view.spread and view.error > 10.0 * view.noise
-    return far and apart <= 1.2 * view.noise
+        near = view.error > 0.1 * view.spread or apart <= 0.25 * view.noise or apart == 0.0
+    else:
+        far = view.error > 0.4 * view.spread and view.error > 10.0 * view.noise
+        near = far and apart <= 1.2 * view.noise
+    return near and apart <= _LIKE_CHANCE * _chance(ordered)
 
 
 def _chance(ordered: Array) -> float:

@@ -46,7 +46,8 @@ def few_values(view: View) -> Cause | None:
     if view.d.size < _FEWEST or view.sampled or view.energy == 0.0:
         return None
     energies = np.square(view.e).reshape(-1)
-    worst = np.argsort(energies)[::-1][:_SINGLE]
+    worst = np.argpartition(energies, -_SINGLE)[-_SINGLE:]
+    worst = worst[np.argsort(energies[worst])[::-1]]
     held = np.cumsum(energies[worst]) / view.energy
     count = int(np.searchsorted(held, _ALL)) + 1
     if count > max(1, min(_SINGLE, view.d.size // 64)):
