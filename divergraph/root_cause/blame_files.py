@@ -74,8 +74,8 @@ def _originals(data: RunData, kept: Iterable[Kept]) -> Iterator[Op]:
     golden = data.golden.op_index()
     too_large = _too_large(data)
     for each in kept:
-        linked = {op_id for op_id in _linked(data, _computing(data, each)) if op_id in golden}
-        names = [op_id for op_id in each.group if op_id in linked] or [*each.group] or [*linked]
+        # All of a group: which of its ops errs, the dumps do not tell.
+        names = each.group or _linked(data, _computing(data, each))
         found = [op_id for op_id in names if op_id in golden]
         yield from (golden[op_id] for op_id in found)
         yield from _taking(data.golden, found, too_large)

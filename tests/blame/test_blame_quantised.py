@@ -17,8 +17,10 @@ from divergraph.execution.onnxruntime_executor import OnnxRuntimeExecutor
 from divergraph.pipeline.compare_run import CompareRequest, compare
 from divergraph.progress import NO_PROGRESS
 from divergraph.root_cause.blame import Blame
+from divergraph.root_cause.blame_files import block_list_lines
 from divergraph.root_cause.blame_run import BlameChoice, blame_run
 from divergraph.root_cause.limits import RootCauseOptions
+from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
 from importers.onnx_model.importer import OnnxImporter
 
@@ -48,8 +50,8 @@ def write(
         read = {x: x, w: w}
         for name in (x, w) if layer in quantised else ():
             step = scales[x] if name == x else float(np.abs(values).max()) / 127
-            weights.append(numpy_helper.from_array(np.float32(step), f"{name}_scale"))
-            weights.append(numpy_helper.from_array(np.int8(0), f"{name}_zero"))
+            weights.append(numpy_helper.from_array(np.array(step, np.float32), f"{name}_scale"))
+            weights.append(numpy_helper.from_array(np.array(0, np.int8), f"{name}_zero"))
             sides = [f"{name}_scale", f"{name}_zero"]
             q, read[name] = f"{name}_q", f"{name}_dq"
             nodes.append(helper.make_node("QuantizeLinear", [name, *sides], [q], q))
@@ -89,18 +91,23 @@ def ran(path: Path, x: Array) -> Array:
     return np.asarray(session.run(None, {"x0": x})[0])
 
 
-def blamed(folder: Path, x: Array, keep: int) -> Blame:
+def compared(folder: Path, x: Array, hidden: str = "nothing") -> RunData:
     dumps = {}
     for side in ("golden", "device"):
         np.save(folder / "x0.npy", x)
         dumps[side] = folder / f"{side}_dump"
         given = {"x0": folder / "x0.npy"}
         capture(CaptureRequest(folder / f"{side}.onnx", dumps[side], given))
-    data = compare(
+    for path in dumps["device"].glob(f"*{hidden}*"):
+        path.unlink()
+    return compare(
         CompareRequest(
             folder / "golden.onnx", dumps["golden"], folder / "device.onnx", dumps["device"]
         )
     )
+
+
+def blamed(data: RunData, keep: int) -> Blame:
     return blame_run(data, RootCauseOptions(), BlameChoice(keep), NO_PROGRESS)
 
 
@@ -108,7 +115,7 @@ def test_what_is_left_is_that_of_the_device_run_again(
     tmp_path: Path, x: Array, scales: dict[str, float]
 ) -> None:
     write(tmp_path / "device.onnx", frozenset(range(LAYERS)), scales)
-    found = blamed(tmp_path, x, keep=3)
+    found = blamed(compared(tmp_path, x), keep=3)
     assert found.imitated
     # What is quantised is the fault of the op that reads it: the quantisers are in no list.
     assert all(each.op.startswith("mul") for each in found.keep)
@@ -127,7 +134,7 @@ def test_a_fault_stays_as_it_was_until_its_op_is_kept(
 ) -> None:
     layers = frozenset(range(LAYERS))
     write(tmp_path / "device.onnx", layers, scales, faulty=5)
-    found = blamed(tmp_path, x, keep=2)
+    found = blamed(compared(tmp_path, x), keep=2)
     assert found.imitated
     assert found.keep[0].op == "mul5"
     golden = ran(tmp_path / "golden.onnx", x)
@@ -135,6 +142,17 @@ def test_a_fault_stays_as_it_was_until_its_op_is_kept(
     mixed = np.linalg.norm(ran(tmp_path / "mixed.onnx", x) - golden)
     whole = np.linalg.norm(ran(tmp_path / "device.onnx", x) - golden)
     assert found.keep[0].left == pytest.approx(mixed / whole, rel=1e-3)
+
+
+def test_of_ops_not_dumped_one_by_one_all_are_listed(
+    tmp_path: Path, x: Array, scales: dict[str, float]
+) -> None:
+    write(tmp_path / "device.onnx", frozenset(range(LAYERS)), scales)
+    data = compared(tmp_path, x, hidden="mul")
+    found = blamed(data, keep=2)
+    listed = block_list_lines(data, found.keep)
+    layers = sorted({each.op.removeprefix("tanh") for each in found.keep})
+    assert sorted(listed) == [f"{kind}{each}" for kind in ("mul", "tanh") for each in layers]
 
 
 def test_a_model_too_old_to_quantise_is_said_to_be(
@@ -163,5 +181,5 @@ def test_readings_of_several_scales_are_those_of_the_quantising_op(
     weights = numpy_helper.to_array(onnx.load_model(tmp_path / "golden.onnx").graph.initializer[1])
     whole = np.clip(np.rint(plain["x1"] / steps), -128, 127) * steps
     assert np.allclose(model.run_quantised({}, ())["m1"], whole @ weights, atol=1e-5)
-    moved = model.run_quantised({"m1": np.float32(1)}, ())["m1"]
+    moved = model.run_quantised({"m1": np.array(1, np.float32)}, ())["m1"]
     assert np.allclose(moved, whole @ weights + 1, atol=1e-5)
