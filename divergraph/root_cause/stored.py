@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from divergraph.execution.contract import DEFAULT_MEMORY
@@ -12,21 +15,38 @@ from divergraph.pipeline.sources import DumpSource, GraphSource, load_dumps, loa
 from divergraph.progress import Progress
 from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
 from divergraph.root_cause.run import RunSources, with_root_cause
+from divergraph.wording import counted
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import ModelGraph
+from graphstore.model import ModelGraph, Run
 from graphstore.topo import graph_arrays
 
 
 def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress) -> RunData:
     """*data* with its errors split and judged by *options*; its metrics stay as they are.
 
+    Dump files written since it was compared are told of in its warnings.
+
     Raises:
         InputError: a model or dump is gone or another one than was compared.
         ExecutionError: the golden model cannot be run here.
     """
     sources = sources_of(data, progress, options.memory)
+    said = (*data.run.warnings, *_written_since(data.run, sources.pairs))
+    data = replace(data, run=replace(data.run, warnings=tuple(dict.fromkeys(said))))
     return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
+
+
+def _written_since(run: Run, pairs: Sequence[Pair]) -> Iterator[str]:
+    """A word if dumps are younger than the comparison: metrics are then of other values."""
+    compared = datetime.fromisoformat(run.created).timestamp()
+    files = dict.fromkeys(ref.path for pair in pairs for ref in (pair.golden, pair.device))
+    newer = [path for path in files if path.exists() and path.stat().st_mtime > compared]
+    if newer:
+        yield (
+            f"{counted(len(newer), 'dump file')} written after the run was compared (first: "
+            f"{newer[0]}): if values changed, its metrics are not of these; compare again"
+        )
 
 
 def sources_of(data: RunData, progress: Progress, memory: int = DEFAULT_MEMORY) -> RunSources:

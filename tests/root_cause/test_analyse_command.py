@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,3 +74,20 @@ def test_a_model_that_changed_is_refused(kept):
         with pytest.raises(UnknownNameError):
             analyse_stored(opened, "second")
         assert opened.run("first").method is Method.THRESHOLDS
+
+
+def test_dumps_written_since_the_comparison_are_told_of(kept):
+    store, made = kept
+    with open_store(str(store)) as opened:
+        assert not _said_newer(analyse_stored(opened, "first").run.warnings)
+        file = next(made.request.device_dump.rglob("conv1*.npy"))
+        later = time.time() + 60
+        os.utime(file, (later, later))
+        for _ in range(2):
+            (said,) = _said_newer(analyse_stored(opened, "first").run.warnings)
+            assert said.startswith("1 dump file written after the run was compared")
+            assert file.name in said
+
+
+def _said_newer(warnings):
+    return [each for each in warnings if "written after the run was compared" in each]
