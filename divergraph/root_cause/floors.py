@@ -326,7 +326,9 @@ class _State:
             if op.type in _EXACT_CONSTANTS:
                 continue
             for ref in self.golden.inputs(op):
-                inner = ref.producer is not None and ref.producer.op in inside
+                maker = "" if ref.producer is None else ref.producer.op
+                # What is made in each turn of a loop cannot be given from outside of it.
+                inner = maker in inside or maker in self.golden.looped
                 if not inner and ref.tensor not in self.values:
                     yield ref.tensor
 

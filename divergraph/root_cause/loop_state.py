@@ -14,6 +14,7 @@ from graphstore.model import InputRef, ModelGraph, Op, TensorRef
 _FLOWS = ("TensorArray", "TensorArrayGrad", "TensorArrayScatter", "TensorArrayWrite")
 _SPLITS = ("TensorArraySplit",)
 _HANDS_ON = frozenset(("Identity", "Enter", "Exit", "Merge", "Switch", "NextIteration"))
+_ENTERS, _EXITS = frozenset(("Enter", "RefEnter")), frozenset(("Exit", "RefExit"))
 TURNS = frozenset(("NextIteration", "RefNextIteration"))
 """Ops that only loops have: what lies around one runs as a whole or not at all."""
 
@@ -34,6 +35,23 @@ def flows(graph: ModelGraph) -> frozenset[TensorRef]:
             if made not in found:
                 found.add(made)
                 waiting += [each for each in readers.get(made, ()) if each.type in _HANDS_ON]
+    return frozenset(found)
+
+
+def inside_loops(graph: ModelGraph) -> frozenset[str]:
+    """The ops that run once in each turn of a loop, those that enter one among them."""
+    users: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        makers = [ref.producer.op for ref in op.inputs if ref is not None and ref.producer]
+        for maker in makers or op.control_inputs:
+            users.setdefault(maker, []).append(op)
+    waiting = [op for op in graph.ops if op.type in _ENTERS]
+    found = {op.id for op in waiting}
+    while waiting:
+        for user in users.get(waiting.pop().id, ()):
+            if user.id not in found and user.type not in _EXITS:
+                found.add(user.id)
+                waiting.append(user)
     return frozenset(found)
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from divergraph.execution.branches import in_branches
 from divergraph.execution.late_reads import LateRead, late_reads
-from divergraph.root_cause.loop_state import flows, pushed
+from divergraph.root_cause.loop_state import flows, inside_loops, pushed
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
 from graphstore.topo import topo_order
 
@@ -54,7 +54,8 @@ class OpGraph:
     ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
     an input of the model; all others are the same in each run but for random ones and
     variables, of which ``moving`` are made, and ``drawn`` of random ones. ``flows`` are tensors
-    whose values mean nothing. ``late`` ops take variables after the step changed them.
+    whose values mean nothing. ``late`` ops take variables after the step changed them,
+    ``looped`` ones run in each turn of a loop of the old kind.
     """
 
     graph: ModelGraph
@@ -66,6 +67,7 @@ class OpGraph:
     entries: frozenset[str] = field(init=False)
     flows: frozenset[TensorRef] = field(init=False)
     late: dict[str, LateRead] = field(init=False)
+    looped: frozenset[str] = field(init=False)
     _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ class OpGraph:
         self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
         self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
         self.flows = flows(self.graph)
+        self.looped = inside_loops(self.graph)
         self.late = late_reads(self.graph)
         self._captured = {**self._captures(), **pushed(self.graph)}
         self._captured.update((op, (ref,)) for op, ref in in_branches(self.graph).items())
