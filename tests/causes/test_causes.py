@@ -334,3 +334,13 @@ def test_a_softmax_over_an_axis_of_one_is_no_constant_output() -> None:
     )
     assert finding is not None
     assert finding.label == "wrong_axis"
+
+
+@pytest.mark.parametrize("offset", [0.003, 0.02])
+def test_gains_of_channels_that_the_floor_would_explain_have_a_cause_all_the_same(offset):
+    signs = np.random.default_rng(2).choice([-1, 1], (1, 16, 1, 1))
+    offsets = offset * np.random.default_rng(3).standard_normal((1, 16, 1, 1))
+    device = (expected() * (1 + 0.01 * signs) + offsets).astype(np.float32)
+    found = explain(Case("op", 0, device, expected(), 0.01, dtype=DType.BFLOAT16))
+    assert found is not None
+    assert found.label in {"channel_gain", "channel_offset"}

@@ -258,6 +258,10 @@ def _sliced(view: View, fit: _Fit, axis: int) -> Cause:
             {"gain": middle, "axis": axis, "left": fit.left},
         )
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
+    if hit.size == 0 and fit.offset is not None:  # the floor explains all gains
+        return _slice_offset(view, fit, axis)
+    if hit.size == 0:
+        hit = np.flatnonzero(off >= 0.5 * float(off.max()))
     where = slices_text(hit.tolist(), axis, view)
     if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
         return _constant_slices(view, fit, axis, hit)
