@@ -22,7 +22,6 @@ from divergraph.root_cause.masks import (
     MASKING,
     huge_values,
     is_mask_maker,
-    made_for_infinity,
     told_as_infinity,
 )
 from divergraph.root_cause.op_graph import OpGraph
@@ -139,14 +138,11 @@ class Floors:
         return [self._result(state) for state in states]
 
     def huge(self, group: Group) -> tuple[float, ...]:
-        """Values in *group* beyond 16 bits that may stand for infinity there, once it was
-        emulated: what its ops make so, constants beyond float16; () for other arithmetics."""
-        if self.precision not in (Precision.FP16, Precision.BF16):
+        """Constants of *group* beyond float16 that may stand for infinity there, once it was
+        emulated; () for other arithmetics."""
+        if self.precision is not Precision.FP16 or not self._huge:
             return ()
         ops = [self.golden.ops[op_id] for op_id in group.ops]
-        made = tuple(value for op in ops for value in made_for_infinity(op.type))
-        if made or self.precision is not Precision.FP16 or not self._huge:
-            return made
         makers = [op for op in ops if is_mask_maker(op.type)]
         names = {ref.tensor for op in makers for ref in self.golden.inputs(op)}
         return tuple(value for name in names for value in self._huge.get(name, ()))

@@ -20,8 +20,6 @@ MASKING = frozenset(
 )
 _MAKING_MASKS = MASKING | {"Mul"}
 """Masks are made by a product with a constant, too: of 1 where nothing is to be seen."""
-_MADE = {"ComputeAccidentalHits": (float(np.finfo(np.float32).min),)}
-"""What ops give for minus infinity with no constant to say so."""
 FP16_MOST = 65504.0
 _FEW = 4
 """A constant with more different values beyond float16 is no mask."""
@@ -43,11 +41,6 @@ def huge_values(constant: Array) -> tuple[float, ...]:
 def is_mask_maker(op_type: str) -> bool:
     """Whether constants of such an op may be there to stand for infinity."""
     return op_type in _MAKING_MASKS
-
-
-def made_for_infinity(op_type: str) -> tuple[float, ...]:
-    """The values an op makes by itself that stand for infinity; () for most."""
-    return _MADE.get(op_type, ())
 
 
 def without(masked: Array | None, value: Array) -> Array:

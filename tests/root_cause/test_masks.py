@@ -12,7 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.capture import CaptureRequest, capture
 from divergraph.pipeline import CompareRequest, compare
-from divergraph.root_cause.masks import made_for_infinity, standing_for_infinity
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -115,12 +114,3 @@ def test_where_all_is_hidden_no_value_is_a_little_more_so_than_others(tmp_path, 
     data = compare(attention(tmp_path, -1e9, device, kind=np.float32, seen=0))
     first = data.origins[0].op if data.origins else ""
     assert first == ("p" if wrong else "")
-
-
-def test_what_an_op_makes_for_minus_infinity_by_itself_is_a_mask() -> None:
-    """Sampled softmax hides hits with the lowest float32, in no constant of the graph."""
-    assert made_for_infinity("ComputeAccidentalHits") == (LOWEST,)
-    device = np.array([-np.inf, 1.0], np.float16)
-    there = standing_for_infinity(np.array([LOWEST, 1.0], np.float32), device, (LOWEST,))
-    assert there is not None
-    assert there.tolist() == [True, False]
