@@ -106,7 +106,7 @@ def free_curve(view: View) -> Cause | None:
             "wrong_activation",
             f"the error depends on {said} alone and is largest near {worst:.4g}: another "
             "function, approximation or constant",
-            0.8,
+            0.75,
             {"of": name, "left": left, "largest_at": worst},
         )
     return None
