@@ -165,7 +165,8 @@ class _Matcher:
     def _is_worse_than_another(self, ref: TensorRef, candidate: Candidate) -> bool:
         """Whether a golden tensor is only near, and some other device tensor's already.
 
-        A golden Conv with bias is near the device's Conv without: its Add is the counterpart.
+        A golden Conv with bias is near the device's Conv without: its Add is the counterpart,
+        dumped or not if names say so.
         """
         if candidate.apart <= AS_IT_LIES:
             return False
@@ -175,8 +176,9 @@ class _Matcher:
     def _takers(self) -> dict[TensorRef, TensorRef]:
         return {
             match.golden: match.device
-            for match in self.outputs.values()
-            if isinstance(match, TensorMatch) and self._device_values.has(match.device)
+            for ref, match in self.outputs.items()
+            if isinstance(match, TensorMatch)
+            and (self._device_values.has(ref) or self._lineage.outputs[ref] == match)
         }
 
     def by_waves(self, progress: Progress) -> None:

@@ -60,6 +60,7 @@ class Search:
     def best(self, count: int) -> list[tuple[str, float]]:
         """Up to *count* tensors, each with the share of the error left from there on."""
         count = min(count, len(self.effects))
+        lists: tuple[list[str], ...]
         if self.truly:
             lists = (self._given_up(3, count)[::-1][:count], self._taken_up(count, weight=0.0))
             picked = self._exchanged(min(lists, key=self._share))
