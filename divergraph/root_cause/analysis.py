@@ -9,30 +9,24 @@ from dataclasses import dataclass, field, replace
 from divergraph.execution.contract import Array, Executor
 from divergraph.pipeline.pairing import Pair
 from divergraph.progress import NO_PROGRESS, Progress
-from divergraph.root_cause.arithmetic import Sample
-from divergraph.root_cause.births import explained_by, ignores_nan, ignoring, is_birth
+from divergraph.root_cause.births import ignores_nan, ignoring, is_birth
 from divergraph.root_cause.deciding import Deciding, coarsest
 from divergraph.root_cause.draws import random_feed, remarks
 from divergraph.root_cause.entries import entry_error, entry_mismatches
+from divergraph.root_cause.expecting import Expecting
 from divergraph.root_cause.explaining import Explaining, Judged
 from divergraph.root_cause.floors import (
-    IN_INTEGERS,
-    QUANTISED_UNSEEN,
     Floors,
-    constant_floor,
-    floor_of,
 )
 from divergraph.root_cause.functions import functions_remark
-from divergraph.root_cause.gains import ways_inside, with_gain_floor, with_inner_gain_floor
 from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group, Grouping
 from divergraph.root_cause.limits import RootCauseOptions
-from divergraph.root_cause.local_errors import Noise, local_suspicion, with_local_floor
-from divergraph.root_cause.masks import standing_for_infinity, without
+from divergraph.root_cause.masks import without
 from divergraph.root_cause.mixed import Arithmetics
 from divergraph.root_cause.op_graph import OpGraph, Source
 from divergraph.root_cause.operands import named, remark
-from divergraph.root_cause.precision import Precision, fits_half
+from divergraph.root_cause.precision import fits_half
 from divergraph.root_cause.quantised_ops import QuantisedOps
 from divergraph.root_cause.quantisers import (
     DEQUANTISING,
@@ -42,9 +36,9 @@ from divergraph.root_cause.quantisers import (
     hides_bodies,
 )
 from divergraph.root_cause.run_inputs import RunInputs, Splits
-from divergraph.root_cause.second_look import Explained, look_again
+from divergraph.root_cause.second_look import Explained
 from divergraph.root_cause.splits import Measured, same_shape, split_error, unknown, worst_error
-from divergraph.root_cause.values import RunValues, is_numeric, relative
+from divergraph.root_cause.values import RunValues, is_numeric
 from graphstore.model import (
     Comparison,
     ErrorSplit,
@@ -55,8 +49,6 @@ from graphstore.model import (
 )
 from graphstore.topo import graph_arrays
 
-_LARGE = 0.5
-"""The share of the limit of suspicion from which on it is asked whether an error is a gain."""
 _SAME_CONSTANT = 0.01
 """Up to this relative error a constant is the same, rounded."""
 
@@ -89,8 +81,7 @@ class _Analysis:
     compared: Mapping[TensorRef, Comparison] = field(init=False)
     explaining: Explaining = field(init=False)
     quantisers: Quantisers = field(init=False)
-    quantised: QuantisedOps = field(init=False)
-    hidden_bodies: bool = field(init=False)
+    expecting: Expecting = field(init=False)
     births: set[TensorRef] = field(default_factory=set)
     drawn: dict[TensorRef, str] = field(default_factory=dict)
     """By output, where no op is to blame for an error, the random op its group was fed."""
@@ -127,7 +118,6 @@ class _Analysis:
         self.quantisers = find_quantisers(
             found.device, found.golden, found.comparisons, found.links, found.device_constant
         )
-        self.hidden_bodies = hides_bodies(found.device)
         self.explaining = Explaining(
             graph_arrays(self.inputs.device),
             self.golden,
@@ -151,14 +141,7 @@ class _Analysis:
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
-        self.quantised = QuantisedOps(
-            self.golden,
-            arithmetics.usual,
-            self.options.suspect,
-            hidden_bodies=self.hidden_bodies,
-        )
-        if self.quantisers.by_tensor:
-            self.quantised = self.quantised.seen(groups, self.runs.run, self._handed_on)
+        self.expecting = self._expecting(groups, arithmetics.usual)
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
         for chunk in self.runs.chunks(groups):
@@ -195,6 +178,13 @@ class _Analysis:
             functions,
         )
 
+    def _expecting(self, groups: Sequence[Group], usual: Floors) -> Expecting:
+        hidden = hides_bodies(self.inputs.device)
+        quantised = QuantisedOps(self.golden, usual, self.options.suspect, hidden_bodies=hidden)
+        if self.quantisers.by_tensor:
+            quantised = quantised.seen(groups, self.runs.run, self.runs.handed_on)
+        return Expecting(self.executor, self.golden, self.values, self.options, quantised, hidden)
+
     def _groups(self) -> list[Group]:
         measured = {
             ref: item.golden for ref, item in self.compared.items() if item.golden is not None
@@ -208,14 +198,6 @@ class _Analysis:
         unseen = self.quantisers.unseen
         grouping = Grouping(self.golden, self.device, measured, dumped, changed, unseen)
         return [grouping.group(ref) for ref in measured]
-
-    def _handed_on(self, group: Group) -> Sample | None:
-        """What a group that only hands on was given, and what came out."""
-        value = None if group.passes_on is None else self.values.device(group.passes_on)
-        device = self.values.device(group.output)
-        if value is None or device is None:
-            return None
-        return Sample(group, {self.golden.name(group.golden): value}, value, device)
 
     def _changed(self) -> Iterator[TensorRef]:
         """Golden constants of which the device has others: the fault is there, not behind them.
@@ -271,123 +253,15 @@ class _Analysis:
             if isinstance(reference, str):
                 yield group.output, unknown(reference, group.ops, self.executor.name)
             else:
-                told = self._told(group, given, reference, imitated, arithmetics.of(group))
+                told = self.expecting.of(group, given, reference, imitated, arithmetics.of(group))
                 yield group.output, self._split(group, told, given)
-
-    def _told(
-        self,
-        group: Group,
-        given: Mapping[str, Array],
-        reference: Array,
-        imitated: Array | None,
-        floors: Floors,
-    ) -> Explained:
-        """What is expected of a group, and how far healthy arithmetic may be off."""
-        masked = self._masked(group, reference, floors)
-        reference = without(masked, reference)
-        if imitated is not None and imitated.shape == reference.shape:
-            imitated = without(masked, imitated)
-        floor = emulated = floor_of(reference, imitated, floors.precision, len(group.ops))
-        if not group.feeds:
-            floor = max(floor, constant_floor(reference, floors.precision))
-        if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
-            floor = max(floor, QUANTISED_UNSEEN)
-        if group.integers:
-            floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
-        found = () if imitated is None or imitated.shape != reference.shape else (imitated,)
-        explained = self._explained(group, reference, imitated)
-        told = Explained(explained, floor, masked=masked, imitations=found)
-        return self._looked(group, told, given, floors, unseen=floor if floor > emulated else 0.0)
-
-    def _masked(self, group: Group, reference: Array, floors: Floors) -> Array | None:
-        """Where the reference holds numbers that stand for infinity, and the device as well."""
-        huge = floors.huge(group)
-        device = self.values.device(group.output) if huge else None
-        return None if device is None else standing_for_infinity(reference, device, huge)
-
-    def _looked(
-        self,
-        group: Group,
-        told: Explained,
-        given: Mapping[str, Array],
-        floors: Floors,
-        unseen: float,
-    ) -> Explained:
-        """*told*, with what else may explain an error that would be suspect; and with lower
-        floors for a gain, and for errors in a part. *unseen* is the floor of what is not imitated.
-        """
-        device = self.values.device(group.output)
-        if device is None or not is_numeric(device) or not is_numeric(told.reference):
-            return told
-        fitting = same_shape(device, told.reference.shape)
-        if fitting is None:
-            return told
-        fitting = without(told.masked, fitting)
-        quantised = bool(floors.quantisers.by_tensor)
-        alike = quantised or group.integers
-        step = None if unseen else floors.step(group)
-        noise = Noise(told.imitations, floors.precision, alike, unseen, step)
-        suspicion = max(
-            relative(fitting, told.reference) / told.floor,
-            local_suspicion(told.reference, fitting, noise),
-        )
-        if suspicion <= self.options.suspect:
-            told = replace(told, imitations=())
-        else:
-            told = look_again(floors, group, given, fitting, told)
-            noise = replace(noise, imitations=told.imitations)
-            if relative(fitting, told.reference) <= self.options.guilty * told.floor:
-                told = with_local_floor(told, fitting, noise)
-        if group.integers or quantised:
-            imitated = noise.imitations[0] if noise.imitations and not unseen else None
-            return self.quantised.with_expected(told, group, given, fitting, imitated)
-        return self._with_gains(told, group, given, fitting, noise)
-
-    def _with_gains(
-        self,
-        told: Explained,
-        group: Group,
-        given: Mapping[str, Array],
-        device: Array,
-        noise: Noise,
-    ) -> Explained:
-        """*told* with the floor of a gain, if the error of *device* is one of the output or, where
-        it is large but not suspect, of a value inside the group."""
-        imitations, precision = noise.imitations, noise.precision
-        many = len(group.ops)
-        found = with_gain_floor(told, device, imitations, precision, many)
-        introduced = relative(device, told.reference)
-        if many < 2 or precision not in (Precision.FP16, Precision.BF16):
-            return found
-        if not _LARGE * self.options.suspect < introduced / found.floor <= self.options.suspect:
-            return found
-        ways = ways_inside(self.executor, self.golden, group, given, self.options.memory // 2)
-        inner = with_inner_gain_floor(told, device, imitations, precision, ways)
-        return min((found, inner), key=lambda each: each.floor)
-
-    def _hides_bodies(self, group: Group, imitated: Array | None) -> bool:
-        """Whether a group has ops of which is not known what they quantise."""
-        if imitated is None:
-            return True
-        return self.hidden_bodies and any(self.golden.ops[op_id].owns for op_id in group.ops)
-
-    def _explained(self, group: Group, reference: Array, imitated: Array | None) -> Array:
-        device = self.values.device(group.output)
-        if device is None or device.size != reference.size:
-            return reference
-        return explained_by(imitated, reference, device)
 
     def _passed_on(self, group: Group, source: TensorRef, floors: Floors) -> ErrorSplit:
         reference = self.values.device(source)
         if reference is None:
             return unknown(f"no values of {source}", group.ops)
-        imitated = floors.passed_on(group, reference)
-        told = Explained(reference, floor_of(reference, imitated, floors.precision, 1))
+        told = self.expecting.passed_on(group, reference, floors)
         given = {self.golden.name(group.golden): reference}
-        device = self.values.device(group.output)
-        fitting = None if device is None else same_shape(device, reference.shape)
-        if fitting is not None and is_numeric(fitting) and is_numeric(reference):
-            told = self.quantised.with_expected(told, group, given, fitting, imitated)
         return self._split(group, told, given, (source,))
 
     def _split(

@@ -9,14 +9,14 @@ cancellation and the actual data without a formula for any of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from divergraph.execution.contract import Array, Executor, Piece
+from divergraph.root_cause.group_state import GroupState
 from divergraph.root_cause.groups import Group
-from divergraph.root_cause.loop_state import TURNS
 from divergraph.root_cause.masks import (
     FP16_MOST,
     MASKING,
@@ -29,7 +29,7 @@ from divergraph.root_cause.operands import Taken, as_taken
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.quantisers import NO_QUANTISERS, Quantiser, Quantisers
 from divergraph.root_cause.values import is_numeric, norms, relative
-from graphstore.model import Op, TensorRef
+from graphstore.model import Op
 
 _FP32_UNITS = 8.0
 _LEAST_UNITS = {
@@ -56,15 +56,6 @@ _FP16_NORMAL = 2.0**-14
 _FP16_LEAST = 2e-7
 CONVERTED_LEAST = 1e-7
 """Converters raise constants that fp16 cannot hold to this."""
-_EXACT_CONSTANTS = frozenset(
-    {
-        *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
-        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
-        *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "RoiAlign"),
-        *("Pow", "Mod", "FloorMod"),
-    }
-)
-"""Ops whose constants say sizes, scales, coordinates or exponents, no weights."""
 
 
 @dataclass
@@ -95,7 +86,7 @@ class Floors:
     ) -> list[Array | None]:
         """What each group makes of its feeds in the device's arithmetic; None if it fails."""
         states = [
-            _State(group, self.golden, self._fed(given))
+            GroupState(group, self.golden, self._fed(given))
             for group, given in zip(groups, feeds, strict=True)
         ]
         return self._run(states, self._weights(states))
@@ -109,7 +100,7 @@ class Floors:
         for name, value in given.items():
             if value.dtype.kind == "f" and self._was_rounded(value):
                 fed[name] = self._unrounded(fed[name])
-        states = [_State(group, self.golden, fed)]
+        states = [GroupState(group, self.golden, fed)]
         return self._run(states, self._weights(states))[0]
 
     def _was_rounded(self, value: Array) -> bool:
@@ -121,7 +112,7 @@ class Floors:
     def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, with constants too small for float16 as converters make them; None
         if there are none."""
-        states = [_State(group, self.golden, self._fed(given))]
+        states = [GroupState(group, self.golden, self._fed(given))]
         weights = self._weights(states)
         small = {
             name: np.where(
@@ -132,7 +123,9 @@ class Floors:
         }
         return self._run(states, {**weights, **small})[0] if small else None
 
-    def _run(self, states: Sequence[_State], weights: Mapping[str, Array]) -> list[Array | None]:
+    def _run(
+        self, states: Sequence[GroupState], weights: Mapping[str, Array]
+    ) -> list[Array | None]:
         while step := {str(n): each for n, each in enumerate(states) if each.next_op() is not None}:
             self._advance(step, weights)
         return [self._result(state) for state in states]
@@ -187,7 +180,7 @@ class Floors:
             return found
         return np.where(np.isfinite(found), np.clip(found, -FP16_MOST, FP16_MOST), found)
 
-    def _result(self, state: _State) -> Array | None:
+    def _result(self, state: GroupState) -> Array | None:
         value = state.result()
         if value is not None and not state.group.feeds and value.dtype.kind == "f":
             value = self._stored(value)
@@ -196,7 +189,7 @@ class Floors:
         quantiser = self.quantisers.by_tensor.get(self.golden.name(state.group.golden))
         return value if quantiser is None else self._through(quantiser, value)
 
-    def _advance(self, states: Mapping[str, _State], weights: Mapping[str, Array]) -> None:
+    def _advance(self, states: Mapping[str, GroupState], weights: Mapping[str, Array]) -> None:
         """Run the next op of each group, all side by side."""
         pieces = [state.piece(key, weights) for key, state in states.items()]
         for result in self.executor.run_pieces(
@@ -218,7 +211,7 @@ class Floors:
         return self.approximated.get(op.type, usual)
 
     def _given(
-        self, state: _State, piece: Piece, weights: Mapping[str, Array]
+        self, state: GroupState, piece: Piece, weights: Mapping[str, Array]
     ) -> Mapping[str, Array]:
         found, op = state.inputs(piece, weights), state.next_op()
         if op is None:
@@ -266,7 +259,7 @@ class Floors:
         with np.errstate(invalid="ignore"):  # infinities are no small numbers
             return np.where(small, value + (found - value) * factors, found)
 
-    def _weights(self, states: Sequence[_State]) -> dict[str, Array]:
+    def _weights(self, states: Sequence[GroupState]) -> dict[str, Array]:
         """The constants these groups use that are rounded too."""
         names = dict.fromkeys(name for state in states for name in state.constants())
         pieces = [Piece(name, (), (name,)) for name in names]
@@ -284,114 +277,6 @@ class Floors:
                 way = math.copysign(_DIVISION * 2.0**-24, self.shift) if self.shift else 0.0
                 found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
         return found
-
-
-@dataclass
-class _State:
-    """How far the run of one group is."""
-
-    group: Group
-    golden: OpGraph
-    values: dict[str, Array]
-    place: int = 0
-    failed: bool = False
-    joined: set[str] = field(default_factory=set)
-    """Ops that give no arrays alone (sequences): they run together with those that read them."""
-    _last: dict[str, int] = field(default_factory=dict)
-    """By tensor the place of the last op that reads it: then it is let go."""
-
-    def __post_init__(self) -> None:
-        for place, op_id in enumerate(self.group.ops):
-            names = (ref.tensor for ref in self.golden.inputs(self.golden.ops[op_id]))
-            self._last.update(dict.fromkeys(names, place))
-        self._last[self.golden.name(self.group.golden)] = len(self.group.ops)
-
-    @property
-    def quantised(self) -> set[str]:
-        """Values that may be quantised before they are read: not those fed as they are read."""
-        return self.values.keys() - {feed.tensor for feed in self.group.feeds if not feed.quantised}
-
-    def next_op(self) -> Op | None:
-        if self.failed or self.place >= len(self.group.ops):
-            return None
-        return self.golden.ops[self.group.ops[self.place]]
-
-    def constants(self) -> Iterator[str]:
-        inside = set(self.group.ops)
-        for op in (self.golden.ops[op_id] for op_id in self.group.ops):
-            if op.type in _EXACT_CONSTANTS:
-                continue
-            for ref in self.golden.inputs(op):
-                maker = "" if ref.producer is None else ref.producer.op
-                # What is made in each turn of a loop cannot be given from outside of it.
-                inner = maker in inside or maker in self.golden.looped
-                if not inner and ref.tensor not in self.values:
-                    yield ref.tensor
-
-    def piece(self, key: str, weights: Mapping[str, Array]) -> Piece:
-        op = self.next_op()
-        assert op is not None
-        if self.turns():
-            return self._whole(key, weights)
-        names = dict.fromkeys(self._read(op))
-        exact = op.type in _EXACT_CONSTANTS
-        given = [n for n in names if n in self.values or (n in weights and not exact)]
-        return Piece(key, tuple(given), tuple(self._needed(op)))
-
-    def inputs(self, piece: Piece, weights: Mapping[str, Array]) -> dict[str, Array]:
-        return {
-            name: self.values[name] if name in self.values else weights[name]
-            for name in piece.inputs
-        }
-
-    def turns(self) -> bool:
-        """Whether ops of the group run again and again: alone they make nothing."""
-        return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)
-
-    def _whole(self, key: str, weights: Mapping[str, Array]) -> Piece:
-        names = dict.fromkeys(
-            ref.tensor
-            for op_id in self.group.ops
-            for ref in self.golden.inputs(self.golden.ops[op_id])
-        )
-        given = [n for n in names if n in self.values or n in weights]
-        return Piece(key, tuple(given), (self.golden.name(self.group.golden),))
-
-    def _read(self, op: Op) -> Iterator[str]:
-        """What *op* reads, and what those read that run together with it."""
-        for ref in self.golden.inputs(op):
-            if ref.producer is not None and ref.producer.op in self.joined:
-                yield from self._read(self.golden.ops[ref.producer.op])
-            else:
-                yield ref.tensor
-
-    def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
-        self.values.update(made)
-        last = len(self.group.ops)
-        self.place = last if self.turns() else self.place + 1
-        self.failed = failed and self.place == last
-        if failed and not self.failed:
-            self._join(self.golden.ops[self.group.ops[self.place - 1]])
-        for name in [each for each in self.values if self._last.get(each, -1) < self.place]:
-            del self.values[name]
-
-    def _join(self, op: Op) -> None:
-        """Let *op* run with those that read it: what it takes is needed as long as they are."""
-        until = max((self._last.get(each.name, -1) for each in op.outputs), default=-1)
-        for name in self._read(op):
-            self._last[name] = max(self._last.get(name, -1), until)
-        self.joined.add(op.id)
-
-    def result(self) -> Array | None:
-        return None if self.failed else self.values.get(self.golden.name(self.group.golden))
-
-    def _needed(self, op: Op) -> Iterator[str]:
-        """The outputs of *op* that the group goes on with."""
-        inside = set(self.group.ops)
-        used = {ref.tensor for each in inside for ref in self.golden.inputs(self.golden.ops[each])}
-        for port, tensor in enumerate(op.outputs):
-            if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
-                yield tensor.name
 
 
 def constant_floor(reference: Array, precision: Precision) -> float:

@@ -125,6 +125,14 @@ class GroupRuns:
             found[number] = (result.failure or "it gave nothing") if value is None else value
         return found
 
+    def handed_on(self, group: Group) -> Sample | None:
+        """What a group that only hands on was given, and what came out."""
+        value = None if group.passes_on is None else self.values.device(group.passes_on)
+        device = self.values.device(group.output)
+        if value is None or device is None:
+            return None
+        return Sample(group, {self.golden.name(group.golden): value}, value, device)
+
     def samples(self, groups: Sequence[Group]) -> Samples:
         """Groups with what they were fed, what the device and what the original made of it."""
         return Samples(self, groups)
