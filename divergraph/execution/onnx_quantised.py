@@ -9,11 +9,11 @@ import numpy as np
 
 from divergraph.execution.contract import Array, Reading
 from divergraph.execution.onnx_altered import OnnxAdditiveRun
+from divergraph.execution.onnx_session import Session
 from graphstore.errors import ExecutionError
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
-    from onnxruntime import InferenceSession
 
 _EXACT = ":exact"
 _BY_ITSELF = ":as it was"
@@ -61,7 +61,7 @@ class OnnxQuantisedRun(OnnxAdditiveRun):
 
     def __init__(
         self,
-        session: InferenceSession,
+        session: Session,
         feeds: Mapping[str, Array],
         types: Mapping[str, np.dtype],
         fed: Sequence[str],

@@ -15,9 +15,7 @@ from divergraph.root_cause.draws import random_feed, remarks
 from divergraph.root_cause.entries import entry_error, entry_mismatches
 from divergraph.root_cause.expecting import Expecting
 from divergraph.root_cause.explaining import Explaining, Judged
-from divergraph.root_cause.floors import (
-    Floors,
-)
+from divergraph.root_cause.floors import Floors
 from divergraph.root_cause.functions import functions_remark
 from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group, Grouping

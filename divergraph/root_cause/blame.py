@@ -15,7 +15,7 @@ import numpy as np
 
 from divergraph.execution.contract import AdditiveRun, Array, QuantisedRun
 from divergraph.progress import NO_PROGRESS, Progress
-from divergraph.root_cause.blame_changes import Change, change, flat, length, minus, norm
+from divergraph.root_cause.blame_changes import Change, GoldenOutputs, flat, length, minus, norm
 from divergraph.root_cause.blame_imitated import Errs, Imitation
 from divergraph.root_cause.blame_keeping import Left, Search, Shortener, size
 
@@ -160,9 +160,9 @@ class _Blaming:
             self._items.setdefault(each.tensor, each)
             if rounding is not None:
                 self._rounding[each.tensor] = rounding
-        self._golden = self._run({})
-        names = [name for name in self._golden if name in device_outputs]
-        self._golden = {name: self._golden[name] for name in names}
+        outputs = self._run({})
+        names = [name for name in outputs if name in device_outputs]
+        self._golden = GoldenOutputs({name: outputs[name] for name in names})
         self._device = {name: device_outputs[name] for name in names}
         self._error = self._change(self._device)
 
@@ -306,7 +306,7 @@ class _Blaming:
 
     def _change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """What differs from the golden outputs, each over the golden output's norm."""
-        return change(outputs, self._golden)
+        return self._golden.change(outputs)
 
 
 def left_with(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -13,12 +14,23 @@ Change: TypeAlias = Mapping[str, Array]
 """By output what differs, over the length of the golden output."""
 
 
-def change(outputs: Mapping[str, Array], golden: Mapping[str, Array]) -> dict[str, Array]:
-    """What *outputs* differ by from those of *golden*; others are not looked at."""
-    return {
-        name: _difference(outputs[name], value) / (norm(value) or 1.0)
-        for name, value in golden.items()
-    }
+@dataclass(frozen=True)
+class GoldenOutputs:
+    """Golden outputs by name, with their lengths: hundreds of runs are held against them."""
+
+    values: Mapping[str, Array]
+    scales: Mapping[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        scales = {name: norm(value) or 1.0 for name, value in self.values.items()}
+        object.__setattr__(self, "scales", scales)
+
+    def change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What *outputs* differ by from these; others are not looked at."""
+        return {
+            name: _difference(outputs[name], value) / self.scales[name]
+            for name, value in self.values.items()
+        }
 
 
 def minus(one: Change, other: Change) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divergraph.execution.contract import Array, QuantisedRun
-from divergraph.root_cause.blame_changes import Change, change, flat, length, minus
+from divergraph.root_cause.blame_changes import Change, GoldenOutputs, flat, length, minus
 from divergraph.root_cause.blame_keeping import Left
 
 _ALIKE = 0.1
@@ -43,7 +43,7 @@ class _Draw:
     """A sample: what is added to make it of the run's own, and what is golden for it."""
 
     noise: Mapping[str, Array]
-    golden: Mapping[str, Array]
+    golden: GoldenOutputs
     whole: float
 
 
@@ -53,7 +53,7 @@ class Imitation:
 
     model: QuantisedRun
     errs: Errs
-    golden: Mapping[str, Array]
+    golden: GoldenOutputs
     shapes: Mapping[str, tuple[int, ...]]
     short: Callable[[Array], Array]
     runs: int = 0
@@ -62,7 +62,7 @@ class Imitation:
     def fits(self, error: Change) -> bool:
         """Whether the imitation with no op exact is off the golden outputs by about *error*, as
         the device is; only then it is of use."""
-        made = change(self._made(frozenset(), {}), self.golden)
+        made = self.golden.change(self._made(frozenset(), {}))
         whole = length(made)
         if not whole or length(minus(made, error)) > _ALIKE * length(error):
             return False
@@ -70,8 +70,8 @@ class Imitation:
         for number in range(_OTHERS if self.errs.sizes else 0):
             noise = self._noise(number)
             made_golden = self.model.run(noise)
-            golden = {name: made_golden[name] for name in self.golden}
-            off = length(change(self._made(frozenset(), noise), golden))
+            golden = GoldenOutputs({name: made_golden[name] for name in self.golden.values})
+            off = length(golden.change(self._made(frozenset(), noise)))
             self.runs += 1
             if off:
                 self._draws.append(_Draw(noise, golden, off))
@@ -88,7 +88,7 @@ class Imitation:
         return float(np.sqrt(np.mean(np.square(shares)))) if shares else None
 
     def _error(self, draw: _Draw, exact: frozenset[str]) -> Change:
-        return change(self._made(exact, draw.noise), draw.golden)
+        return draw.golden.change(self._made(exact, draw.noise))
 
     def _made(self, exact: Collection[str], noise: Mapping[str, Array]) -> Mapping[str, Array]:
         errs = self.errs

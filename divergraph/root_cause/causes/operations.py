@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 
 from divergraph.root_cause.causes.case import Array, Cause, Floats, View
+from divergraph.root_cause.causes.operands import LARGEST
 from graphstore.model import Op
 
-_LARGEST = 1 << 22
 Named: TypeAlias = Sequence[tuple[str, Floats]]
 _Binary: TypeAlias = Callable[[Floats, Floats], Array]
 
@@ -37,7 +37,7 @@ def wrong_operation(view: View) -> Cause | None:
         return None
     op, known = case.ops[0], {**case.inputs, **case.constants}
     names = [ref.tensor for ref in op.inputs if ref is not None]
-    if any(name not in known or known[name].size > _LARGEST for name in names):
+    if any(name not in known or known[name].size > LARGEST for name in names):
         return None
     operands = [(name, np.asarray(known[name], np.float64)) for name in names]
     for words, made in _guesses(op, operands, view.d.shape):
