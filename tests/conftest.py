@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +27,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of what TensorFlow runs wait for an environment that has it."""
     if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
         pytest.skip("needs TensorFlow, the extra divergraph[tensorflow]")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Who runs the tests has settings, passwords, perhaps a server; no test may see them.
+
+    The cache is shared: what was downloaded once is not downloaded again.
+    """
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CONFIG", "DATA", "STATE"):
+            patch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+        for name in ("NEO4J_USERNAME", "NEO4J_PASSWORD", "DIVERGRAPH_STORE", "DIVERGRAPH_GLYPHS"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")
