@@ -19,7 +19,7 @@ from divergraph.root_cause.gains import ways_inside, with_gain_floor, with_inner
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.local_errors import Noise, local_suspicion, with_local_floor
-from divergraph.root_cause.masks import standing_for_infinity, without
+from divergraph.root_cause.masks import Mask, standing_for_infinity, without
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision
 from divergraph.root_cause.quantised_ops import QuantisedOps
@@ -68,8 +68,8 @@ class Expecting:
         told = Explained(explained, floor, masked=masked, imitations=found)
         return self._looked(group, told, given, floors, unseen=floor if floor > emulated else 0.0)
 
-    def _masked(self, group: Group, reference: Array, floors: Floors) -> Array | None:
-        """Where the reference holds numbers that stand for infinity, and the device as well."""
+    def _masked(self, group: Group, reference: Array, floors: Floors) -> Mask | None:
+        """Where the reference holds numbers that stand for infinity."""
         huge = floors.huge(group)
         device = self.values.device(group.output) if huge else None
         return None if device is None else standing_for_infinity(reference, device, huge)

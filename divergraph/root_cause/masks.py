@@ -2,10 +2,12 @@
 
 Masks of attention add -1e9 or -3.4e38 to what is not to be seen. No 16 bits hold that:
 one device has -65504 there, one -10000 as converters put it, one minus infinity. All are
-as good, and none says anything of the op.
+as good, and none says anything of the op. Anything else there is held against -65504.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,16 +45,29 @@ def is_mask_maker(op_type: str) -> bool:
     return op_type in _MAKING_MASKS
 
 
-def without(masked: Array | None, value: Array) -> Array:
-    """*value* with 0 at the places *masked*."""
-    if masked is None:
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The places of a tensor whose values stand for infinity: those where the device holds
+    as much as it can, and those where it does not."""
+
+    held: Array
+    missed: Array
+
+
+def without(mask: Mask | None, value: Array) -> Array:
+    """*value* with 0 where *mask* is held, and within float16 where it is missed."""
+    if mask is None:
         return value
-    return np.where(masked.reshape(value.shape), value.dtype.type(0), value)
+    found = np.where(mask.held.reshape(value.shape), value.dtype.type(0), value)
+    if not mask.missed.any():
+        return found
+    within = np.clip(found, -FP16_MOST, FP16_MOST)
+    return np.where(mask.missed.reshape(value.shape), within, found)
 
 
-def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ...]) -> Array | None:
-    """Where *reference* is one of the values *huge* and *device* (of its size) as much as it
-    holds; None if nowhere."""
+def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ...]) -> Mask | None:
+    """Where *reference* is one of the values *huge*, against a *device* of its size; None if
+    nowhere."""
     if not huge or reference.dtype.kind != "f" or not is_numeric(device):
         return None
     if reference.size != device.size:
@@ -63,9 +78,9 @@ def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ..
         wide = np.asarray(reference, np.float64)
         for value in huge:
             there |= np.abs(wide - value) <= _NEAR * abs(value)
-        held = device.reshape(reference.shape)
-        there &= (np.abs(held) >= _LARGE_ENOUGH) & (np.signbit(held) == np.signbit(wide))
-    return there if there.any() else None
+        given = device.reshape(reference.shape)
+        held = (np.abs(given) >= _LARGE_ENOUGH) & (np.signbit(given) == np.signbit(wide))
+    return Mask(there & held, there & ~held) if there.any() else None
 
 
 def told_as_infinity(value: Array) -> Array | None:

@@ -19,7 +19,7 @@ import numpy as np
 from divergraph.execution.contract import Array
 from divergraph.root_cause.floors import CONVERTED_LEAST, Floors, floor_of
 from divergraph.root_cause.groups import Group
-from divergraph.root_cause.masks import without
+from divergraph.root_cause.masks import Mask, without
 from divergraph.root_cause.precision import Precision, rounded
 from divergraph.root_cause.values import norms
 
@@ -37,14 +37,15 @@ _DRAWS = 8
 class Explained:
     """The reference (NaN where nothing is to be measured), the relative floor, and the
     absolute one: a norm below which no error says anything. ``masked`` are the places of
-    values that stand for infinity; the reference is 0 there. ``imitations`` are of the
-    reference's shape, as healthy arithmetic may have made it; ``expected`` is what a device
-    that quantises was to make, where that is known exactly and the error is against that."""
+    values that stand for infinity; the reference is 0 there, or as much as the device was to
+    hold. ``imitations`` are of the reference's shape, as healthy arithmetic may have made it;
+    ``expected`` is what a device that quantises was to make, where that is known exactly and
+    the error is against that."""
 
     reference: Array
     floor: float
     absolute: float = 0.0
-    masked: Array | None = None
+    masked: Mask | None = None
     imitations: tuple[Array, ...] = ()
     expected: Array | None = None
 

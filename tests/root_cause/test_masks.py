@@ -22,19 +22,25 @@ def attention(
     device: Callable[[str, np.ndarray], np.ndarray],
     kind: type = np.float16,
     seen: int = 9,
+    masking: list[onnx.NodeProto] | None = None,
 ):
-    """softmax(x + (1 - seen) * hide) w; *device* makes its values of the golden ones by op."""
+    """softmax(x + (1 - seen) * hide) w; *device* makes its values of the golden ones by op.
+    *masking* nodes may make the scores in another way.
+    """
     rng = np.random.default_rng(3)
     constants = {
         "one": np.array(1, np.float32),
         "hide": np.array(hide, np.float32),
         "w": rng.standard_normal((12, 7)).astype(np.float32),
     }
+    adding = [
+        helper.make_node("Sub", ["one", "seen"], ["unseen"], name="unseen"),
+        helper.make_node("Mul", ["unseen", "hide"], ["mask"], name="mask"),
+        helper.make_node("Add", ["x", "mask"], ["scores"], name="scores"),
+    ]
     graph = helper.make_graph(
         [
-            helper.make_node("Sub", ["one", "seen"], ["unseen"], name="unseen"),
-            helper.make_node("Mul", ["unseen", "hide"], ["mask"], name="mask"),
-            helper.make_node("Add", ["x", "mask"], ["scores"], name="scores"),
+            *(masking or adding),
             helper.make_node("Softmax", ["scores"], ["p"], name="p"),
             helper.make_node("MatMul", ["p", "w"], ["y"], name="y"),
         ],
@@ -87,6 +93,31 @@ def test_a_mask_that_does_not_hide_is_wrong(tmp_path):
         return np.where(value < -60000, 0, value) if op == "mask" else held_as(-np.inf)(op, value)
 
     assert compare(attention(tmp_path, LOWEST, seeing)).origins[0].op == "mask"
+
+
+CHOOSING = [
+    helper.make_node("Equal", ["seen", "one"], ["visible"], name="visible"),
+    helper.make_node("Where", ["visible", "x", "hide"], ["scores"], name="scores"),
+]
+
+
+@pytest.mark.parametrize("what", [-np.inf, -65504, -1e4])
+@pytest.mark.parametrize(
+    "wrong", [None, slice(0, None), slice(7, 8)], ids=["healthy", "all", "a row"]
+)
+def test_a_choice_that_does_not_hide_is_wrong_however_little_float16_holds_of_it(
+    tmp_path, what, wrong
+):
+    """The floor of the choice alone would say that all of -1e9 may be lost."""
+
+    def device(op: str, value: np.ndarray) -> np.ndarray:
+        value = held_as(what)(op, value)
+        if op == "scores" and wrong is not None:
+            value[wrong] = np.where(value[wrong] < -9000, 0.5, value[wrong])
+        return value
+
+    data = compare(attention(tmp_path, -1e9, device, masking=CHOOSING))
+    assert [found.op for found in data.origins[:1]] == ([] if wrong is None else ["scores"])
 
 
 def test_infinities_where_numbers_belong_are_wrong_however_large_these_are(tmp_path):
