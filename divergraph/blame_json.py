@@ -41,6 +41,8 @@ def blame_json(run: str, found: Blame, top: int) -> dict[str, Json]:
             for each in found.keep
         ],
         "imitated": found.imitated,
+        "not_imitated": found.not_imitated or None,
         "runs": found.runs,
         "left_out": list(found.left_out),
+        "warnings": list(found.warnings),
     }

@@ -105,6 +105,8 @@ def blame_command(
             "float16 make halves of; make initializers of them first, see docs/blame.md",
             err=True,
         )
+    for warning in found.warnings:
+        say(f"note: {warning}", err=True)
     if as_json:
         print_json(blame_json(run, found, top))
     else:
@@ -137,6 +139,8 @@ def _show(found: Blame, top: int) -> None:
         say("what to expect on slightly other inputs; the others round anew, as the device does")
     else:
         say("what to expect where all others round anew")
+    if found.not_imitated:
+        say(f"(the device quantises, but is not imitated: {found.not_imitated})")
     for place, kept in enumerate(found.keep, 1):
         say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")
     if found.unexplained > 0.05:

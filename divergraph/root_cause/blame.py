@@ -16,7 +16,7 @@ import numpy as np
 from divergraph.execution.contract import AdditiveRun, Array, QuantisedRun
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.blame_changes import Change, GoldenOutputs, flat, length, minus, norm
-from divergraph.root_cause.blame_imitated import Errs, Imitation
+from divergraph.root_cause.blame_imitated import ALIKE, Errs, Imitation
 from divergraph.root_cause.blame_keeping import Left, Search, Shortener, size
 
 MOST = 100
@@ -105,6 +105,9 @@ class Blame:
     """Tensors whose error could not be added: no floats, or too many."""
     imitated: bool = False
     """The list to keep was searched and measured with the other ops rounding anew."""
+    not_imitated: str = ""
+    """Why that could not be done of a device that quantises."""
+    warnings: tuple[str, ...] = ()
 
 
 def blame(
@@ -181,11 +184,13 @@ class _Blaming:
         shares.sort(key=lambda each: -each.size)
         self._progress.stage("proving which ops to keep exact")
         imitated = self._imitation()
-        if imitated is None:
-            kept = self._keep(effects, length(replayed), keep)
-        else:
+        off = 0.0 if imitated is None else imitated.off(self._error)
+        fits = imitated is not None and off <= ALIKE
+        if imitated is not None and fits:
             kept = self._keep_imitated(imitated, effects, keep)
-            self.runs += imitated.runs
+        else:
+            kept = self._keep(effects, length(replayed), keep)
+        self.runs += 0 if imitated is None else imitated.runs
         return Blame(
             errors={name: norm(value) for name, value in self._error.items()},
             unexplained=length(minus(self._error, replayed)) / whole if whole else 0.0,
@@ -193,7 +198,8 @@ class _Blaming:
             keep=kept,
             runs=self.runs,
             left_out=tuple(self.left_out),
-            imitated=imitated is not None,
+            imitated=fits,
+            not_imitated="" if off <= ALIKE else _far_off(off),
         )
 
     def _share(self, item: Introduced, alone: Change, whole: float) -> Share:
@@ -240,10 +246,15 @@ class _Blaming:
         return tuple(kept)
 
     def _imitation(self) -> Imitation | None:
-        """The device imitated, if it reads quantised and that gives its outputs."""
+        """The device imitated, if it reads quantised."""
         if not isinstance(self._model, QuantisedRun) or not length(self._error):
             return None
-        reads = {name: item.reads for name, item in self._items.items() if item.reads}
+        opened = set(self._model.makers)
+        reads = {
+            name: item.reads
+            for name, item in self._items.items()
+            if opened.intersection(item.reads)
+        }
         if not reads:
             return None
         beyond = {
@@ -258,11 +269,7 @@ class _Blaming:
         }
         shapes = {name: self._held[name].shape for name in sizes}
         errs = Errs(beyond, self._rounding, reads, sizes)
-        found = Imitation(self._model, errs, self._golden, shapes, self._shortener.short)
-        fits = found.fits(self._error)
-        if not fits:
-            self.runs += found.runs
-        return found if fits else None
+        return Imitation(self._model, errs, self._golden, shapes, self._shortener.short)
 
     def _keep_imitated(
         self, imitated: Imitation, effects: Mapping[str, Array], count: int
@@ -320,6 +327,10 @@ def left_with(
     base = length(blaming._change(blaming._run(blaming._held)))
     rest = length(blaming._change(blaming._run(blaming._without(set(exact)))))
     return rest / base if base else 0.0
+
+
+def _far_off(off: float) -> str:
+    return f"imitated, its outputs would be off by {100 * off:.0f} % of their error"
 
 
 def _importance(item: Introduced) -> float:

@@ -9,7 +9,8 @@ rounded in another way) is added as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from divergraph.execution.contract import Array, QuantisedRun
 from divergraph.root_cause.blame_changes import Change, GoldenOutputs, flat, length, minus
 from divergraph.root_cause.blame_keeping import Left
 
-_ALIKE = 0.1
-"""Up to this share of the error the imitation may be off the device."""
+ALIKE = 0.1
+"""Up to this share of the error the imitation may be off the device; only then it is of use."""
 _NOISE = 0.01
 """How much the sample is changed for another one, relatively."""
 _OTHERS = 2
@@ -57,25 +58,28 @@ class Imitation:
     shapes: Mapping[str, tuple[int, ...]]
     short: Callable[[Array], Array]
     runs: int = 0
-    _draws: list[_Draw] = field(default_factory=list)
 
-    def fits(self, error: Change) -> bool:
-        """Whether the imitation with no op exact is off the golden outputs by about *error*, as
-        the device is; only then it is of use."""
-        made = self.golden.change(self._made(frozenset(), {}))
-        whole = length(made)
-        if not whole or length(minus(made, error)) > _ALIKE * length(error):
-            return False
-        self._draws = [_Draw({}, self.golden, whole)]
+    def off(self, error: Change) -> float:
+        """How far, with no op exact, it is off the device, as a share of the device's *error*."""
+        return length(minus(self._with_none_exact, error)) / length(error)
+
+    @cached_property
+    def _with_none_exact(self) -> Change:
+        return self.golden.change(self._made(frozenset(), {}))
+
+    @cached_property
+    def _draws(self) -> list[_Draw]:
+        """The sample itself, then the others."""
+        found = [_Draw({}, self.golden, length(self._with_none_exact))]
         for number in range(_OTHERS if self.errs.sizes else 0):
             noise = self._noise(number)
-            made_golden = self.model.run(noise)
-            golden = GoldenOutputs({name: made_golden[name] for name in self.golden.values})
-            off = length(golden.change(self._made(frozenset(), noise)))
+            made = self.model.run(noise)
+            golden = GoldenOutputs({name: made[name] for name in self.golden.values})
+            whole = length(golden.change(self._made(frozenset(), noise)))
             self.runs += 1
-            if off:
-                self._draws.append(_Draw(noise, golden, off))
-        return True
+            if whole:
+                found.append(_Draw(noise, golden, whole))
+        return found
 
     def left(self, exact: frozenset[str]) -> Left:
         """What is left of the error with tensors *exact*."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -41,7 +41,7 @@ from divergraph.root_cause.op_graph import OpGraph, Source, source_of
 from divergraph.root_cause.precision import Precision, precision_of, rounded
 from divergraph.root_cause.run import RunSources
 from divergraph.root_cause.run_inputs import RunInputs
-from divergraph.root_cause.stored import sources_of
+from divergraph.root_cause.stored import dumps_written_since, sources_of, with_warnings
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, ImportFormatError, InputError
 from graphstore.model import ModelGraph, Op, TensorIO
@@ -98,8 +98,9 @@ def blame_run(
         needed = tensors_before(data.golden, outputs, inside)
         feeds = {**_feeds(executor, sources, needed), **inside}
         readings = collected.readings.of_ops
-        model = _opened(executor, feeds, tensors, tuple(outputs), readings)
-        return blame(
+        model, why_not = _opened(executor, feeds, tensors, tuple(outputs), readings)
+        why_not = why_not or _nothing_to_imitate(collected.precision, items)
+        found = blame(
             model,
             items,
             outputs,
@@ -107,6 +108,12 @@ def blame_run(
             keep=choice.keep,
             memory=options.memory,
             progress=progress,
+        )
+        return replace(
+            found,
+            left_out=(*collected.left_out, *found.left_out),
+            not_imitated="" if found.imitated else found.not_imitated or why_not,
+            warnings=tuple(dumps_written_since(data.run, sources.pairs)),
         )
 
 
@@ -116,22 +123,36 @@ def _opened(
     tensors: Sequence[str],
     outputs: Sequence[str],
     readings: Sequence[Reading],
-) -> AdditiveRun:
-    """The golden model, open for what the device reads quantised where it can be."""
+) -> tuple[AdditiveRun, str]:
+    """The golden model, open for what the device reads quantised; or why it is not."""
+    why_not = ""
     if readings and isinstance(executor, Quantising):
-        with suppress(ExecutionError):  # types or a version that cannot: errors stay as they were
-            return executor.with_readings(feeds, tensors, outputs, readings)
-    return executor.with_additions(feeds, tensors, outputs)
+        try:
+            return executor.with_readings(feeds, tensors, outputs, readings), ""
+        except ExecutionError as error:  # its types or its version
+            why_not = str(error)
+    elif readings:
+        why_not = "only of ONNX models can what ops read be quantised here"
+    return executor.with_additions(feeds, tensors, outputs), why_not
+
+
+def _nothing_to_imitate(precision: Precision | None, items: Sequence[Introduced]) -> str:
+    """Why a device of that *precision* is not imitated for all that; "" if it can be."""
+    if precision is not Precision.INT8 or any(each.reads for each in items):
+        return ""
+    return "it is not known by which scales ops that err read quantised"
 
 
 def with_blame(data: RunData, found: Blame) -> RunData:
-    """*data* with the shares in its analysis, for origins and overviews to show."""
+    """*data* with the shares in its analysis, for origins and overviews to show; warned as
+    *found* is."""
     kept = {
         "shares": [{"op": each.op, "share": each.share} for each in found.shares],
         "unexplained": found.unexplained,
     }
     analysis = {**(data.run.analysis or {}), "blame": kept}
-    return replace(data, run=replace(data.run, analysis=analysis))
+    data = replace(data, run=replace(data.run, analysis=analysis))
+    return with_warnings(data, found.warnings)
 
 
 @dataclass
@@ -154,6 +175,8 @@ class _Collected:
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _steps: set[tuple[str, str | None]] = field(default_factory=set)
+    left_out: list[str] = field(default_factory=list)
+    """Tensors whose errors did not fit."""
 
     def see(self, judged: Judged) -> None:
         """Keep the error of one device output."""
@@ -193,6 +216,7 @@ class _Collected:
         while self._held() > self.memory:
             least = min(self._found, key=lambda name: self._found[name].error)
             del self._found[least], self._errors[least]
+            self.left_out.append(least)
             self._roundings.pop(least, None)
             self._beyond.pop(least, None)
 

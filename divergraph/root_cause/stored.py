@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -32,12 +32,17 @@ def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress)
         ExecutionError: the golden model cannot be run here.
     """
     sources = sources_of(data, progress, options.memory)
-    said = (*data.run.warnings, *_written_since(data.run, sources.pairs))
-    data = replace(data, run=replace(data.run, warnings=tuple(dict.fromkeys(said))))
+    data = with_warnings(data, dumps_written_since(data.run, sources.pairs))
     return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
 
 
-def _written_since(run: Run, pairs: Sequence[Pair]) -> Iterator[str]:
+def with_warnings(data: RunData, warnings: Iterable[str]) -> RunData:
+    """*data* with more warnings, each of them once."""
+    said = dict.fromkeys((*data.run.warnings, *warnings))
+    return replace(data, run=replace(data.run, warnings=tuple(said)))
+
+
+def dumps_written_since(run: Run, pairs: Sequence[Pair]) -> Iterator[str]:
     """A word if dumps are younger than the comparison: metrics are then of other values."""
     compared = datetime.fromisoformat(run.created).timestamp()
     files = dict.fromkeys(ref.path for pair in pairs for ref in (pair.golden, pair.device))

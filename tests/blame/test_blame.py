@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +70,26 @@ def test_the_list_to_keep_is_proved_by_runs(chain: Chain, errors: list[Introduce
     assert left_with(chain, errors, device(chain, errors), ["t", "a"]) == pytest.approx(
         left / whole
     )
+
+
+def test_a_device_that_the_imitation_misses_is_not_imitated(
+    chain: Chain, errors: list[Introduced]
+) -> None:
+    class Reading(Chain):
+        makers = ("a",)
+
+        def run_quantised(
+            self, additions: Mapping[str, Array], exact: Collection[str]
+        ) -> Mapping[str, Array]:
+            read = (
+                {} if "a" in exact else {"t": np.rint(8 * np.tanh(self._x)) / 8 - np.tanh(self._x)}
+            )
+            return self.run({**additions, **read})
+
+    known = [replace(each, reads=("a",)) for each in errors[:3] if each.tensor == "a"]
+    found = blame(Reading(chain._x), known, device(chain, errors[:3]))
+    assert not found.imitated
+    assert "its outputs would be off by" in found.not_imitated
 
 
 def test_errors_that_do_not_fit_in_memory_are_said(chain: Chain, errors: list[Introduced]) -> None:

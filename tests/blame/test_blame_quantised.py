@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,12 @@ def x() -> Array:
 @pytest.fixture
 def scales(tmp_path: Path, x: Array) -> dict[str, float]:
     write(tmp_path / "golden.onnx", frozenset(), {})
-    executor = OnnxRuntimeExecutor(tmp_path / "golden.onnx", _read(tmp_path / "golden.onnx"))
+    executor = OnnxRuntimeExecutor(tmp_path / "golden.onnx", read(tmp_path / "golden.onnx"))
     values = {"x0": x, **dict(executor.run({"x0": x}))}
     return {name: float(np.abs(value).max()) / 40 for name, value in values.items()}
 
 
-def _read(path: Path) -> Any:
+def read(path: Path) -> Any:
     return OnnxImporter().read(path)
 
 
@@ -155,11 +156,34 @@ def test_of_ops_not_dumped_one_by_one_all_are_listed(
     assert sorted(listed) == [f"{kind}{each}" for kind in ("mul", "tanh") for each in layers]
 
 
-def test_a_model_too_old_to_quantise_is_said_to_be(
+def test_errors_that_memory_does_not_hold_are_named(
+    tmp_path: Path, x: Array, scales: dict[str, float]
+) -> None:
+    write(tmp_path / "device.onnx", frozenset(range(LAYERS)), scales)
+    little = RootCauseOptions(memory=3 * x.nbytes)
+    found = blame_run(compared(tmp_path, x), little, BlameChoice(1), NO_PROGRESS)
+    assert len(found.shares) + len(found.left_out) == LAYERS
+    assert found.left_out
+
+
+def test_why_a_quantising_device_is_not_imitated_is_said(
+    tmp_path: Path, x: Array, scales: dict[str, float]
+) -> None:
+    write(tmp_path / "device.onnx", frozenset(range(LAYERS)), scales)
+    assert blamed(compared(tmp_path, x), keep=1).not_imitated == ""
+    shutil.rmtree(tmp_path / "golden_dump")
+    shutil.rmtree(tmp_path / "device_dump")
+    write(tmp_path / "golden.onnx", frozenset(), {}, opset=9)
+    old = blamed(compared(tmp_path, x), keep=1)
+    assert not old.imitated
+    assert old.not_imitated == "ONNX 9 cannot quantise as the device does"
+
+
+def test_a_model_too_old_to_quantise_is_refused(
     tmp_path: Path, x: Array, scales: dict[str, float]
 ) -> None:
     write(tmp_path / "old.onnx", frozenset(), {}, opset=9)
-    executor = OnnxRuntimeExecutor(tmp_path / "old.onnx", _read(tmp_path / "old.onnx"))
+    executor = OnnxRuntimeExecutor(tmp_path / "old.onnx", read(tmp_path / "old.onnx"))
     assert isinstance(executor, Quantising)
     reading = Reading("m1", "x1", np.array([scales["x1"]]), np.zeros(1))
     with pytest.raises(ExecutionError, match="cannot quantise"):
@@ -170,7 +194,7 @@ def test_a_model_too_old_to_quantise_is_said_to_be(
 def test_readings_of_several_scales_are_those_of_the_quantising_op(
     tmp_path: Path, x: Array, scales: dict[str, float], signed: bool
 ) -> None:
-    executor = OnnxRuntimeExecutor(tmp_path / "golden.onnx", _read(tmp_path / "golden.onnx"))
+    executor = OnnxRuntimeExecutor(tmp_path / "golden.onnx", read(tmp_path / "golden.onnx"))
     plain = dict(executor.run({"x0": x}))
     steps = np.linspace(0.01, 0.05, WIDE).astype(np.float32)
     zero = np.zeros(1) if signed else np.full(WIDE, 128)

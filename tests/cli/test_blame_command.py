@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,28 @@ def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: P
     assert "proved by runs" in said
     shown = divergraph("origins", "r", "--store", store, "--json").json["origins"]
     assert shown[0]["share"] == pytest.approx(0.1 / 0.111, rel=0.01)
+
+
+def test_dumps_written_since_the_comparison_are_told_of(
+    divergraph, model: Path, tmp_path: Path
+) -> None:
+    store, golden, dump = tmp_path / "store", tmp_path / "golden", tmp_path / "dump"
+    device = written(tmp_path / "device.onnx", 1, 1.1, 1)
+    divergraph("capture", model, "--random", "1", "-o", golden)
+    divergraph("capture", device, "--random", "1", "-o", dump)
+    compared = ("--golden", model, "--golden-dump", golden, "--device", device)
+    divergraph("compare", *compared, "--device-dump", dump, "--run", "r", "--store", store)
+    assert divergraph("blame", "r", "--store", store, "--json").json["warnings"] == []
+    replaced = next(dump.glob("*second*"))
+    later = time.time() + 60
+    os.utime(replaced, (later, later))
+    told = divergraph("blame", "r", "--store", store, "--json")
+    (said,) = told.json["warnings"]
+    assert "1 dump file written after the run was compared" in said
+    assert replaced.name in said
+    assert said in told.err
+    shown = divergraph("analyse", "r", "--store", store, "--json").json
+    assert shown["warnings"].count(said) == 1
 
 
 def test_blame_without_its_dumps_says_so(divergraph, model: Path, tmp_path: Path) -> None:
