@@ -11,16 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from divergraph.execution.variable_ops import HANDLES, READS, VARIABLES, changes_variable
 from graphstore.model import Framework, InputRef, ModelGraph, Op
 
-_WRITING = (
-    *("Assign", "Apply", "SparseApply", "ResourceApply", "ResourceSparseApply", "ResourceScatter"),
-    *("ScatterAdd", "ScatterSub", "ScatterUpdate", "ScatterMul", "ScatterDiv", "ScatterMin"),
-    *("ScatterMax", "ScatterNdUpdate", "ScatterNdAdd", "ScatterNdSub", "StridedSliceAssign"),
-    *("ResourceStridedSliceAssign", "CountUpTo", "ResourceCountUpTo"),
-)
-_VARIABLES = frozenset(("Variable", "VariableV2"))
-_HANDLES = frozenset(("VarHandleOp",))
 _PASSES_REF = frozenset(("RefEnter", "RefIdentity", "RefSwitch"))
 _SHARES_MEMORY = frozenset(
     {
@@ -53,7 +46,7 @@ class _Finder:
         self._calls: set[str] = set()
         """Ops that change variables in their bodies."""
         for op in graph.ops:
-            inside = op.subgraph if op.type.startswith(_WRITING) else ""
+            inside = op.subgraph if changes_variable(op.type) else ""
             while inside and owners[inside] not in self._calls:
                 self._calls.add(owners[inside])
                 inside = self._ops[owners[inside]].subgraph
@@ -77,7 +70,7 @@ class _Finder:
 
     def _changed(self, op: Op) -> Iterator[str]:
         """The variables *op* changes."""
-        if not op.type.startswith(_WRITING) and op.id not in self._calls:
+        if not changes_variable(op.type) and op.id not in self._calls:
             return
         for ref in op.inputs:
             variable = self._variable(ref, _PASSES_REF) if ref is not None else ""
@@ -89,7 +82,7 @@ class _Finder:
         producer = ref.producer
         while producer is not None:
             op = self._ops[producer.op]
-            if op.type in _VARIABLES or op.type in _HANDLES:
+            if op.type in VARIABLES:
                 return op.id
             first = op.inputs[0] if op.inputs else None
             producer = first.producer if op.type in through and first is not None else None
@@ -104,7 +97,7 @@ class _Finder:
             if self._before[op.id] >> at & 1 and variable in self._writes[writer]
         )
         maker = ref.producer.op
-        return bits if self._ops[variable].type in _HANDLES else bits & ~self._before.get(maker, 0)
+        return bits if self._ops[variable].type in HANDLES else bits & ~self._before.get(maker, 0)
 
     def _named(self, bits: int) -> Iterator[str]:
         """Writers in the order they run."""
@@ -137,7 +130,7 @@ class _Finder:
         self, op_id: str, writers: tuple[str, ...], seen: Mapping[str, tuple[str, ...]]
     ) -> tuple[InputRef, ...] | None:
         """What *writers* take, if a read behind them can be run with them."""
-        alone = self._ops[op_id].type == "ReadVariableOp" and not self._calls & set(writers)
+        alone = self._ops[op_id].type == READS and not self._calls & set(writers)
         if not alone or any(set(seen.get(each, ())) - set(writers) for each in writers):
             return None
         taken = (ref for each in writers for ref in self._ops[each].inputs if ref is not None)

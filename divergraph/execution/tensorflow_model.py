@@ -34,10 +34,11 @@ from divergraph.execution.tensorflow_step import (
     needed,
 )
 from divergraph.execution.tensorflow_values import plain
+from divergraph.execution.variable_ops import HANDLES, READS
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph
 
-_STEADY = frozenset(("ReadVariableOp", "Placeholder", "PlaceholderV2", "ResourceGather", "Assert"))
+_STEADY = frozenset((READS, "Placeholder", "PlaceholderV2", "ResourceGather", "Assert"))
 """Stateful ops after which a session is as it was before."""
 
 
@@ -79,7 +80,7 @@ class Model:
             tf = tensorflow()
             op = self.graph.get_operation_by_name(name)
             tensor = op.outputs[0]
-            if op.type == "VarHandleOp":
+            if op.type in HANDLES:
                 with self.graph.as_default():
                     kind = op.get_attr("dtype")
                     tensor = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=kind)

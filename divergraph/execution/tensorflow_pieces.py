@@ -17,6 +17,7 @@ from divergraph.execution.tensorflow_files import (
 )
 from divergraph.execution.tensorflow_step import is_variable, writes
 from divergraph.execution.tensorflow_values import as_typed, plain
+from divergraph.execution.variable_ops import HANDLES, READS
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph
 
@@ -82,7 +83,7 @@ class Pieces:
         while waiting:
             tensor = waiting.pop()
             op = tensor.op
-            if op.type == "VarHandleOp":
+            if op.type in HANDLES:
                 variables[op.name] = None
                 continue
             if (tensor.name in given and tensor.name not in counted) or op in ops:
@@ -225,7 +226,7 @@ class Pieces:
             node.CopyFrom(self._nodes[op.name])
             node.name = f"{number}/{op.name}"
             late = op.name in self._late
-            if op.type == "ReadVariableOp" and is_variable(op.inputs[0].op) and not late:
+            if op.type == READS and is_variable(op.inputs[0].op) and not late:
                 self._as_identity(node)
             inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
             for at, each in enumerate(op.inputs):
@@ -242,9 +243,9 @@ class Pieces:
 
     def _handles(self, op: Any) -> list[Any]:
         """What *op* takes of variables as such, not only their values."""
-        if op.type == "ReadVariableOp" and op.name not in self._late:
+        if op.type == READS and op.name not in self._late:
             return []
-        return [each for each in op.inputs if each.op.type == "VarHandleOp"]
+        return [each for each in op.inputs if each.op.type in HANDLES]
 
     def _behind(self, part: Slice) -> dict[str, tuple[str, ...]]:
         """What has to run before reads of variables it changes, one after the other."""
@@ -322,7 +323,7 @@ def _arguments(op: Any) -> list[tuple[Any, Any]]:
 
 def variable_type(variable: Any) -> Any:
     """The element type of what a variable holds."""
-    if variable.type == "VarHandleOp":
+    if variable.type in HANDLES:
         return variable.get_attr("dtype")
     return variable.outputs[0].dtype.base_dtype
 

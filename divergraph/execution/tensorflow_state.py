@@ -17,6 +17,7 @@ from divergraph.execution.tensorflow_files import (
 )
 from divergraph.execution.tensorflow_step import is_variable, needed
 from divergraph.execution.tensorflow_values import as_typed
+from divergraph.execution.variable_ops import HANDLES, READS, VARIABLES
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph, TensorIO
 
@@ -45,10 +46,10 @@ def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
     from importers.dumps.read import read_array
 
     tensors = scan_dumps(folder, graph).tensors
-    variables = {op.id for op in graph.ops if op.type in ("VariableV2", "Variable", "VarHandleOp")}
+    variables = {op.id for op in graph.ops if op.type in VARIABLES}
     found: dict[str, Array] = {}
     for op in graph.ops:
-        reads = op.type in ("Identity", "ReadVariableOp") and len(op.inputs) == 1
+        reads = op.type in ("Identity", READS) and len(op.inputs) == 1
         source = op.inputs[0].producer if reads and op.inputs[0] else None
         variable = op.id if op.id in variables else source.op if source else ""
         key = (op.id, TensorIO.OUTPUT, 0)
@@ -207,7 +208,7 @@ def _reader(prefix: str) -> Any:
 
 
 def _saved_name(op: Any) -> str:
-    shared = op.get_attr("shared_name").decode() if op.type == "VarHandleOp" else ""
+    shared = op.get_attr("shared_name").decode() if op.type in HANDLES else ""
     return shared or str(op.name)
 
 
@@ -225,7 +226,7 @@ def _assign(graph: Any, variable: Any) -> tuple[Any, Any]:
     tf = tensorflow()
     handle = variable.outputs[0]
     with graph.as_default():
-        if variable.type == "VarHandleOp":
+        if variable.type in HANDLES:
             kind = variable.get_attr("dtype")
             placeholder = tf.compat.v1.placeholder(kind)
             return placeholder, tf.raw_ops.AssignVariableOp(resource=handle, value=placeholder)
@@ -239,7 +240,7 @@ def _asks(graph: Any, variable: Any) -> Any:
     tf = tensorflow()
     handle = variable.outputs[0]
     with graph.as_default():
-        if variable.type == "VarHandleOp":
+        if variable.type in HANDLES:
             return tf.raw_ops.VarIsInitializedOp(resource=handle)
         return tf.raw_ops.IsVariableInitialized(ref=handle)
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from divergraph.execution.variable_ops import VARIABLES, changes_resource
 from importers.tensorflow.frames import ENTER, frames
 
 _FORWARDS_REFS = frozenset(
     ("RefEnter", "RefExit", "RefIdentity", "RefMerge", "RefNextIteration", "RefSelect", "RefSwitch")
 )
 _ONLY_ASKS = frozenset(("IsVariableInitialized",))
-_RESOURCE_WRITERS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
-_OTHER_WRITERS = frozenset(("MakeIterator", "ResourceStridedSliceAssign", "ResourceCountUpTo"))
+_STARTS_ITERATOR = "MakeIterator"
 _FILES = frozenset(
     (
         *("Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice"),
@@ -36,16 +36,14 @@ _NOT_KEPT = {"string": "texts", "resource": "a resource", "variant": "a variant"
 
 def is_variable(op: Any) -> bool:
     """Whether *op* holds state that training changes."""
-    return op.type in ("VariableV2", "Variable", "VarHandleOp")
+    return op.type in VARIABLES
 
 
 def writes(op: Any) -> bool:
     """Whether running *op* changes a variable, table or iterator."""
-    if op.type in _OTHER_WRITERS or op.type.startswith(("LookupTableI", "InitializeTable")):
+    if op.type == _STARTS_ITERATOR or op.type.startswith(("LookupTableI", "InitializeTable")):
         return True
-    if op.type.startswith(_RESOURCE_WRITERS) and any(
-        each.dtype.name == "resource" for each in op.inputs
-    ):
+    if changes_resource(op.type) and any(each.dtype.name == "resource" for each in op.inputs):
         return True
     if op.type in _FORWARDS_REFS or op.type in _ONLY_ASKS or op.op_def is None:
         return False
@@ -86,7 +84,7 @@ def called_functions(node: Any) -> Iterator[str]:
 
 
 def _writes_resource(kind: str) -> bool:
-    return kind in _OTHER_WRITERS or kind.startswith(_RESOURCE_WRITERS)
+    return kind == _STARTS_ITERATOR or changes_resource(kind)
 
 
 def _touches(kind: str) -> str:

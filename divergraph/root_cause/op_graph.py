@@ -8,6 +8,7 @@ from enum import Enum
 
 from divergraph.execution.branches import in_branches
 from divergraph.execution.late_reads import LateRead, late_reads
+from divergraph.execution.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.root_cause.loop_state import flows, inside_loops, pushed
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
 from graphstore.topo import topo_order
@@ -21,7 +22,6 @@ _ENTRY_TYPES = frozenset(
         *("ReaderReadV2", "ParseExample", "ParseExampleV2", "ReadFile", "ImageData", "HDF5Data"),
     }
 )
-_VARIABLE_TYPES = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp"})
 _TRAINING_INPUT = 2
 
 
@@ -44,7 +44,7 @@ def source_of(op: Op) -> Source | None:
         return Source.RANDOM
     if op.type in _ENTRY_TYPES or "Dequeue" in op.type:
         return Source.ENTRY
-    return Source.VARIABLE if op.type in _VARIABLE_TYPES else None
+    return Source.VARIABLE if op.type in VARIABLES or op.type == READS else None
 
 
 @dataclass
@@ -109,7 +109,7 @@ class OpGraph:
 
     def behind_unknown(self, dumped: frozenset[TensorRef]) -> frozenset[str]:
         """The ops that are made of random numbers and variables of which no value is *dumped*."""
-        handles = {op.id for op in self.graph.ops if op.type == "VarHandleOp"}
+        handles = {op.id for op in self.graph.ops if op.type in HANDLES}
         return self._behind(
             op.id
             for op in self.graph.ops

@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_step import MODEL, compared, saved_step
 
-from divergraph.capture import CaptureRequest, capture
-from divergraph.execution.tensorflow_files import tensorflow
-from divergraph.pipeline import CompareRequest, compare
-from divergraph.root_cause.limits import MethodChoice
-from graphstore.contract import RunData
 from importers.registry import read_graph
 
 pytestmark = pytest.mark.tensorflow
@@ -41,37 +37,12 @@ def build(tf: Any) -> None:
 def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model with its checkpoint, and the golden dump beside it."""
     folder = tmp_path_factory.mktemp("loop")
-    tf = tensorflow()
-    v1 = tf.compat.v1
-    new_loops = v1.control_flow_v2_enabled()
-    v1.disable_control_flow_v2()
-    try:
-        graph = tf.Graph()
-        with graph.as_default(), v1.Session() as session:
-            build(tf)
-            session.run(v1.global_variables_initializer())
-            v1.train.Saver().save(session, str(folder / "model.ckpt"))
-    finally:
-        if new_loops:
-            v1.enable_control_flow_v2()
-    np.save(folder / "rows.npy", np.array([2, 1], np.int32))
-    capture(
-        CaptureRequest(
-            folder / "model.ckpt.meta", folder / "golden", {"rows:0": folder / "rows.npy"}
-        )
-    )
-    return folder
-
-
-def compared(step: Path, device: Path) -> RunData:
-    model = step / "model.ckpt.meta"
-    method = MethodChoice.ROOT_CAUSE
-    return compare(CompareRequest(model, step / "golden", model, device, method=method))
+    return saved_step(folder, build, {"rows:0": np.array([2, 1], np.int32)})
 
 
 def test_look_ups_and_loops_run_from_what_is_measured(step: Path) -> None:
     found = compared(step, step / "golden")
-    types = {op.id: op.type for op in read_graph(step / "model.ckpt.meta").ops}
+    types = {op.id: op.type for op in read_graph(step / MODEL).ops}
     splits = [(types[item.op], item.split) for item in found.comparisons if item.split is not None]
     assert {kind for kind, _ in splits} >= RUN
     failures = {kind: split.failure for kind, split in splits if split.failure}
@@ -80,9 +51,7 @@ def test_look_ups_and_loops_run_from_what_is_measured(step: Path) -> None:
 
 
 def test_a_fault_in_what_leaves_the_loop_of_the_gradient(step: Path, tmp_path: Path) -> None:
-    gathers = [
-        op for op in read_graph(step / "model.ckpt.meta").ops if op.type == "TensorArrayGatherV3"
-    ]
+    gathers = [op for op in read_graph(step / MODEL).ops if op.type == "TensorArrayGatherV3"]
     found = None
     for file in (step / "golden").iterdir():
         values = np.load(file) if file.suffix == ".npy" else None
@@ -103,7 +72,7 @@ def test_in_half_precision_one_per_cent_behind_a_loop_is_too_much(
     step: Path, tmp_path: Path
 ) -> None:
     """The floor of a loop is that of its arithmetic, started from constants as it may be."""
-    leaving = next(op for op in read_graph(step / "model.ckpt.meta").ops if op.id == "while/Exit_1")
+    leaving = next(op for op in read_graph(step / MODEL).ops if op.id == "while/Exit_1")
     for file in (step / "golden").iterdir():
         if file.suffix != ".npy":
             (tmp_path / file.name).write_bytes(file.read_bytes())

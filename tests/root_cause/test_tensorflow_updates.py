@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from training_step import MODEL, compared, saved_step
 
-from divergraph.capture import CaptureRequest, capture
 from divergraph.capture.file_names import FileNames
 from divergraph.execution.installed import open_executor
-from divergraph.execution.tensorflow_files import tensorflow
-from divergraph.pipeline import CompareRequest, compare
-from divergraph.root_cause.limits import MethodChoice
 from graphstore.contract import RunData
 from importers.registry import read_graph
 
@@ -45,29 +42,13 @@ def build(tf: Any) -> Any:
 @pytest.fixture(scope="module")
 def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model with its checkpoint, and the golden dump beside it."""
-    folder = tmp_path_factory.mktemp("updates")
-    tf = tensorflow()
-    v1 = tf.compat.v1
-    new_branches = v1.control_flow_v2_enabled()
-    v1.disable_control_flow_v2()
-    try:
-        graph = tf.Graph()
-        with graph.as_default(), v1.Session() as session:
-            v1.add_to_collection("train_op", build(tf))
-            session.run(v1.global_variables_initializer())
-            v1.train.Saver().save(session, str(folder / "model.ckpt"))
-    finally:
-        if new_branches:
-            v1.enable_control_flow_v2()
-    np.save(folder / "x.npy", np.linspace(-1, 2, 12, dtype=np.float32).reshape(4, 3))
-    feeds = {"x:0": folder / "x.npy"}
-    capture(CaptureRequest(folder / "model.ckpt.meta", folder / "golden", feeds))
-    return folder
+    x = np.linspace(-1, 2, 12, dtype=np.float32).reshape(4, 3)
+    return saved_step(tmp_path_factory.mktemp("updates"), build, {"x:0": x})
 
 
 def device(step: Path, folder: Path, wrong: str, factor: float) -> RunData:
     """A device with *wrong* a *factor* too large, and all behind it as it follows."""
-    model = step / "model.ckpt.meta"
+    model = step / MODEL
     graph = read_graph(model)
     tensors = {tensor.name: tensor for op in graph.ops for tensor in op.outputs}
     x = np.load(step / "x.npy")
@@ -84,8 +65,7 @@ def device(step: Path, folder: Path, wrong: str, factor: float) -> RunData:
         for port, tensor in enumerate(op.outputs):
             if tensor.name in found and tensor.name in tensors:
                 np.save(folder / names.of_output(op, port), found[tensor.name])
-    method = MethodChoice.ROOT_CAUSE
-    return compare(CompareRequest(model, step / "golden", model, folder, method=method))
+    return compared(step, folder)
 
 
 def failures(data: RunData) -> dict[str, str]:

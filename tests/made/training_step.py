@@ -1,0 +1,51 @@
+"""A training step of TensorFlow as a model file with its checkpoint and golden dump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divergraph.capture import CaptureRequest, capture
+from divergraph.execution.tensorflow_files import tensorflow
+from divergraph.pipeline import CompareRequest, compare
+from divergraph.root_cause.limits import MethodChoice
+from graphstore.contract import RunData
+
+MODEL = "model.ckpt.meta"
+
+
+def saved_step(folder: Path, build: Callable[[Any], Any], feeds: Mapping[str, np.ndarray]) -> Path:
+    """*folder* with what *build* writes into a graph, with loops and branches of the old kind.
+
+    *build* is given TensorFlow and returns the op that ends the step, or None. *feeds* are by
+    tensor; the dump is in ``golden``.
+    """
+    tf = tensorflow()
+    v1 = tf.compat.v1
+    new_kind = v1.control_flow_v2_enabled()
+    v1.disable_control_flow_v2()
+    try:
+        graph = tf.Graph()
+        with graph.as_default(), v1.Session() as session:
+            if (end := build(tf)) is not None:
+                v1.add_to_collection("train_op", end)
+            session.run(v1.global_variables_initializer())
+            v1.train.Saver().save(session, str(folder / "model.ckpt"))
+    finally:
+        if new_kind:
+            v1.enable_control_flow_v2()
+    files = {}
+    for tensor, value in feeds.items():
+        files[tensor] = folder / f"{tensor.partition(':')[0]}.npy"
+        np.save(files[tensor], value)
+    capture(CaptureRequest(folder / MODEL, folder / "golden", files))
+    return folder
+
+
+def compared(step: Path, device: Path) -> RunData:
+    """The root-cause analysis of a dump in *device* against the golden one of *step*."""
+    model, method = step / MODEL, MethodChoice.ROOT_CAUSE
+    return compare(CompareRequest(model, step / "golden", model, device, method=method))
