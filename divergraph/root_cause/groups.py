@@ -35,7 +35,8 @@ class Group:
     ``ops`` are golden op ids in topological order, none if the device only hands on a
     value it was given (``passes_on``). ``failure`` says why there is no such group;
     ``source`` if it is a tensor that is no op's doing: fed, or drawn at random.
-    ``integers``: the device computes it in integers, with scales its graph does not tell.
+    ``integers``: the device computes it in integers, with scales its graph does not tell, and
+    the golden model does not.
     """
 
     output: TensorRef
@@ -110,14 +111,19 @@ class Grouping:
             return Group(output, golden, feeds=(Feed(self._golden.name(golden), golden=golden),))
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
-        found = self._between(output, golden, cut)
-        found = replace(found, integers=self._integers)
+        found = self._told(self._between(output, golden, cut))
         if not found.failure and (from_outside or not self._reaches_entry(found)):
             return found
         stops = {original: device for original, device in self._first.items() if device != output}
         stops.pop(golden, None)
-        wider = replace(self._between(output, golden, {**stops, **cut}), integers=self._integers)
+        wider = self._told(self._between(output, golden, {**stops, **cut}))
         return found if wider.failure and not found.failure else wider
+
+    def _told(self, found: Group) -> Group:
+        """*found* with whether the device alone computes it in integers."""
+        types = (self._golden.ops[op_id].type for op_id in found.ops)
+        alone = self._integers and not any(map(computes_in_integers, types))
+        return replace(found, integers=alone)
 
     def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
         """The measured device outputs a device op's value comes from, by golden tensor.

@@ -88,3 +88,37 @@ def test_eight_bits_between_reshapes(tmp_path: Path, weights) -> None:
         assert data.run.verdict is not Verdict.DIVERGED, data.origins
     else:
         assert data.origins[0].op == "unflatten"
+
+
+def quantised_by_itself(path: Path) -> Path:
+    """A golden model that computes its product in integers, with a scale of its inputs."""
+    step = np.float32(np.abs(W).max() / 127)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"], "quantise"),
+        helper.make_node("MatMulInteger", ["q", "wq", "zero"], ["sum"], "product"),
+        helper.make_node("Cast", ["sum"], ["float"], "float", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["scale", "step"], ["scales"], "scales"),
+        helper.make_node("Mul", ["float", "scales"], ["scaled"], "rescale"),
+        helper.make_node("Add", ["scaled", "b"], ["s"], "bias"),
+        helper.make_node("Tanh", ["s"], ["y"], "end"),
+    ]
+    stored = np.rint(W / step).astype(np.int8)
+    return saved(path, nodes, {"wq": stored, "step": step, "b": B})
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.005], ids=["healthy", "half a per cent too large"])
+def test_what_the_golden_model_computes_in_integers_itself_is_judged_exactly(tmp_path, gain):
+    """Nothing is unknown of such integers, so no floor of unseen quantising hides the fault."""
+    path = quantised_by_itself(tmp_path / "golden.onnx")
+    np.save(tmp_path / "x.npy", RNG.standard_normal((2, 8, 16)).astype(np.float32))
+    for side in ("golden", "device"):
+        capture(CaptureRequest(path, tmp_path / side, inputs={"x": tmp_path / "x.npy"}))
+    dumps = {each.name.partition(".")[0]: each for each in (tmp_path / "device").glob("*.npy")}
+    for name, dump in dumps.items():
+        if name in ("quantise", "product", "float", "scales", "rescale"):
+            dump.unlink()
+    biased = np.load(dumps["bias"]) * np.float32(gain)
+    np.save(dumps["bias"], biased)
+    np.save(dumps["end"], np.tanh(biased))
+    data = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
+    assert [origin.op for origin in data.origins] == ([] if gain == 1.0 else ["bias"])
