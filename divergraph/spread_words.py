@@ -27,6 +27,7 @@ GUILT_WORDS = {
     Guilt.GUILTY: "far more than precision explains",
 }
 
+_HALF = 0.5
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
 
 
@@ -181,10 +182,13 @@ def group_text(group: tuple[str, ...], *, fused: bool) -> str:
 
 
 def times_text(ratio: float) -> str:
-    """``620x as much``, ``1/40 of it``."""
-    if ratio >= 1:
-        return f"{times(ratio)} as much" if math.isfinite(ratio) else "from nothing"
-    return f"1/{1 / ratio:.3g} of it" if ratio > 0 else "nothing left"
+    """``620x as much``, ``0.9x as much``, ``1/40 of it``."""
+    if math.isinf(ratio):
+        return "from nothing"
+    if ratio > _HALF:
+        return f"{times(ratio)} as much"
+    part = 1 / ratio if ratio > 0 else math.inf
+    return f"1/{times(part).removesuffix('x')} of it" if math.isfinite(part) else "nothing left"
 
 
 def error_text(metrics: MetricSet | None) -> str:

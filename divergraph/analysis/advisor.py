@@ -8,6 +8,7 @@ values golden has too, and says nothing of differences that are rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -178,7 +179,8 @@ def _by_thresholds(view: RunView) -> bool:
 def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -> Finding:
     """The problem node, or single-point error, whose output *item* is."""
     after = set(view.later(item.op)) | {item.op}
-    spoilt = [end for end in view.ends if end.over and end.op in after]
+    reached = [end for end in view.ends if end.op in after]
+    spoilt = [end for end in reached if end.over]
     label = PROBLEM_NODE if spoilt else SINGLE_POINT
     confidence = 0.9 if origin is not None and item.level is Level.FAIL else 0.5
     evidence = {
@@ -203,7 +205,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         evidence["cause"] = causes[0].label
     elif origin is not None and origin.cause:
         evidence["cause"] = origin.cause
-    sentence += ". " + _remedy(view, item, spoilt)
+    sentence += ". " + (_remedy(view, item, spoilt) if spoilt else _mild(reached))
     return Finding(
         FindingKind.ADVICE, label, sentence, item.op, item.io, item.port, confidence, evidence
     )
@@ -225,11 +227,6 @@ def _seen(item: Comparison) -> str:
 
 
 def _remedy(view: RunView, item: Comparison, spoilt: Sequence[Comparison]) -> str:
-    if not spoilt:
-        return (
-            "It dies out: every result that was dumped is within its limits. Look into it only "
-            "if this op's own output matters"
-        )
     worst_end = worst(spoilt)
     assert worst_end is not None
     said = f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst). "
@@ -239,6 +236,21 @@ def _remedy(view: RunView, item: Comparison, spoilt: Sequence[Comparison]) -> st
         originals = counted(count, "original")
         return said + f"The op stands for {originals}: switch that fusion off and compare again"
     return said + "Run this op alone on golden's inputs, or keep it in float32, and compare again"
+
+
+def _mild(reached: Sequence[Comparison]) -> str:
+    """What to do about an error that leaves all *reached* results within their limits."""
+    end = worst(reached)
+    error = math.nan
+    if end is not None and end.metrics is not None:
+        error = end.metrics.relative_euclidean_distance
+    if end is None or math.isnan(error):
+        return "Every result that was dumped is within its limits"
+    return (
+        f"Every result that was dumped is within its limits; the worst it reaches, {end.op}, has "
+        f"a relative error of {error:.3g}. Look into it only if that, or this op's own output, "
+        "matters"
+    )
 
 
 def _consistent(view: RunView, notes: Sequence[str]) -> Finding:

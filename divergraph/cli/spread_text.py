@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import shlex
+
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
+from divergraph.questions.analysed import Analysis
+from divergraph.questions.next_dump import NextDump
 from divergraph.questions.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.questions.role_table import RoleRow, RoleTable
 from divergraph.questions.trace_answers import Trace, Way, WayStep
@@ -43,6 +48,13 @@ def show_origins_answer(answer: OriginsAnswer) -> None:
         _show_origin(one, "?")
     root_cause = analysis.method is Method.ROOT_CAUSE
     say(limits_text(analysis) if root_cause else thresholds_text(analysis))
+    _say_how_to_split(answer.run.name, analysis)
+
+
+def _say_how_to_split(run: str, analysis: Analysis) -> None:
+    """Name the command that runs the ops again, unless it is known why it cannot."""
+    if analysis.method is Method.THRESHOLDS and not analysis.note:
+        say(f"`divergraph analyse {shlex.quote(run)}` runs the ops again to find them")
 
 
 def _none_found(answer: OriginsAnswer) -> str:
@@ -68,8 +80,13 @@ def _show_origin(one: OriginAnswer, mark: str) -> None:
         shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
         say(f"       golden {shown}")
     if one.next_dump is not None:
-        dump = one.next_dump
-        say(f"       next best dump: {dump.op} (leaves {dump.before} or {dump.after} ops)")
+        say(f"       next best dump: {one.next_dump.op} (leaves {_left(one.next_dump)})")
+
+
+def _left(dump: NextDump) -> str:
+    if dump.before == dump.after:
+        return counted(dump.before, "op")
+    return f"{dump.before} or {dump.after} ops"
 
 
 def show_trace(trace: Trace, *, whole: bool) -> None:
@@ -84,8 +101,7 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
         say()
         _show_way(trace.ways[0])
     for way in trace.ways[1:]:
-        error = "" if way.error is None else f" (error {small_number(way.error)})"
-        say(f"another end: {way.to}{error}; --to follows it")
+        say(f"another end: {way.to}{_error_at_end(way)}; --to follows it")
     if trace.ways:
         say()
     for name in trace.healed[:_SHOWN]:
@@ -97,6 +113,14 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
         say(f"  {name}")
     if len(trace.outputs) > _SHOWN:
         say(f"  and {len(trace.outputs) - _SHOWN} more")
+
+
+def _error_at_end(way: Way) -> str:
+    if way.error is None:
+        return ""
+    if math.isinf(way.error):
+        return " (NaN or infinite values)"
+    return f" (error {small_number(way.error)})"
 
 
 def _show_way(way: Way) -> None:
@@ -130,13 +154,14 @@ def _step_line(number: int, step: WayStep) -> str:
     return f"{line}   ({note})" if note else line
 
 
-def show_roles(table: RoleTable) -> None:
-    """One line an op, then how many have which role."""
+def show_roles(run: str, table: RoleTable) -> None:
+    """One line an op of *run*, then how many have which role."""
     types = max((len(row.type) for row in table.rows), default=0)
     for row in table.rows:
         say(_role_line(row, min(types, 20)))
     if table.analysis.method is not Method.ROOT_CAUSE:
         say(f"no roles: the run was judged by thresholds only. {table.analysis.note}".strip())
+        _say_how_to_split(run, table.analysis)
         return
     counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
     guilty = (

@@ -77,7 +77,10 @@ def find_dump_folder(
         why = [reason]
     chosen, said, decided = _choose(fitting, choice, root)
     others = tuple(leaf.path for leaf in leaves if leaf is not chosen)
-    reason = "; ".join([*why, *said]) or "the only folder with dump files"
+    only = "the only folder with dump files"
+    if len(leaves) > 1:
+        only = f"the only one that fits of {len(leaves)} folders with dump files"
+    reason = "; ".join([*why, *said]) or only
     return DumpFolder(chosen.path, reason, others, decided)
 
 

@@ -86,7 +86,9 @@ def test_an_error_that_reaches_the_results_names_the_op_it_starts_in(advice):
 def test_an_error_that_dies_out_is_a_single_point(advice):
     found = advice(side=OFF)
     assert named(found) == [("single_point_error", "side")]
-    assert "dies out" in summary(found.first)
+    assert "within its limits; the worst it reaches, out, has a relative error of" in summary(
+        found.first
+    )
     assert "Expert Advice: single-point error: " in summary(found.first)
 
 

@@ -33,6 +33,11 @@ def test_a_choice_is_followed_at_every_level(tree):
     assert found.reason == f"model folder {GRAPH} has the graph's name"
 
 
+def test_the_one_that_fits_a_choice_is_not_called_the_only_one(tree):
+    found = find_dump_folder(tree, None, DumpChoice("20220926160240", 3, 61, 10))
+    assert found.reason == "the only one that fits of 8 folders with dump files"
+
+
 def test_without_a_choice_the_reason_says_what_there_is(tree):
     found = find_dump_folder(tree, GRAPH)
     assert "device 0 is the lowest of 2 (--rank: 0, 3)" in found.reason

@@ -132,7 +132,16 @@ def test_a_way_may_start_at_an_op_that_is_no_origin():
 
 @pytest.mark.parametrize(
     ("ratio", "text"),
-    [(620.4, "620x as much"), (2.5, "2.5x as much"), (0.025, "1/40 of it"), (0, "nothing left")],
+    [
+        (math.inf, "from nothing"),
+        (620.4, "620x as much"),
+        (2.5, "2.5x as much"),
+        (0.89, "0.9x as much"),
+        (0.025, "1/40 of it"),
+        (1 / 1520, "1/1520 of it"),
+        (5e-324, "nothing left"),
+        (0, "nothing left"),
+    ],
 )
 def test_ratios(ratio, text):
     assert spread_words.times_text(ratio) == text

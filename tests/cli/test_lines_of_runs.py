@@ -1,0 +1,95 @@
+"""Lines the commands print about a run: how many, with which numbers, in which words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from layered_run import analysed_run, made_run
+
+from divergraph.cli.spread_text import show_origins_answer, show_roles, show_trace
+from divergraph.cli.text import show_run, show_steps
+from divergraph.questions import NextDump, OriginAnswer, OriginsAnswer, read_analysis
+from divergraph.questions.role_table import RoleTable
+from divergraph.questions.trace_answers import Trace, TraceStep, Way
+from graphstore.contract import RunData
+from graphstore.model import Guilt, OpState, Side
+from graphstore.op_row import OpRow
+
+
+@pytest.fixture
+def printed(capsys):
+    """The lines of what a function prints."""
+
+    def call(show, *arguments, **more):
+        show(*arguments, **more)
+        return capsys.readouterr().out.splitlines()
+
+    return call
+
+
+def answer_of(data: RunData, *origins: OriginAnswer) -> OriginsAnswer:
+    return OriginsAnswer(data.run, read_analysis(data.run), origins, ())
+
+
+def test_of_many_tensors_the_five_worst_are_shown(printed):
+    data = made_run("14")
+    lines = printed(show_run, data.run, data.origins, data.comparisons)
+    head = lines.index("worst tensors")
+    shown = lines[head + 1 : lines.index("", head)]
+    assert [line.split()[-1].removesuffix(":0") for line in shown] == [
+        "model/layer_5/BatchMatMul",  # NaN
+        "model/layer_2/Softmax",
+        "model/layer_2/BatchMatMul",
+        "model/layer_2/Add",
+        "model/layer_2/LayerNorm",
+    ]
+
+
+def test_each_step_shows_how_many_times_the_error_grew(printed):
+    steps = [
+        TraceStep(
+            OpRow(
+                0, name, name, "Add", Side.DEVICE, "", "", None, "", 1, (), OpState.CLEAN, gain=gain
+            ),
+            far,
+        )
+        for far, (name, gain) in enumerate([("a", None), ("b", 3.2549), ("c", 0.01)])
+    ]
+    lines = [line.split() for line in printed(show_steps, steps)]
+    assert lines == [[".", "0", "a"], [".", "1", "x3.25", "b"], [".", "2", "x0.01", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(1, 1, "leaves 1 op"), (2, 2, "leaves 2 ops"), (3, 1, "leaves 3 or 1 ops")],
+)
+def test_the_next_dump_says_how_many_ops_it_leaves(printed, before, after, said):
+    data = analysed_run()
+    one = OriginAnswer(
+        data.origins[0], Guilt.GUILTY, "said", next_dump=NextDump("join", "join", before, after)
+    )
+    assert f"       next best dump: join ({said})" in printed(
+        show_origins_answer, answer_of(data, one)
+    )
+
+
+def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
+    data = made_run("my run")
+    hint = "`divergraph analyse 'my run'` runs the ops again to find them"
+    assert printed(show_origins_answer, answer_of(data))[-1] == hint
+    table = RoleTable(read_analysis(data.run), (), {}, {})
+    assert printed(show_roles, "my run", table)[-1] == hint
+    split = analysed_run()
+    assert "analyse" not in "".join(printed(show_origins_answer, answer_of(split)))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(0.0213, " (error 0.0213)"), (math.inf, " (NaN or infinite values)"), (None, "")],
+)
+def test_other_ends_say_how_bad_they_are(printed, error, said):
+    step = OpRow(0, "a", "a", "Add", Side.DEVICE, "", "", None, "", 1, ())
+    ways = tuple(Way(to, (), number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
+    trace = Trace("a", (TraceStep(step, 0),), ("y", "z"), 0, 0, (), ways)
+    assert f"another end: z{said}; --to follows it" in printed(show_trace, trace, whole=False)
