@@ -36,6 +36,8 @@ _TRANSPOSE = "Transpose"
 _MOVING = frozenset({"ReorderInput", "ReorderOutput", _TRANSPOSE})
 """Inserted ops that hand the same values on in another order."""
 _QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_HANDING_ON = _MOVING | _QUANTISING | {"Cast", "TransData"}
+"""Inserted ops whose output is no other tensor than their input, but for rounding."""
 _STRUCTURE_ALONE = 0.8
 
 
@@ -168,10 +170,19 @@ class _Matcher:
         A golden Conv with bias is near the device's Conv without: its Add is the counterpart,
         dumped or not if names say so.
         """
-        if candidate.apart <= AS_IT_LIES:
-            return False
         taker = self._takers().get(candidate.golden)
-        return taker is not None and taker != ref
+        if taker is None or taker == ref:
+            return False
+        return candidate.apart > AS_IT_LIES or self._is_changed(ref, taker)
+
+    def _is_changed(self, ref: TensorRef, taker: TensorRef) -> bool:
+        """Whether the op of *taker* computes it from *ref*, and changes it, however little."""
+        op = self._device_ops[taker.op]
+        read = any(each is not None and each.producer == ref for each in op.inputs)
+        if not read or op.type in _HANDING_ON:
+            return False
+        before, behind = self._device_values.of(ref), self._device_values.of(taker)
+        return before is not None and behind is not None and distance(before, behind) > 0.0
 
     def _takers(self) -> dict[TensorRef, TensorRef]:
         return {

@@ -17,6 +17,7 @@ from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import (
     CANDIDATES,
+    ENOUGH,
     Evidence,
     Family,
     Operands,
@@ -30,8 +31,6 @@ from graphstore.model import TensorRef
 
 _LOOKED_AT = 16
 """Ops of a family looked at, taken from all over the model."""
-_ENOUGH = 3
-"""Of fewer ops the errors are looked at more closely."""
 _ALIKE = 0.3
 
 
@@ -93,12 +92,12 @@ def find_operands(
     found = []
     for sample in ran.of([group for _, group in chosen if group.output in ratios]):
         family, ratio = families[sample.group.output], ratios[sample.group.output]
-        found.append(_evidence(family, sample, ratio, made, alone=many[family] < _ENOUGH))
+        found.append(_evidence(family, sample, ratio, made, alone=many[family] < ENOUGH))
     return decided(found, suspect)
 
 
 def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:
-    """Groups with ops of one family only, those of few ops first."""
+    """Groups with ops of one family only: those of few ops, more where that leaves too few."""
     by_family: dict[Family, list[Group]] = {}
     for group in groups:
         if group.failure or group.passes_on is not None:
@@ -107,8 +106,9 @@ def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, 
         if len(families) == 1 and (family := next(iter(families))) is not None:
             by_family.setdefault(family, []).append(group)
     for family, found in by_family.items():
-        fewest = min(len(group.ops) for group in found)
-        plain = [group for group in found if len(group.ops) <= fewest + 1]
+        sizes = sorted(len(group.ops) for group in found)
+        most = max(sizes[0] + 1, sizes[:ENOUGH][-1])
+        plain = [group for group in found if len(group.ops) <= most]
         step = -(-len(plain) // _LOOKED_AT)
         yield from ((family, group) for group in plain[::step])
 

@@ -17,8 +17,18 @@ from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.operands import Family, Taken
 from divergraph.root_cause.precision import Precision, precision_of
 from divergraph.root_cause.quantisers import Quantisers
+from graphstore.model import TensorRef
 
 _SHARE_THAT_COUNTS = 0.15
+_MOVING = frozenset(
+    (
+        *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "Identity"),
+        *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Gather", "GatherV2", "GatherND"),
+        *("GatherElements", "Expand", "Tile", "BroadcastTo", "TransData", "TransposeD"),
+        *("DepthToSpace", "SpaceToDepth", "Compress"),
+    )
+)
+"""Ops that hand on values they take: theirs say nothing of what the device computes in."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +41,19 @@ class Deciding:
     options: RootCauseOptions
 
     def precisions(self) -> Counter[Precision]:
-        """How many of the device's tensors are in which precision."""
+        """How many of the tensors the device's ops compute are in which precision."""
         found: Counter[Precision] = Counter()
         values = self.runs.values
-        for ref in self.runs.compared:
+        computed = [ref for ref in self.runs.compared if self._type(ref) not in _MOVING]
+        for ref in computed or self.runs.compared:
             value = values.device(ref)
             kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)
             if kind is not None:
                 found[kind] += 1
         return found
+
+    def _type(self, ref: TensorRef) -> str:
+        return self.device.ops[ref.op].type
 
     def arithmetics(self, precision: Precision, groups: Sequence[Group]) -> Arithmetics:
         """The floors of all groups on a device that mostly computes in *precision*."""

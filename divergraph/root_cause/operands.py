@@ -31,7 +31,7 @@ _PRODUCTS = frozenset(
         *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"),
     }
 )
-_ENOUGH = 3
+ENOUGH = 3
 _LIKELY = (0.3, 3.0)
 """The median of error over floor at which many ops are said to work that way."""
 _LIKELY_OF_FEW = (0.5, 2.0)
@@ -136,7 +136,7 @@ def decided(evidence: Sequence[Evidence], suspect: float) -> dict[Family, Operan
     # Families of many ops first: what they do is believed of those of few more easily.
     for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
         chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
-        if chosen is None and len(own) < _ENOUGH <= len(evidence) and _is_over(own, suspect):
+        if chosen is None and len(own) < ENOUGH <= len(evidence) and _is_over(own, suspect):
             chosen = _likeliest(evidence, suspect)
         if chosen is not None:
             found[family] = chosen
@@ -153,12 +153,16 @@ def _likeliest(
 ) -> Operands | None:
     """The hypothesis whose median is nearest to 1.
 
-    Few ops are believed to do what is *known* of the others, if any is.
+    Few ops are believed to do what is *known* of the others, if any is. One of few that no
+    hypothesis explains is wrong anyway, and says nothing.
     """
+    if len(evidence) < ENOUGH:
+        told = [each for each in evidence if min(each.ratios.values()) <= suspect]
+        evidence = told or evidence
     if not _is_over(evidence, suspect):
         return None
     fitting: list[tuple[float, Operands]] = []
-    scarce = len(evidence) < _ENOUGH
+    scarce = len(evidence) < ENOUGH
     few = scarce and not known
     for hypothesis in known if scarce and known else CANDIDATES:
         ratios = [each.ratios[hypothesis] for each in evidence]

@@ -27,8 +27,8 @@ from graphstore.model import (
 
 DEQUANTISING = frozenset({"DequantizeLinear"})
 _QUANTISING = frozenset({"QuantizeLinear"})
-_HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"})
-"""Ops that give the same values in another shape: one scale fits before and behind them."""
+_HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose"})
+"""Ops that give the same values in another shape or order: one scale fits before and behind."""
 _MADE_OF: Mapping[str, tuple[str, ...]] = {"Gemm": ("MatMul",), "FusedMatMul": ("MatMul",)}
 """What a fused op has in the same places as an original of it."""
 _ASCEND_QUANT = "AscendQuant"

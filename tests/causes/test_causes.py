@@ -225,6 +225,26 @@ def test_a_lost_sign_is_seen_where_many_values_are_zero() -> None:
     assert label(on_device(-reference), reference) == "gain"
 
 
+def test_some_foreign_values_of_the_same_distribution_are_no_other_order() -> None:
+    """Sorted, they are near the expected ones by chance, but not as near as noise is."""
+    rng = np.random.default_rng(2)
+    shape = (128, 128)
+    reference = rng.standard_normal(shape).astype(np.float32)
+    blocks = np.repeat(rng.random(256) < 0.2, 64).reshape(shape)
+    device = np.where(blocks, rng.standard_normal(shape), reference)
+
+    assert label(on_device(device), reference) != "reordered"
+
+
+def test_zeros_of_no_relu_are_no_relu_that_is_missing() -> None:
+    x = np.maximum(np.random.default_rng(3).standard_normal((16, 40)), 0).astype(np.float32)
+    device = np.random.default_rng(4).standard_normal((16, 40)).astype(np.float32)
+    device[x > 0] = x[x > 0]
+    scaled = {"inputs": {"x": x * 2}, "ops": (Op("m", "m", "Mul"),)}
+
+    assert label(on_device(-np.abs(device) * (x == 0) + x), x, **scaled) != "wrong_activation"
+
+
 def test_what_hardly_varies_is_no_function() -> None:
     """All ones are near the cosine of small numbers."""
     x = np.random.default_rng(3).normal(0, 0.05, (8, 40)).astype(np.float32)

@@ -98,14 +98,15 @@ def test_the_notes_say_so(tmp_path):
     assert any("4 by name, with their axes in another order" in note for note in data.run.warnings)
 
 
-def without_bias_and_with(folder, golden_name, dumped):
+def without_bias_and_with(folder, golden_name, dumped, bias):
     """A device whose convolution adds its bias in an op of its own; of it *dumped* is dumped."""
     golden = f"""node {{ name: "x" op: "Placeholder" }}
         node {{ name: "{golden_name}" op: "Conv" input: "x" }}"""
     device = """node { name: "x" op: "Placeholder" } node { name: "a" op: "Conv2D" input: "x" }
         node { name: "b" op: "BiasAdd" input: "a" }"""
     value = np.random.default_rng(3).standard_normal((2, 5, 5, 3))
-    values = {"x": value, "a": value * 2, "b": value * 2 + 0.2, golden_name: value * 2 + 0.2}
+    whole = value * 2 + bias
+    values = {"x": value, "a": value * 2, "b": whole, golden_name: whole}
     for side, text, names in (
         ("golden", golden, ("x", golden_name)),
         ("device", device, dumped),
@@ -122,14 +123,18 @@ def without_bias_and_with(folder, golden_name, dumped):
 
 
 @pytest.mark.parametrize(
-    ("golden_name", "dumped", "compared"),
-    [("both", ("x", "a", "b"), ["x", "b"]), ("b", ("x", "a"), ["x"])],
-    ids=["its values are nearer", "its name says so, though it is not dumped"],
+    ("golden_name", "dumped", "bias", "compared"),
+    [
+        ("both", ("x", "a", "b"), 0.2, ["x", "b"]),
+        ("b", ("x", "a"), 0.2, ["x"]),
+        ("b", ("x", "a", "b"), 0.006, ["x", "b"]),
+    ],
+    ids=["its values are nearer", "its name says so, though it is not dumped", "small bias"],
 )
 def test_a_conv_without_bias_is_not_taken_for_the_one_with_it(
-    tmp_path, golden_name, dumped, compared
+    tmp_path, golden_name, dumped, bias, compared
 ):
     """Its values are near, but the Add behind it is the counterpart."""
-    data = without_bias_and_with(tmp_path, golden_name, dumped)
+    data = without_bias_and_with(tmp_path, golden_name, dumped, bias)
     assert data.run.verdict is Verdict.CLEAN
     assert [item.op for item in data.comparisons if item.metrics is not None] == compared

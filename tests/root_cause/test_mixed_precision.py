@@ -10,8 +10,9 @@ import pytest
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from divergraph.capture import CaptureRequest, capture
-from divergraph.pipeline import compare
+from divergraph.pipeline import CompareRequest, compare
 from divergraph.progress import NO_PROGRESS
+from divergraph.root_cause.precision import Precision, rounded
 from divergraph.submodels.minimize.minimize_run import MinimizeRequest, minimize_run
 from divergraph.submodels.run_parts import opened
 from graphstore.model import ErrorSplit, TensorIO
@@ -142,3 +143,38 @@ def test_a_constant_cast_from_a_rounded_one_is_none_of_float32(mixed):
     assert not data.origins
     assert floors(data)["conv3"].floor > 1e-4
     assert floors(data)["relu2"].floor < 1e-5
+
+
+def test_a_rounded_tensor_that_is_moved_about_is_not_the_precision_of_the_device(tmp_path):
+    """A third of the tensors hold bfloat16 numbers, but one op only made them."""
+    kinds = [*("Tanh", "Sigmoid", "Sin") * 2, "Exp", "Transpose", "Reshape", "Transpose"]
+    names = ["x", *(f"t{number}" for number in range(len(kinds)))]
+    nodes = [
+        onnx.helper.make_node(
+            kind, [taken, "same"] if kind == "Reshape" else [taken], [made], f"op{number}"
+        )
+        for number, (kind, taken, made) in enumerate(zip(kinds, names, names[1:], strict=False))
+    ]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [value("x", onnx.TensorProto.FLOAT, [20, 20])],
+        [value(names[-1], onnx.TensorProto.FLOAT, [20, 20])],
+        [onnx.numpy_helper.from_array(np.array([20, 20]), "same")],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    path = tmp_path / "m.onnx"
+    onnx.save_model(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    x = np.random.default_rng(2).standard_normal((20, 20)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for side in ("golden", "device"):
+        capture(CaptureRequest(path, tmp_path / side, {"x": tmp_path / "x.npy"}))
+    for dump in (tmp_path / "device").glob("*.npy"):
+        if dump.name.partition(".")[0] in ("op6", "op7", "op8", "op9"):
+            np.save(dump, rounded(np.load(dump), Precision.BF16))
+
+    data = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
+
+    assert data.run.analysis["precision"] == "fp32"
+    assert [origin.op for origin in data.origins] == ["op6"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -153,6 +154,17 @@ def test_one_op_alone_must_fit_well():
     }
     assert decided([evidence(Family.CONVOLUTION, 300, 2.5)], 6) == {}
     assert decided([], 6) == {}
+
+
+def test_of_two_ops_the_one_that_nothing_explains_does_not_hide_how_both_compute():
+    unlike = dict.fromkeys(CANDIDATES, math.inf)
+    healthy, faulty = (
+        Evidence(Family.PRODUCT, {**unlike, Operands.FULL: full, Operands.HF32: hf32})
+        for full, hf32 in ((450.0, 1.0), (6e5, 1e3))
+    )
+
+    assert decided([healthy, faulty], 6.0) == {Family.PRODUCT: Operands.HF32}
+    assert decided([faulty], 6.0) == {}
 
 
 def test_recurrent_layers_in_full_do_not_speak_for_convolutions():

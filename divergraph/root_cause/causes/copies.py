@@ -11,6 +11,8 @@ _APART = 0.1
 """An input this near the device, in errors, explains it."""
 _UNRELATED = 0.3
 _ENOUGH = 16
+_CUTTING = frozenset(("Clip", "Max", "Maximum", "ClipByValue", "HardSigmoid"))
+"""Ops besides Relus that may give 0 for all that is negative."""
 
 
 def missing_op(view: View) -> Cause | None:
@@ -34,7 +36,9 @@ def missing_op(view: View) -> Cause | None:
 
 
 def _without_relu(view: View) -> Cause | None:
-    """Negative values where a Relu at the group's end should have made zeros."""
+    """Negative values where a Relu in the group should have made zeros."""
+    if not any(_cuts_below(kind) for kind in view.case.types):
+        return None
     cut = view.r == 0.0
     count = int(np.count_nonzero(cut))
     if count < 3 or float(view.r.min()) < 0.0 or cut.all() or view.case.inputs == {}:
@@ -54,6 +58,10 @@ def _without_relu(view: View) -> Cause | None:
         0.9 if count >= 8 else 0.6,
         {"negative": int((below < 0).sum()), "slope": slope},
     )
+
+
+def _cuts_below(kind: str) -> bool:
+    return "relu" in kind.lower() or "Fused" in kind or kind in _CUTTING
 
 
 def _leak(view: View, cut: np.ndarray) -> float | None:

@@ -29,11 +29,13 @@ _WIDEST = 7
 _GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3}
 _SUMMED: Mapping[str, int] = {"Conv": 1, "ConvTranspose": 0, "MatMul": -2, "Gemm": 0}
 """The axis of the second operand along which products are summed."""
+_RECURRENT_OPS, _LENGTHS = ("LSTM", "GRU", "RNN"), 4
 _RECURRENT: Mapping[int, tuple[str, float]] = {
     2: ("recurrent weights", 0.0),
     3: ("bias", 0.0),
     5: ("initial state", 0.0),
     6: ("initial cell state", 0.0),
+    7: ("peepholes", 0.0),
 }
 _NORMALISING: Mapping[int, tuple[str, float]] = {1: ("scale", 1.0), 2: ("bias", 0.0)}
 _BIASED: Mapping[int, tuple[str, float]] = {2: ("bias", 0.0)}
@@ -42,8 +44,10 @@ _NEUTRAL: Mapping[str, Mapping[int, tuple[str, float]]] = {
     **dict.fromkeys(
         ("InstanceNormalization", "LayerNormalization", "GroupNormalization"), _NORMALISING
     ),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), _RECURRENT),
+    **dict.fromkeys(_RECURRENT_OPS, _RECURRENT),
     **dict.fromkeys(("Conv", "ConvTranspose", "Gemm"), _BIASED),
+    "DeformConv": {2: ("offset", 0.0), 3: ("bias", 0.0), 4: ("mask", 1.0)},
+    "STFT": {2: ("window", 1.0)},
 }
 """What an operand (by place) is called, and is where it is not taken."""
 _APPLIED = frozenset(
@@ -120,8 +124,10 @@ def wrong_operand(view: View) -> Cause | None:
         return _cause(case.ops[0], *twice, view)
     for op in case.ops:
         given = _given(view, op)
-        for make in (_gates, _neutral, _indices, _axes, _window):
-            found = first_that_fits(view, make(op, given))
+        made = [make(op, given) for make in (_gates, _neutral, _lengths, _indices, _axes, _window)]
+        fed = {name: value for name, value in given.items() if name in case.inputs}
+        for trials in (*made, _first_item(fed)):
+            found = first_that_fits(view, trials)
             if found is not None:
                 return _cause(op, *found, view)
         for name, axis in _summed(op, given):
@@ -195,6 +201,23 @@ def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
             for by in (1, -1):
                 words = f"its bias {name} moved by {by:+d} channel"
                 yield Trial("wrong_operand", words, {name: np.roll(given[name], by)})
+
+
+def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:
+    """All sequences of a recurrent op taken to be as long as the longest may be."""
+    name, first = _operand(op, _LENGTHS), _operand(op, 0)
+    if op.type in _RECURRENT_OPS and name in given and first in given and name and first:
+        whole = given[first].shape[1 if op.attrs.get("layout") else 0]
+        words = f"{name} all {whole}: no sequence ends before"
+        yield Trial("wrong_operand", words, {name: np.full_like(given[name], whole)})
+
+
+def _first_item(fed: Mapping[str, Array]) -> Iterator[Trial]:
+    """Of several operands the first item of one taken for all items of the batch."""
+    for name, value in fed.items() if len(fed) > 1 else ():
+        if value.ndim > 1 and value.shape[0] > 1 and value.dtype.kind in "fb":
+            first = np.ascontiguousarray(np.broadcast_to(value[:1], value.shape))
+            yield Trial("wrong_operand", f"the first item of {name} for all", {name: first})
 
 
 def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial]:

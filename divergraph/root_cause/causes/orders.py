@@ -64,8 +64,9 @@ def same_values(view: View) -> bool:
     ordered = np.asarray(np.sort(r), np.float64)
     apart = rms(np.sort(d).astype(np.float64) - ordered)
     if apart <= 0.03 * view.error:
-        # Equal but for noise that would also blur a sorted grid.
-        near = view.error > 0.1 * view.spread or apart <= 0.25 * view.noise or apart == 0.0
+        # Equal but for noise that would also blur a sorted grid, and is no more than noise.
+        most = 3.0 if view.error > 0.1 * view.spread else 0.25
+        near = apart <= most * view.noise or apart == 0.0
     else:
         far = view.error > 0.4 * view.spread and view.error > 10.0 * view.noise
         near = far and apart <= 1.2 * view.noise

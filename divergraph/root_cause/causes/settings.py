@@ -63,6 +63,7 @@ def trials(op: Op, axes: int) -> Iterator[Trial]:
     for types, make in _TRIALS:
         if op.type in types:
             yield from make(op, axes)
+    yield from _choices(op)
 
 
 def _axis(op: Op, axes: int) -> Iterator[Trial]:
@@ -173,48 +174,85 @@ def _order(op: Op, axes: int) -> Iterator[Trial]:
             yield Trial("reordered", words, {"perm": order})
 
 
-def _choices(name: str, values: tuple[AttrValue, ...]) -> Callable[[Op, int], Iterator[Trial]]:
-    def listed(op: Op, _axes: int) -> Iterator[Trial]:
+def _choices(op: Op) -> Iterator[Trial]:
+    """The other values of attributes that have only a few."""
+    for name, values in _CHOICES.get(op.type, {}).items():
         own = op.attrs.get(name, values[0])
         for value in values:
             if value != own:
                 words = f"with {name} {value} in place of {own}"
                 yield Trial("wrong_setting", words, {name: value})
 
-    return listed
 
-
-_REDUCING = frozenset(f"Reduce{each}" for each in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2"))
+_RESIZING: Mapping[str, tuple[AttrValue, ...]] = {
+    "coordinate_transformation_mode": (
+        "half_pixel",
+        "asymmetric",
+        "align_corners",
+        "pytorch_half_pixel",
+    ),
+    "nearest_mode": ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil"),
+    "mode": ("nearest", "linear", "cubic"),
+    "exclude_outside": (0, 1),
+    "antialias": (0, 1),
+}
+_SCATTERING: Mapping[str, tuple[AttrValue, ...]] = {
+    "reduction": ("none", "add", "mul", "max", "min"),
+}
+_CHOICES: Mapping[str, Mapping[str, tuple[AttrValue, ...]]] = {
+    "AveragePool": {"count_include_pad": (0, 1)},
+    "Gelu": {"approximate": ("none", "tanh")},
+    "Resize": _RESIZING,
+    "Upsample": _RESIZING,
+    "DepthToSpace": {"mode": ("DCR", "CRD")},
+    "CumSum": {"exclusive": (0, 1), "reverse": (0, 1)},
+    "Pad": {"mode": ("constant", "reflect", "edge", "wrap")},
+    "Gemm": {"transB": (0, 1), "transA": (0, 1)},
+    "GRU": {"linear_before_reset": (0, 1)},
+    "LSTM": {"input_forget": (0, 1)},
+    "GridSample": {
+        "align_corners": (0, 1),
+        "padding_mode": ("zeros", "border", "reflection"),
+        "mode": ("linear", "bilinear", "nearest", "cubic", "bicubic"),
+    },
+    "RoiAlign": {
+        "coordinate_transformation_mode": ("half_pixel", "output_half_pixel"),
+        "mode": ("avg", "max"),
+    },
+    "ScatterElements": _SCATTERING,
+    "ScatterND": _SCATTERING,
+    "TopK": {"largest": (1, 0)},
+    "Mod": {"fmod": (0, 1)},
+    "Trilu": {"upper": (1, 0)},
+    "RotaryEmbedding": {"interleaved": (0, 1)},
+    "Attention": {"is_causal": (0, 1)},
+    **{f"{each}Window": {"periodic": (1, 0)} for each in ("Hann", "Hamming", "Blackman")},
+}
+"""Values of attributes, the one of models that do not say first."""
+_REDUCING = frozenset(
+    f"Reduce{each}"
+    for each in (
+        "Sum",
+        "Mean",
+        "Max",
+        "Min",
+        "Prod",
+        "L1",
+        "L2",
+        "SumSquare",
+        "LogSum",
+        "LogSumExp",
+    )
+)
 _PADDED = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger"))
 _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial]]], ...] = (
     (frozenset(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")), _axis),
     (_PADDED, _pads),
     (frozenset(("Conv",)), _dilations),
     (frozenset(("Transpose",)), _order),
-    (frozenset(("AveragePool",)), _choices("count_include_pad", (0, 1))),
-    (frozenset(("Gelu",)), _choices("approximate", ("none", "tanh"))),
-    (
-        frozenset(("Resize", "Upsample")),
-        _choices(
-            "coordinate_transformation_mode",
-            ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"),
-        ),
-    ),
-    (
-        frozenset(("Resize",)),
-        _choices("nearest_mode", ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")),
-    ),
-    (frozenset(("Resize", "Upsample")), _choices("mode", ("nearest", "linear", "cubic"))),
-    (frozenset(("DepthToSpace",)), _choices("mode", ("DCR", "CRD"))),
-    (frozenset(("CumSum",)), _choices("exclusive", (0, 1))),
-    (frozenset(("CumSum",)), _choices("reverse", (0, 1))),
-    (frozenset(("Pad",)), _choices("mode", ("constant", "reflect", "edge"))),
-    (frozenset(("Gemm",)), _choices("transB", (0, 1))),
-    (frozenset(("Gemm",)), _choices("transA", (0, 1))),
     (frozenset(("Gemm",)), _factors),
     (frozenset(("LSTM", "GRU", "RNN")), _direction),
     (_REDUCING, _reduced),
-    (frozenset(("GRU",)), _choices("linear_before_reset", (0, 1))),
 )
 _NORMS = (
     *("BatchNormalization", "LayerNormalization", "InstanceNormalization"),
