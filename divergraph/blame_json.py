@@ -11,7 +11,8 @@ def blame_json(run: str, found: Blame, top: int) -> dict[str, Json]:
     return {
         "run": run,
         "outputs": [
-            {"tensor": name, "error": number(error)} for name, error in found.errors.items()
+            {"tensor": name, "error": number(error), "stands_in": name in found.stand_ins}
+            for name, error in found.errors.items()
         ],
         "unexplained": number(found.unexplained),
         "shares": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,16 +125,36 @@ def _write(path: Path, lines: list[str]) -> None:
 def _show(found: Blame, top: int) -> None:
     say("the model's outputs are off by")
     for name, error in found.errors.items():
-        say(f"  {error:9.3g}  {name}")
-    if not found.shares:
-        say("no op introduces an error")
+        off = f"{error:9.3g}" if isfinite(error) else "no number"
+        say(f"  {off}  {name}")
+    if found.stand_ins:
+        stands = "stand" if len(found.stand_ins) > 1 else "stands"
+        say(f"({len(found.stand_ins)} of these {stands} for outputs that were not compared)")
+    if not any(found.errors.values()):
+        say("so there is nothing to blame an op for")
         return
+    if found.shares:
+        _show_shares(found, top)
+        _show_keep(found)
+    else:
+        say("no op introduces an error")
+    if found.unexplained > 0.05:
+        say(
+            f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
+            "inputs, or ops that could not be run"
+        )
+
+
+def _show_shares(found: Blame, top: int) -> None:
     say("shares of that error: signed, by size, and what is left if the op were exact")
     for share in found.shares[:top]:
         signed, size = f"{100 * share.share:+7.1f} %", f"{100 * share.size:6.1f} %"
         say(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
     if len(found.shares) > top:
         say(f"  and {len(found.shares) - top} more")
+
+
+def _show_keep(found: Blame) -> None:
     say("to keep in higher precision, and the share of the error left: proved by runs, and about")
     if found.imitated:
         say("what to expect on slightly other inputs; the others round anew, as the device does")
@@ -143,8 +164,3 @@ def _show(found: Blame, top: int) -> None:
         say(f"(the device quantises, but is not imitated: {found.not_imitated})")
     for place, kept in enumerate(found.keep, 1):
         say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")
-    if found.unexplained > 0.05:
-        say(
-            f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
-            "inputs, or ops that could not be run"
-        )

@@ -91,9 +91,10 @@ class Kept:
 class Blame:
     """Who made the error of the outputs.
 
-    ``errors`` are the device's relative errors by output, ``replayed`` how much of the error
-    the introduced errors leave unexplained when all are added to the golden run. ``shares``
-    are ordered by size, ``keep`` in the order of picking; ``runs`` counts runs of the model.
+    ``errors`` are the device's relative errors by output, infinite where values are not finite;
+    ``unexplained`` is the share of the error that the introduced errors leave when all are added
+    to the golden run. ``shares`` are ordered by size, ``keep`` in the order of picking; ``runs``
+    counts runs of the model.
     """
 
     errors: Mapping[str, float]
@@ -107,6 +108,8 @@ class Blame:
     """The list to keep was searched and measured with the other ops rounding anew."""
     not_imitated: str = ""
     """Why that could not be done of a device that quantises."""
+    stand_ins: frozenset[str] = frozenset()
+    """Those of ``errors`` that are no outputs, but the last compared before some."""
     warnings: tuple[str, ...] = ()
 
 
@@ -192,7 +195,7 @@ class _Blaming:
             kept = self._keep(effects, length(replayed), keep)
         self.runs += 0 if imitated is None else imitated.runs
         return Blame(
-            errors={name: norm(value) for name, value in self._error.items()},
+            errors=self._golden.off(self._device),
             unexplained=length(minus(self._error, replayed)) / whole if whole else 0.0,
             shares=tuple(shares),
             keep=kept,

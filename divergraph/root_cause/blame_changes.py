@@ -32,6 +32,13 @@ class GoldenOutputs:
             for name, value in self.values.items()
         }
 
+    def off(self, outputs: Mapping[str, Array]) -> dict[str, float]:
+        """The relative error of each of *outputs*, infinite where it alone is not finite."""
+        return {
+            name: float("inf") if _one_sided(outputs[name], self.values[name]).any() else norm(each)
+            for name, each in self.change(outputs).items()
+        }
+
 
 def minus(one: Change, other: Change) -> dict[str, Array]:
     """One change without another."""
@@ -62,8 +69,14 @@ def _difference(device: Array, golden: Array) -> Array:
     both = np.isfinite(shaped) & np.isfinite(wanted)
     found = np.zeros(wanted.shape)
     np.subtract(shaped, wanted, out=found, where=both)
-    one_sided = np.isfinite(wanted) & ~np.isfinite(shaped)
+    one_sided = _one_sided(shaped, wanted)
     if one_sided.any():
         largest = float(np.abs(wanted[np.isfinite(wanted)]).max()) or 1.0
         found[one_sided] = 10.0 * largest
+    return found
+
+
+def _one_sided(device: Array, golden: Array) -> Array:
+    """Where only the golden value is finite."""
+    found: Array = np.isfinite(golden) & ~np.isfinite(np.reshape(device, golden.shape))
     return found

@@ -30,6 +30,7 @@ from divergraph.root_cause.blame_readings import (
 from divergraph.root_cause.blamed_outputs import (
     blamed_outputs,
     first_tensors,
+    stand_ins,
     tensor_names,
     tensors_before,
 )
@@ -113,6 +114,7 @@ def blame_run(
             found,
             left_out=(*collected.left_out, *found.left_out),
             not_imitated="" if found.imitated else found.not_imitated or why_not,
+            stand_ins=frozenset() if choice.outputs else stand_ins(data.golden, outputs),
             warnings=tuple(dumps_written_since(data.run, sources.pairs)),
         )
 

@@ -19,10 +19,11 @@ def blamed_outputs(
 
     Those *asked* for; else the outputs of the model that were compared and, before each that was
     not, the last tensors that were: a training step ends with updated variables, which are in no
-    dump, so these are the gradients. All of them *runnable*.
+    dump, so these are the gradients; and before a class's number are its scores. All of them
+    *runnable* and of floats.
 
     Raises:
-        InputError: a tensor asked for was not compared.
+        InputError: a tensor asked for was not compared, or is not of floats.
     """
     graph = OpGraph(data.golden)
     can = set(runnable)
@@ -32,17 +33,35 @@ def blamed_outputs(
         if item.io is TensorIO.OUTPUT and item.compared and item.golden is not None
     }
     compared = {ref for ref in compared if ref.op in graph.ops and graph.name(ref) in can}
-    names = {graph.name(ref) for ref in compared}
+    floats = {ref for ref in compared if _is_float(graph, ref)}
     if asked:
-        for name in asked:
-            if name not in names:
-                raise InputError(
-                    f"no tensor {name!r} of the golden model was compared",
-                    hint="names are those of the tensors in the golden model's file",
-                )
+        _check_asked(asked, {graph.name(ref) for ref in compared}, {graph.name(r) for r in floats})
         return frozenset(asked)
     ends = {TensorRef(ref.op, ref.port) for ref in data.golden.outputs}
-    return frozenset(graph.name(ref) for ref in (ends & compared) | _last(graph, compared, ends))
+    return frozenset(
+        graph.name(ref) for ref in (ends & floats) | _last(graph, compared, ends - floats)
+    )
+
+
+def _check_asked(asked: Sequence[str], compared: set[str], floats: set[str]) -> None:
+    for name in asked:
+        if name not in compared:
+            raise InputError(
+                f"no tensor {name!r} of the golden model was compared",
+                hint="names are those of the tensors in the golden model's file",
+            )
+        if name not in floats:
+            raise InputError(
+                f"tensor {name!r} is not of floats, so it has no error that adds up",
+                hint="ask for the float tensors it is made of",
+            )
+
+
+def stand_ins(golden: ModelGraph, outputs: Iterable[str]) -> frozenset[str]:
+    """Those of *outputs* that are no outputs of the model, but stand for some."""
+    graph = OpGraph(golden)
+    own = {graph.name(TensorRef(ref.op, ref.port)) for ref in golden.outputs if ref.op in graph.ops}
+    return frozenset(outputs) - own
 
 
 def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection[str]) -> set[str]:
@@ -83,9 +102,9 @@ def tensor_names(graph: ModelGraph) -> dict[str, str]:
 
 
 def _last(graph: OpGraph, compared: set[TensorRef], ends: set[TensorRef]) -> set[TensorRef]:
-    """The compared tensors met first on the ways back from the *ends* that were not compared."""
+    """The float tensors of those *compared* that are met first on the ways back from *ends*."""
     found: set[TensorRef] = set()
-    waiting = [end for end in ends - compared if end.op in graph.ops]
+    waiting = [end for end in ends if end.op in graph.ops]
     seen = set(waiting)
     while waiting:
         for ref in graph.inputs(graph.ops[waiting.pop().op]):

@@ -38,6 +38,27 @@ def model(tmp_path: Path) -> Path:
     return written(tmp_path / "net.onnx", 1, 1, 1)
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def kept(divergraph, model: Path, tmp_path: Path, store: Path):
+    """Captures both sides and compares them; *spoil* gets the device's dump in between."""
+
+    def run(device: Path, golden: Path = model, seed: int = 1, spoil=lambda dump: None) -> None:
+        sides = []
+        for side, path, drawn in (("golden", golden, 1), ("device", device, seed)):
+            dump = tmp_path / f"{side}_dump"
+            divergraph("capture", path, "--random", drawn, "-o", dump)
+            sides += [f"--{side}", path, f"--{side}-dump", dump]
+        spoil(tmp_path / "device_dump")
+        divergraph("compare", *sides, "--run", "r", "--store", store)
+
+    return run
+
+
 def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: Path) -> None:
     store, golden, dump = tmp_path / "store", tmp_path / "golden", tmp_path / "dump"
     device = written(tmp_path / "device.onnx", 1, 1.1, 1.01)
@@ -68,16 +89,11 @@ def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: P
 
 
 def test_dumps_written_since_the_comparison_are_told_of(
-    divergraph, model: Path, tmp_path: Path
+    divergraph, kept, store: Path, tmp_path: Path
 ) -> None:
-    store, golden, dump = tmp_path / "store", tmp_path / "golden", tmp_path / "dump"
-    device = written(tmp_path / "device.onnx", 1, 1.1, 1)
-    divergraph("capture", model, "--random", "1", "-o", golden)
-    divergraph("capture", device, "--random", "1", "-o", dump)
-    compared = ("--golden", model, "--golden-dump", golden, "--device", device)
-    divergraph("compare", *compared, "--device-dump", dump, "--run", "r", "--store", store)
+    kept(written(tmp_path / "device.onnx", 1, 1.1, 1))
     assert divergraph("blame", "r", "--store", store, "--json").json["warnings"] == []
-    replaced = next(dump.glob("*second*"))
+    replaced = next((tmp_path / "device_dump").glob("*second*"))
     later = time.time() + 60
     os.utime(replaced, (later, later))
     told = divergraph("blame", "r", "--store", store, "--json")
@@ -89,13 +105,57 @@ def test_dumps_written_since_the_comparison_are_told_of(
     assert shown["warnings"].count(said) == 1
 
 
+def test_a_class_is_blamed_by_its_scores(divergraph, kept, store: Path, tmp_path: Path) -> None:
+    kept(choosing(tmp_path / "device.onnx", 1.1), choosing(tmp_path / "golden.onnx", 1))
+    (output,) = divergraph("blame", "r", "--store", store, "--json").json["outputs"]
+    assert output == {"tensor": "y", "error": pytest.approx(0.1, rel=0.01), "stands_in": True}
+    assert "stands for outputs" in divergraph("blame", "r", "--store", store).out
+    asked = divergraph("blame", "r", "--output", "best", "--store", store)
+    assert asked.code == 2
+    assert "'best' is not of floats" in asked.err
+
+
+def choosing(path: Path, factor: float) -> Path:
+    """The layers, and which of the last one's numbers is largest as the only output."""
+    model = onnx.load_model(str(written(path, 1, 1, factor)))
+    model.graph.node.append(helper.make_node("ArgMax", ["y"], ["best"], "best", axis=1))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info("best", TensorProto.INT64, [8, 1]))
+    onnx.save_model(model, str(path))
+    return path
+
+
+def test_an_error_of_other_inputs_is_no_ops(divergraph, kept, store: Path, model: Path) -> None:
+    kept(model, seed=2)
+    said = divergraph("blame", "r", "--store", store).out
+    assert "no op introduces an error" in said
+    assert "100 % of the error comes from no measured op" in said
+
+
+def test_an_output_that_is_no_number_is_said_to_be(
+    divergraph, kept, store: Path, model: Path
+) -> None:
+    def spoil(dump: Path) -> None:
+        (path,) = dump.glob("last*")
+        values = np.load(path)
+        values[0, :3] = np.nan
+        np.save(path, values)
+
+    kept(model, spoil=spoil)
+    assert "no number  y" in divergraph("blame", "r", "--store", store).out
+    told = divergraph("blame", "r", "--store", store, "--json").json
+    assert told["outputs"] == [{"tensor": "y", "error": None, "stands_in": False}]
+    assert told["keep"][0]["op"] == "last"
+    assert told["keep"][0]["left"] == 0
+
+
 def test_blame_without_its_dumps_says_so(divergraph, model: Path, tmp_path: Path) -> None:
     store, golden = tmp_path / "store", tmp_path / "golden"
     divergraph("capture", model, "--random", "1", "-o", golden)
     compared = ("--golden", model, "--golden-dump", golden, "--device", model)
     divergraph("compare", *compared, "--device-dump", golden, "--run", "r", "--store", store)
     same = divergraph("blame", "r", "--store", store)
-    assert "no op introduces an error" in same.out
+    assert "nothing to blame" in same.out
     model.unlink()
     failed = divergraph("blame", "r", "--store", store)
     assert failed.code == 2
