@@ -11,7 +11,7 @@ Three things healthy devices do that the floor leaves out, as they hardly ever m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,7 +30,8 @@ _FLUSHED_UNSEEN = 0.01
 
 _FEW = 64
 _DRAWS = 8
-"""Roundings of few values may cancel by chance; so they are drawn several times."""
+"""Roundings of few values may cancel by chance, and of a value next to zero made on the way a
+gate behind it hangs (the gradient of a Relu, a comparison): so they are drawn several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,14 @@ def look_again(
         return first
     device = device.reshape(reference.shape)
     floor, imitations = first.floor, first.imitations
-    for _ in range(_DRAWS if reference.size < _FEW else 1):
-        doubted = floors.doubted(group, given)
-        if doubted is None:
-            break
-        if doubted.shape == reference.shape:
-            doubted = without(first.masked, doubted)
+    for drawn in _drawn(floors, group, given, reference.size):
+        doubted = without(first.masked, drawn) if drawn.shape == reference.shape else drawn
+        off = floor_of(reference, doubted, floors.precision, len(group.ops))
+        if doubted.shape == reference.shape and (
+            len(imitations) == len(first.imitations) or off > floor
+        ):
             imitations += (doubted,)
-        floor = max(floor, floor_of(reference, doubted, floors.precision, len(group.ops)))
+        floor = max(floor, off)
     normal = _SMALLEST_NORMAL.get(floors.precision, _SMALLEST_NORMAL_OF_WIDE)
     if not np.array_equal(rounded(device, floors.precision), device, equal_nan=True):
         normal = _SMALLEST_NORMAL_OF_WIDE  # held in more bits than the device computes in
@@ -85,6 +86,18 @@ def look_again(
         absolute=absolute,
         imitations=imitations,
     )
+
+
+def _drawn(floors: Floors, group: Group, given: Mapping[str, Array], size: int) -> Iterator[Array]:
+    """What healthy arithmetic may have made as well, rounded by chance once or several times."""
+    several = len(group.ops) > 1
+    for _ in range(_DRAWS if several or size < _FEW else 1):
+        drawn = floors.doubted(group, given)
+        if drawn is None and several and floors.precision is Precision.FP32:
+            (drawn,) = floors.emulated([group], [given])
+        if drawn is None:
+            return
+        yield drawn
 
 
 def _spacing(normal: float) -> float:

@@ -193,3 +193,47 @@ def test_flushing_the_smallest_numbers_is_no_fault_unless_it_costs_much(share):
     device = np.where(reference < 6e-5, 0, reference)
     told = without(device, reference, 2.0**-14)
     assert np.isnan(told).any() == (share < 0.1)
+
+
+@pytest.mark.parametrize(("precision", "kind"), [("fp16", np.float16), ("fp32", np.float32)])
+def test_a_gate_next_to_zero_may_open_on_healthy_devices(tmp_path, precision, kind):
+    """y = g where a sum is above 0; sums are not dumped, and one is hardly below."""
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal((64, 1)).astype(np.float16).astype(np.float32)
+    w = rng.standard_normal((64, 900)).astype(np.float16).astype(np.float32)
+    noise = {"fp16": 2.0**-11, "fp32": 2.0**-21}[precision] * np.linalg.norm(x[:, 0] * w[:, 7])
+    w[0, 7] = -(0.5 * noise + x[1:, 0].astype(np.float64) @ w[1:, 7]) / x[0, 0]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["x", "w"], ["xw"], name="xw"),
+            helper.make_node("ReduceSum", ["xw", "axis"], ["h"], name="h", keepdims=0),
+            helper.make_node("Greater", ["h", "zero"], ["open"], name="open"),
+            helper.make_node("Where", ["open", "g", "zero"], ["y"], name="y"),
+        ],
+        "gate",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [900])],
+        [
+            numpy_helper.from_array(w, "w"),
+            numpy_helper.from_array(np.zeros(1, np.int64), "axis"),
+            numpy_helper.from_array(np.zeros(1, np.float32), "zero"),
+            numpy_helper.from_array(np.linspace(1, 2, 900, dtype=np.float32), "g"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save_model(model, str(tmp_path / "model.onnx"))
+    np.save(tmp_path / "x.npy", x)
+    capture(CaptureRequest(tmp_path / "model.onnx", tmp_path / "golden", {"x": tmp_path / "x.npy"}))
+    (tmp_path / "device").mkdir()
+    for name in ("x", "y"):
+        for path in (tmp_path / "golden").glob(f"{name}.0.*.npy"):
+            value = np.load(path)
+            if name == "y":
+                assert value[7] == 0
+                value[7] = 1 + 7 / 899
+            np.save(tmp_path / "device" / path.name, value.astype(kind))
+    sides = tmp_path / "model.onnx", tmp_path / "golden", tmp_path / "model.onnx"
+    data = compare(CompareRequest(*sides, tmp_path / "device"))
+    assert data.run.analysis["precision"] == precision
+    assert not data.origins
+    assert not data.suspects
