@@ -236,6 +236,14 @@ def test_some_foreign_values_of_the_same_distribution_are_no_other_order() -> No
     assert label(on_device(device), reference) != "reordered"
 
 
+def test_slices_that_are_alike_are_moved_not_copied() -> None:
+    reference = expected(4, (20, 12))
+    reference[:, [2, 5, 9]] = 0
+    device = np.concatenate([reference[:, 0::2], reference[:, 1::2]], axis=1)
+
+    assert label(on_device(device), reference) == "reordered"
+
+
 def test_zeros_of_no_relu_are_no_relu_that_is_missing() -> None:
     x = np.maximum(np.random.default_rng(3).standard_normal((16, 40)), 0).astype(np.float32)
     device = np.random.default_rng(4).standard_normal((16, 40)).astype(np.float32)

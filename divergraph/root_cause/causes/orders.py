@@ -279,12 +279,21 @@ def _slices(numbers: list[int], axis: int) -> str:
 
 
 def _order_of_slices(view: View, axis: int) -> Array:
-    """Which slice of the reference each slice of the device is nearest to."""
+    """Which slice of the reference each slice of the device is nearest to; of equal ones each
+    is taken once, if there are enough."""
     d = np.moveaxis(view.d, axis, 0).reshape(view.d.shape[axis], -1)
     r = np.moveaxis(view.r, axis, 0).reshape(view.d.shape[axis], -1)
     mix = np.random.default_rng(11).standard_normal((d.shape[1], 6))
     mine, theirs = d @ mix, r @ mix
-    return np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
+    order = np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
+    kind = np.unique(theirs, axis=0, return_inverse=True)[1].reshape(-1)
+    for each in np.flatnonzero(np.bincount(kind) > 1):
+        takers, alike = np.flatnonzero(kind[order] == each), np.flatnonzero(kind == each)
+        stay = np.intersect1d(takers, alike)
+        others, free = np.setdiff1d(takers, stay), np.setdiff1d(alike, stay)
+        order[stay] = stay
+        order[others[: free.size]] = free[: others.size]
+    return order
 
 
 def _blocks_text(order: Array, concat: bool) -> str:
