@@ -28,6 +28,7 @@ GUILT_WORDS = {
 }
 
 _HALF = 0.5
+_THOUSAND, _IN_FULL = 999.5, 99999.5
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
 
 
@@ -50,11 +51,12 @@ def precision_text(dtype: str) -> str:
 
 def origin_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> str:
     """What *origin* does, and its cause if that is known. *dtype* is what it computes in."""
-    text = _deed(origin, split, dtype)
+    text = deed_sentence(origin, split, dtype)
     return f"{text}; cause: {origin.cause}" if origin.cause else text
 
 
-def _deed(origin: Origin, split: ErrorSplit | None, dtype: str) -> str:
+def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> str:
+    """What *origin* does, without its cause."""
     suspicion = origin.suspicion
     if split is not None and suspicion is None:
         suspicion = split.suspicion
@@ -85,6 +87,17 @@ def _subject(origin: Origin, split: ErrorSplit | None) -> str:
     if inside.issuperset(split.group):
         return f"{origin.op} ({len(split.group)} originals in one)"
     return f"one of the {len(split.group)} ops that end in {origin.op}"
+
+
+def reason_text(origin: Origin, split: ErrorSplit, group_sentence: str) -> str:
+    """Why *origin* is accused, in as few words as a column of a table has room for."""
+    if origin.cause:
+        return origin.cause
+    if split.introduced is None:
+        return group_sentence or numbers_text(split)
+    if math.isinf(split.introduced):
+        return "makes NaN or Inf of finite inputs"
+    return group_sentence or f"makes {small_number(split.introduced)} of its own"
 
 
 def limits_text(analysis: Analysis) -> str:
@@ -124,10 +137,12 @@ def numbers_text(split: ErrorSplit) -> str:
 
 
 def small_number(value: float) -> str:
-    """Three digits; NaN and Inf by name."""
+    """Three digits, thousands in full; NaN and Inf by name."""
     if math.isnan(value):
         return "NaN"
-    return "Inf" if math.isinf(value) else f"{value:.3g}"
+    if math.isinf(value):
+        return "Inf"
+    return f"{value:.0f}" if _THOUSAND <= value < _IN_FULL else f"{value:.3g}"
 
 
 def split_sentence(split: ErrorSplit) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.questions import ModuleRow, OriginAnswer, Overview
+from divergraph.spread_words import reason_text
 from divergraph.wording import REASON_WORDS, known
 from graphstore.model import Guilt, Method, Metric, OpState
 from graphstore.op_row import OpRow
@@ -100,11 +101,9 @@ def _accused(one: OriginAnswer, row: OpRow, glyphs: Glyphs) -> tuple[Cell, ...]:
 
 
 def _why(one: OriginAnswer) -> str:
-    if one.origin.cause:
-        return one.origin.cause
-    if one.group:
-        return one.group_sentence
-    return "no reference" if one.split is not None and one.split.failure else one.guilt.value
+    if one.split is None:
+        return one.origin.cause or one.guilt.value
+    return reason_text(one.origin, one.split, one.group_sentence)
 
 
 def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tuple[Cell, ...]:

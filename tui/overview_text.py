@@ -17,8 +17,8 @@ from tui.glyphs import Glyphs
 from tui.widgets.cells import cut_to, fit, width_of
 
 _LABEL = 10
-_SAID = 3
-"""Lines of the sentence about the first origin."""
+_SAID = 4
+"""Lines of the sentence about an origin."""
 _VERDICT_STYLES = {
     Verdict.CLEAN: "$state-clean bold",
     Verdict.NOISE: "$state-clean bold",
@@ -27,10 +27,17 @@ _VERDICT_STYLES = {
 }
 
 
-def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
-    """What the run says, what was held against what, and how many tensors are how good."""
+def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) -> Content:
+    """What the run says, what was held against what, and how many tensors are how good.
+
+    Of the origins and suspects the one at place *accused* is told of.
+    """
     run, counts = overview.run, overview.run.counts
-    lines = [headline(overview, glyphs, width), *_said(overview, width), Content("")]
+    lines = [
+        headline(overview, glyphs, width),
+        *_said(overview, glyphs, width, accused),
+        Content(""),
+    ]
     sides = (
         ("device", overview.device_name, overview.device_framework, overview.device_ops),
         ("golden", overview.golden_name, overview.golden_framework, overview.golden_ops),
@@ -55,17 +62,21 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     return Content("\n").join(line.truncate(width) for line in lines)
 
 
-def _said(overview: Overview, width: int) -> list[Content]:
-    """Why no op is to blame, or what the first origin does, in at most three lines."""
+def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[Content]:
+    """Why no op is to blame, or what the *accused* one does, in a few lines."""
     answer = overview.answer
     if answer is None:
         return []
     mismatches = [mismatch_sentence(one) for one in answer.analysis.entry_mismatches]
     split = answer.analysis.method is Method.ROOT_CAUSE
-    found = mismatches or [one.sentence for one in answer.origins[:1] if split]
+    listed = (*answer.origins, *answer.suspects) if split else ()
+    found = mismatches or [one.sentence for one in listed[accused : accused + 1]]
     style = theme.ERROR if mismatches else ""
-    wrapped = textwrap.wrap(printable(found[0]), max(20, width)) if found else []
-    return [Content.styled(text, style) for text in wrapped[:_SAID]]
+    if not found:
+        return []
+    room = max(20, width)
+    wrapped = textwrap.wrap(printable(found[0]), room, max_lines=_SAID, placeholder=glyphs.ellipsis)
+    return [Content.styled(text, style) for text in wrapped]
 
 
 def headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
@@ -102,7 +113,7 @@ def _compared(overview: Overview) -> list[str | tuple[str, str]]:
 
 
 def origins_title(overview: Overview) -> str:
-    """How many origins and suspects there are, and how many ops inherit from them."""
+    """How many origins and suspects there are, and how many ops their error is in."""
     suspects = len(overview.suspects)
     if not overview.origins:
         said = f"No op is guilty; {wording.count(suspects, 'suspect')}"
@@ -110,7 +121,10 @@ def origins_title(overview: Overview) -> str:
     origins = wording.count(len(overview.origins), "origin")
     inherited = overview.state_counts.get(OpState.INHERITED, 0)
     doubtful = f", {wording.count(suspects, 'suspect')}" if suspects else ""
-    return f"Where the error is born: {origins}{doubtful}, {inherited} inherit"
+    broken = overview.state_counts.get(OpState.BROKEN, 0)
+    after = [f"{inherited} inherit"] if inherited or not broken else []
+    after += [f"{broken} broken"] if broken else []
+    return f"Where the error is born: {origins}{doubtful}, {', '.join(after)}"
 
 
 def status(overview: Overview, glyphs: Glyphs, width: int) -> Content:

@@ -92,6 +92,9 @@ ROLE_STYLES = {
 }
 """The cell style of each role; the word says the same."""
 
+_WITH_DECIMAL, _IN_FULL = 999.5, 99999.5
+"""Below these a gain has a decimal, is a whole number; above them a power of ten."""
+
 GUILT_STYLES = {Guilt.NONE: "", Guilt.SUSPECT: "drifting", Guilt.GUILTY: "origin"}
 
 
@@ -126,12 +129,14 @@ def special(value: float) -> str:
 
 
 def gain(value: float | None, glyphs: Glyphs) -> str:
-    """How many times the error grew, with one decimal."""
+    """How many times the error grew, in at most six cells."""
     if value is None:
         return glyphs.dash
     if not math.isfinite(value):
         return glyphs.times + special(value)
-    return f"{glyphs.times}{value:.1f}" if value < 1000 else f"{glyphs.times}{value:.0e}"
+    if value < _WITH_DECIMAL:
+        return f"{glyphs.times}{value:.1f}"
+    return glyphs.times + (f"{value:.0f}" if value < _IN_FULL else f"{value:.0e}")
 
 
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))

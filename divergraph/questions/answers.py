@@ -43,7 +43,8 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """The ops under one name space: how many, the worst cosine, states by count."""
+    """The ops under one name space: how many, the worst cosine (NaN is worst), states by
+    count."""
 
     name: str
     ops: int

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from divergraph.analysis.verdicts import worst
 from divergraph.questions.answers import OpDetail, TensorRow, UnmatchedOp, UnmatchedOps
 from divergraph.questions.facts import Facts, find_run, load_facts, resolve_op
+from divergraph.spread_words import deed_sentence
 from divergraph.wording import REASON_WORDS
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
@@ -217,10 +218,14 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
 
 
 def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
-    """The sentence about an origin or a drifting op whose error was split."""
+    """The sentence about an origin or a drifting op whose error was split; a cause that is
+    among the findings of the op is told there."""
     answer = None if facts.answer is None else facts.answer.of(row.id)
-    if answer is not None:
-        return answer.sentence
+    if facts.answer is not None and answer is not None:
+        if not answer.findings:
+            return answer.sentence
+        precision = facts.answer.analysis.precision or row.dtype
+        return deed_sentence(answer.origin, answer.split, precision)
     if broken:
         return f"{broken}; no more than the precision of the ops up to here explains"
     return "within the limits, past a warning level"

@@ -90,14 +90,14 @@ def _modules(rows: Sequence[OpRow]) -> list[ModuleRow]:
     depth = _module_depth(rows)
     members: dict[str, list[OpRow]] = {}
     for row in rows:
-        parts = row.name.split("/")[:-1][:depth]
-        if parts:
-            members.setdefault("/".join(parts), []).append(row)
+        name = _module(row, depth)
+        if name:
+            members.setdefault(name, []).append(row)
     modules = [
         ModuleRow(
             name,
             len(inside),
-            min((cosine for row in inside if (cosine := _cosine(row)) is not None), default=None),
+            _worst_cosine(inside),
             Counter(row.state for row in inside if row.state is not None),
         )
         for name, inside in members.items()
@@ -107,9 +107,23 @@ def _modules(rows: Sequence[OpRow]) -> list[ModuleRow]:
     def key(module: ModuleRow) -> tuple[int, float, str]:
         rank = min((order.get(state, 2) for state in module.states), default=2)
         cosine = 2.0 if module.worst_cosine is None else module.worst_cosine
-        return rank, cosine, module.name
+        return rank, -2.0 if math.isnan(cosine) else cosine, module.name
 
     return sorted(modules, key=key)
+
+
+def _module(row: OpRow, depth: int) -> str:
+    """The first *depth* name spaces of the op, empty if it is in none."""
+    return "/".join(row.name.split("/")[:-1][:depth])
+
+
+def _worst_cosine(rows: Sequence[OpRow]) -> float | None:
+    """NaN where the device has NaN or Inf the golden side has not; None: nothing is known."""
+    metrics = [row.metrics for row in rows if row.metrics is not None]
+    broken = (one for one in metrics if one.device_nonfinite > one.golden_nonfinite)
+    if any(math.isnan(one.cosine_similarity) for one in broken):
+        return math.nan
+    return min((cosine for row in rows if (cosine := _cosine(row)) is not None), default=None)
 
 
 def _module_depth(rows: Sequence[OpRow]) -> int:
@@ -117,7 +131,7 @@ def _module_depth(rows: Sequence[OpRow]) -> int:
     modules, none with more than a third of all ops; else the smallest with three."""
     three = 0
     for depth in range(1, 5):
-        names = ("/".join(row.name.split("/")[:-1][:depth]) for row in rows)
+        names = (_module(row, depth) for row in rows)
         sizes = Counter(name for name in names if name)
         if len(sizes) >= 3:
             three = three or depth

@@ -179,3 +179,22 @@ def test_the_analysis_is_read_whatever_is_missing():
         "suspicion: suspect above 3, guilty above 5.5; floors of fp16; "
         "reference run by onnxruntime 1.31.1"
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "split", "group", "said"),
+    [
+        (origin(87, "a wrong scale"), guilty(introduced=math.inf), "", "a wrong scale"),
+        (origin(), guilty(introduced=math.inf), "1 of 2", "makes NaN or Inf of finite inputs"),
+        (origin(), guilty(introduced=0.2), "1 of these 2 ops: a, b", "1 of these 2 ops: a, b"),
+        (origin(), guilty(introduced=0.2, floor=0.01), "", "makes 0.2 of its own"),
+        (origin(), guilty(failure="no kernel"), "", "no reference: no kernel"),
+    ],
+)
+def test_why_an_op_is_accused_in_a_few_words(start, split, group, said):
+    assert spread_words.reason_text(start, split, group) == said
+
+
+def test_thousands_are_told_in_full():
+    told = [spread_words.small_number(value) for value in (87.24, 1004.4, 99999.4, 123456.0)]
+    assert told == ["87.2", "1004", "99999", "1.23e+05"]

@@ -12,6 +12,7 @@ from tui.views.ops import OpsScreen
 from tui.views.overview import OverviewScreen
 from tui.views.propagation import PropagationScreen
 from tui.widgets.row_list import RowList
+from tui.widgets.text_pane import TextPane
 
 FIRST = "model/layer_2/Softmax"
 SECOND = "model/layer_4/LayerNorm"
@@ -30,6 +31,22 @@ async def test_the_overview_says_who_is_guilty_and_why(browse, analysed_store):
         assert "bias missing in channels 8-15" in shown
         assert "2 origins, 1 suspect, 16 in" in shown
         assert "1 ? model/layer_1/Add" in shown
+
+
+async def test_the_overview_tells_of_the_origin_under_the_cursor(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        await b.press("j")
+        shown = text_of(b.app)
+        assert "introduces 900x" not in shown
+        assert "one of the 3 ops that end in model/layer_4/LayerNorm" in shown
+
+
+async def test_a_cause_is_told_once(browse, analysed_store):
+    async with browse(analysed_store, f"run/15/op/{FIRST.replace('/', '%2F')}") as b:
+        facts = b.app.screen.query_one("#facts", TextPane)
+        shown = facts._build(100).plain
+        assert shown.count("bias missing in channels 8-15") == 1
+        assert "introduces 900x the error" in shown
 
 
 async def test_the_suspect_can_be_opened_and_its_row_says_how_sure(browse, analysed_store):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from divergraph.questions import OpDetail, ReasonGroup, TensorRow
+from divergraph.questions import OpDetail, ReasonGroup, TensorRow, open_store, overview
 from graphstore.model import (
     Comparison,
     Counts,
@@ -127,3 +127,23 @@ def test_the_palette_offers_the_ops_a_query_says_most_of():
     assert fitting("CONV_7", names)[:2] == ["model/conv_7", "model/conv_7/weight/read"]
     assert len(fitting("conv", names)) == SHOWN_OPS
     assert fitting("conv other", names) == []
+
+
+@pytest.mark.parametrize(
+    ("inherited", "broken", "said"),
+    [(3, 0, "1 origin, 3 inherit"), (0, 11, "1 origin, 11 broken"), (0, 0, "1 origin, 0 inherit")],
+)
+def test_the_title_counts_what_the_error_is_in(inherited, broken, said):
+    counts = {OpState.INHERITED: inherited, OpState.BROKEN: broken}
+    overview = SimpleNamespace(origins=["one"], suspects=(), state_counts=counts)
+    assert overview_text.origins_title(overview).endswith(said)
+
+
+def test_a_long_sentence_ends_with_a_sign_that_there_is_more(analysed_store):
+    with open_store(str(analysed_store)) as store:
+        found = overview(store, "15")
+    shown = overview_text.verdict(found, UNICODE, 24).plain.split("\n")
+    assert shown[4].endswith(UNICODE.ellipsis)
+    assert "channels 8-15" in " ".join(
+        overview_text.verdict(found, UNICODE, 60).plain.split("\n")[1:4]
+    )

@@ -47,7 +47,15 @@ def test_a_cosine_below_one_never_reads_as_one(value, shown):
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(37.21, "x37.2"), (999.0, "x999.0"), (12345.0, "x1e+04"), (math.inf, "xInf"), (None, "-")],
+    [
+        (37.21, "x37.2"),
+        (999.0, "x999.0"),
+        (1004.3, "x1004"),
+        (99999.4, "x99999"),
+        (123456.0, "x1e+05"),
+        (math.inf, "xInf"),
+        (None, "-"),
+    ],
 )
 def test_a_gain_keeps_to_its_column(value, shown):
     assert wording.gain(value, ASCII) == shown

@@ -60,6 +60,7 @@ class OverviewScreen(ViewScreen):
 
     def __init__(self) -> None:
         super().__init__()
+        self._overview: Overview | None = None
         self._origins: Sequence[OpRow] = ()
         self._modules: Sequence[str] = ()
         self._reasons: Sequence[str] = ()
@@ -110,9 +111,8 @@ class OverviewScreen(ViewScreen):
     @on(Loaded)
     def _show(self, event: Loaded) -> None:
         overview, glyphs = event.overview, self.owner.settings.glyphs
-        self.query_one("#verdict", TextPane).show(
-            lambda width: overview_text.verdict(overview, glyphs, width)
-        )
+        self._overview = overview
+        self._show_verdict()
         self._show_origins(overview)
         self.query_one(Curve).show(event.curve)
         self._modules = [module.name for module in overview.modules]
@@ -125,6 +125,19 @@ class OverviewScreen(ViewScreen):
             lambda width: overview_text.status(overview, glyphs, width)
         )
         self.query_one(KeyLine).draw()
+
+    def _show_verdict(self) -> None:
+        overview, glyphs = self._overview, self.owner.settings.glyphs
+        if overview is None:
+            return
+        accused = self.query_one("#origins", RowList).cursor
+        self.query_one("#verdict", TextPane).show(
+            lambda width: overview_text.verdict(overview, glyphs, width, accused)
+        )
+
+    @on(RowList.Moved, "#origins")
+    def _tell_of_another(self) -> None:
+        self._show_verdict()
 
     def _show_origins(self, overview: Overview) -> None:
         glyphs = self.owner.settings.glyphs
