@@ -226,9 +226,24 @@ class _Matcher:
             match = None if taken is None or op.type != _TRANSPOSE else self._image(taken)
             moved = None if match is None else behind_transpose(match, op)
             if moved is not None and self._pins.allows(ref, moved.golden):
-                self.outputs[ref] = replace(moved, rule=LineageRule.THROUGH_INSERTED)
+                order = None if self._lies_as_golden(moved, taken) else moved.reorder
+                rule = LineageRule.THROUGH_INSERTED
+                self.outputs[ref] = replace(moved, rule=rule, reorder=order)
                 self.open.remove(ref)
         return len(self.open) < before
+
+    def _lies_as_golden(self, moved: TensorMatch, taken: TensorRef | None) -> bool:
+        """Whether a Transpose gives golden's own order, not that of *moved*: of what it took and
+        is not dumped, names do not tell the order."""
+        if moved.reorder is None or (taken is not None and self._device_values.has(taken)):
+            return moved.reorder is None
+        device, golden = self._device_values.of(moved.device), self._golden_values.of(moved.golden)
+        if device is None or golden is None or device.shape != golden.shape:
+            return False
+        permuted = device.transpose(moved.reorder.axes)
+        if permuted.shape != golden.shape:
+            return True
+        return distance(device, golden) < distance(permuted, golden)
 
     def _run_wave(self, ready: Sequence[tuple[TensorRef, Mapping[TensorRef, TensorMatch]]]) -> None:
         images = self._images()

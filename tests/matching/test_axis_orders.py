@@ -138,3 +138,37 @@ def test_a_conv_without_bias_is_not_taken_for_the_one_with_it(
     data = without_bias_and_with(tmp_path, golden_name, dumped, bias)
     assert data.run.verdict is Verdict.CLEAN
     assert [item.op for item in data.comparisons if item.metrics is not None] == compared
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (2, 4, 4)], ids=str)
+def test_names_do_not_tell_the_order_of_what_is_not_dumped(tmp_path, shape):
+    """An optimiser computes "c" with its channels last, and turns its values back."""
+    value = np.random.default_rng(4).standard_normal(shape).astype(np.float32)
+    off = (value * 1.03).astype(np.float32)
+    nodes = {
+        "golden": [
+            helper.make_node("Abs", ["x"], ["c_out"], "c"),
+            helper.make_node("Relu", ["c_out"], ["y"], "r"),
+        ],
+        "device": [
+            helper.make_node("Transpose", ["x"], ["there"], "there", perm=[0, 2, 1]),
+            helper.make_node("Abs", ["there"], ["last"], "c"),
+            helper.make_node("Transpose", ["last"], ["first"], "again", perm=[0, 2, 1]),
+            helper.make_node("Relu", ["first"], ["y"], "r"),
+        ],
+    }
+    dumps = {
+        "golden": {"c": np.abs(value), "r": np.abs(value)},
+        "device": {"again": np.abs(off), "r": np.abs(off)},
+    }
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("x", "y")]
+    for side, made in nodes.items():
+        (tmp_path / side).mkdir()
+        graph = helper.make_graph(made, "net", ends[:1], ends[1:])
+        save_model(helper.make_model(graph), str(tmp_path / f"{side}.onnx"))
+        for name, values in {"x": value, **dumps[side]}.items():
+            np.save(tmp_path / side / f"{name}.0.1700000000000000.npy", values)
+    sides = [tmp_path / name for name in ("golden.onnx", "golden", "device.onnx", "device")]
+    (turned,) = [item for item in compare(CompareRequest(*sides)).comparisons if item.op == "again"]
+    assert turned.metrics is not None
+    assert turned.metrics.relative_euclidean_distance == pytest.approx(0.03, rel=0.01)
