@@ -155,11 +155,12 @@ def _show_shares(found: Blame, top: int) -> None:
 
 
 def _show_keep(found: Blame) -> None:
-    say("to keep in higher precision, and the share of the error left: proved by runs, and about")
     if found.imitated:
+        say("to keep in higher precision, and the share of the error left: proved by runs, and about")
         say("what to expect on slightly other inputs; the others round anew, as the device does")
     else:
-        say("what to expect where all others round anew")
+        say("to keep in higher precision, and the share of the error left: by runs in which all others")
+        say("err just as they did; and where they err as much, but anew: expect about that")
     if found.not_imitated:
         say(f"(the device quantises, but is not imitated: {found.not_imitated})")
     for place, kept in enumerate(found.keep, 1):

@@ -17,7 +17,7 @@ from divergraph.execution.contract import AdditiveRun, Array, QuantisedRun
 from divergraph.progress import NO_PROGRESS, Progress
 from divergraph.root_cause.blame_changes import Change, GoldenOutputs, flat, length, minus, norm
 from divergraph.root_cause.blame_imitated import ALIKE, Errs, Imitation
-from divergraph.root_cause.blame_keeping import Left, Search, Shortener, size
+from divergraph.root_cause.blame_keeping import Left, Search, Shortener, Told, size
 
 MOST = 100
 """Ops looked at one by one: those that introduce most."""
@@ -239,7 +239,8 @@ class _Blaming:
         total = sum(size(effect) for effect in effects.values())
         kept: list[Kept] = []
         rest = total
-        for tensor, left in Search(replay, effects).best(count):
+        told = Told.LITTLE if self._rounding else Told.MUCH
+        for tensor, left in Search(replay, effects, told).best(count):
             item = self._items[tensor]
             rest -= gains[tensor]
             anew = float(np.sqrt(max(rest, 0.0) / total)) if total else 0.0
@@ -280,7 +281,7 @@ class _Blaming:
         """As ``_keep``, by runs in which the ops not kept round anew."""
         kept: list[Kept] = []
         exact: frozenset[str] = frozenset()
-        for tensor, left in Search(imitated.left, effects, truly=True).best(count):
+        for tensor, left in Search(imitated.left, effects, Told.ALL).best(count):
             item = self._items[tensor]
             exact |= {tensor}
             elsewhere = imitated.elsewhere(exact)

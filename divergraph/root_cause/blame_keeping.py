@@ -7,12 +7,15 @@ gives up one after the other, the one that harms least; the last to be given up 
 keep. Others take ops up one after the other. The list that leaves least is taken as it is: to
 exchange single ops in it leaves less of this very error, but not on a device that rounds anew.
 Where replays round anew themselves, what they leave is left, and single ops are exchanged.
+Where every op rounds, searching for what leaves least of this very error finds luck; so there one
+way is enough, that minds as much how large each op's effect is by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
@@ -41,36 +44,39 @@ class Left:
     error: Array
 
 
+class Told(Enum):
+    """What a replay tells of the device run again with the same ops exact."""
+
+    ALL = "the others err anew in it, as on the device"
+    MUCH = "the others err in it as they did, and much of that is no rounding"
+    LITTLE = "the others err in it as they did, by rounding"
+
+
 Replay = Callable[[frozenset[str]], Left]
 """What is left with these tensors exact."""
 
 
 @dataclass
 class Search:
-    """Searches among tensors; ``effects`` are what each one's error alone does, in short.
-
-    ``truly``: what a replay says to be left is left. Then single ops are exchanged, too.
-    """
+    """Searches among tensors; ``effects`` are what each one's error alone does, in short."""
 
     replay: Replay
     effects: Mapping[str, Array]
-    truly: bool = False
+    told: Told = Told.MUCH
     _known: dict[frozenset[str], Left] = field(default_factory=dict)
 
     def best(self, count: int) -> list[tuple[str, float]]:
         """Up to *count* tensors, each with the share of the error left from there on."""
         count = min(count, len(self.effects))
-        lists: tuple[list[str], ...]
-        if self.truly:
-            lists = (self._given_up(3, count)[::-1][:count], self._taken_up(count, weight=0.0))
+        if self.told is Told.ALL:
+            lists = [self._given_up(3, count)[::-1][:count], self._taken_up(count, weight=0.0)]
             picked = self._exchanged(min(lists, key=self._share))
-        else:
-            lists = (
-                self._given_up(_AT_ONCE)[::-1][:count],
-                self._taken_up(count, weight=0.0),
-                self._taken_up(count, weight=1.0),
-            )
+        elif self.told is Told.MUCH:
+            lists = [self._given_up(_AT_ONCE)[::-1][:count]]
+            lists += [self._taken_up(count, weight) for weight in (0.0, 1.0)]
             picked = min(lists, key=self._share)
+        else:
+            picked = self._taken_up(count, weight=1.0)
         return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
 
     def _taken_up(self, count: int, weight: float) -> list[str]:

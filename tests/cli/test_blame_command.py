@@ -83,7 +83,7 @@ def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: P
     assert types[0] == "second::InputDtype:float32,float32,OutputDtype:float32"
     assert files["block"].read_text().splitlines() == ["second", "last"]
     said = divergraph("blame", "r", "--store", store).out
-    assert "proved by runs" in said
+    assert "share of the error left" in said
     shown = divergraph("origins", "r", "--store", store, "--json").json["origins"]
     assert shown[0]["share"] == pytest.approx(0.1 / 0.111, rel=0.01)
 
