@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,6 +30,8 @@ _ONE_THREAD_FROM = 200 * 2**20
 """Relationships that take so much memory are copied by one thread, others by two."""
 _ALONE_FROM = 128 * 2**20
 """While a table of so many bytes is copied, no rows of the next are made."""
+_SMALL = 2**20
+"""To open the engine takes longer than to copy so few bytes: it stays open for more of them."""
 _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
 _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
@@ -75,7 +78,10 @@ def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) 
     """Fill *tables*; while the engine copies one, the rows of the next are made, but beside
     a big one."""
     copying: Future[None] | None = None
-    with ThreadPoolExecutor(1, "graphstore-copy") as engine:
+    with (
+        closing(_Copier(path)) as copier,
+        ThreadPoolExecutor(1, "graphstore-copy") as engine,
+    ):
         for table, columns, rows in tables:
             made = _arrow_table(columns, rows)
             del rows
@@ -84,7 +90,7 @@ def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) 
             if copying is not None:
                 _wait(copying, meanwhile)
             give_back()
-            copying = engine.submit(_copy_alone, path, table, made)
+            copying = engine.submit(copier.copy, table, made)
             is_big = made.nbytes >= _ALONE_FROM
             del made
             if is_big:
@@ -218,6 +224,32 @@ def _repeats(texts: Any) -> bool:
     """True if most of the first texts of a column are no new ones."""
     some = texts[:_SAMPLE]
     return len(some.unique()) * 2 <= len(some)
+
+
+class _Copier:
+    """Copies tables into the database at *path*: small ones by one engine, each larger one by
+    its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._open = ExitStack()
+        self._shared: Any = None
+
+    def copy(self, table: str, rows: Any) -> None:
+        """Give the engine the rows of an Arrow table."""
+        if rows.nbytes >= _SMALL:
+            self.close()
+            _copy_alone(self._path, table, rows)
+            return
+        if self._shared is None:
+            shared = opened(self._path, LEAST_POOL, least=LEAST_POOL, threads=1)
+            self._shared = self._open.enter_context(shared)
+        _copy(self._shared, table, rows)
+
+    def close(self) -> None:
+        """Close the engine of small tables, if it is open."""
+        self._shared = None
+        self._open.close()
 
 
 def _copy_alone(path: Path, table: str, rows: Any) -> None:

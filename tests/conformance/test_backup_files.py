@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
@@ -12,28 +13,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full_run import sample_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphstore.backup import MANIFEST, write_backup
 from graphstore.backup_reading import open_backup, restore
-from graphstore.contract import RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import DivergraphError, InputError
 
-Sample = Callable[..., RunData]
 
-
-@pytest.fixture
-def good(tmp_path: Path, sample_run: Sample) -> Path:
+@pytest.fixture(scope="session")
+def kept_backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backup of two runs and a graph."""
-    path = tmp_path / "good.backup"
-    with EmbeddedStore(tmp_path / "origin") as store, path.open("wb") as file:
+    folder = tmp_path_factory.mktemp("backup")
+    path = folder / "good.backup"
+    with EmbeddedStore(folder / "origin") as store, path.open("wb") as file:
         store.save_run(sample_run("first"))
         store.save_run(sample_run("second"))
         store.save_graph(sample_run("x").golden, "graph")
         list(write_backup(store, file))
     return path
+
+
+@pytest.fixture
+def good(tmp_path: Path, kept_backup: Path) -> Path:
+    """That backup, for this test alone."""
+    return Path(shutil.copy(kept_backup, tmp_path))
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from graphstore.embedded import table_writing
 from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.engine import opened as open_engine
 from graphstore.embedded.table_writing import write_database
 from graphstore.records import Records
 from graphstore.tables import Absent, Repeated, Table
@@ -46,6 +48,14 @@ def chain(ops: int, name: str) -> Table:
     return Table(ops - 1, columns)
 
 
+def links(ops: int) -> Table:
+    def columns(first: int, until: int):
+        numbers = np.arange(first, until) + FIRST
+        return [numbers, numbers + 1]
+
+    return Table(ops - 1, columns)
+
+
 def test_numbers_of_any_size_arrive_as_they_are(tmp_path) -> None:
     path = tmp_path / "graph.lbug"
     write_database(path, [Records({"Op": op_table(60)})])
@@ -60,6 +70,27 @@ def test_work_that_never_ends_holds_up_no_rows(tmp_path) -> None:
     edges = chain(60, "name")
     write_database(path, [Records({"Op": op_table(60)}, {"FEEDS": edges})], itertools.repeat(None))
     assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((59,),)
+
+
+@pytest.mark.parametrize(("small", "engines"), [(2**20, 1), (1500, 3), (0, 3)])
+def test_small_tables_share_an_engine(tmp_path, monkeypatch, small, engines) -> None:
+    """1500 bytes are more than the CONTROLS have and less than the others."""
+    opened = []
+
+    def noted(*arguments, **more):
+        opened.append(arguments)
+        return open_engine(*arguments, **more)
+
+    monkeypatch.setattr(table_writing, "opened", noted)
+    monkeypatch.setattr(table_writing, "_SMALL", small)
+    path = tmp_path / "graph.lbug"
+    write_database(
+        path,
+        [Records({"Op": op_table(60)}, {"FEEDS": chain(60, "name"), "CONTROLS": links(60)})],
+    )
+    assert len(opened) == 1 + engines, "one more makes the tables"
+    assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((59,),)
+    assert _asked(path, "MATCH (:Op)-[c:CONTROLS]->(:Op) RETURN count(c)") == ((59,),)
 
 
 @pytest.mark.slow
