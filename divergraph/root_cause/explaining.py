@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+
+import numpy as np
 
 from divergraph.execution.contract import Alterable, Array, Executor, Piece
 from divergraph.root_cause.causes import (
     Case,
+    Foreign,
     InsideStep,
     Rerun,
     Reweigh,
@@ -56,6 +59,11 @@ class Explaining:
     memory: int
     findings: list[Finding] = field(default_factory=list)
     _hashes: TensorHashes | None = None
+    _references: dict[str, Array] = field(default_factory=dict)
+    _room: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._room = self.memory // 4
 
     def look_at(self, judged: Judged) -> None:
         """Explain one output, if anything can be said."""
@@ -77,10 +85,57 @@ class Explaining:
                 rerun=self._rerun(judged),
                 reweigh=self._reweigh(judged),
                 inside=_Inside(self, judged) if len(judged.group.ops) > 1 else None,
+                right=tuple(self._right(judged)),
+                beside=tuple(self._beside(judged)),
             )
         )
         if finding is not None:
             self.findings.append(self._with_hiding(finding, output.op))
+            self._keep_right(judged)
+
+    def _keep_right(self, judged: Judged) -> None:
+        """Remember what a wrong output should have been, for the ops that read it."""
+        self._room -= judged.reference.nbytes
+        if self._room >= 0:
+            self._references[self.golden.name(judged.group.golden)] = judged.reference
+
+    def _right(self, judged: Judged) -> Iterator[Foreign]:
+        """What the operands of a group that are wrong themselves should have been."""
+        for name, given in judged.inputs.items():
+            right = self._references.get(name)
+            if right is not None and right.size == given.size:
+                yield Foreign(name, name, partial(_like, given, right))
+
+    def _beside(self, judged: Judged) -> Iterator[Foreign]:
+        """What other ops made of a group's operands, in their shape."""
+        for name, given in judged.inputs.items():
+            for golden in self._readers.get(name, ()):
+                output = self._measured.get(golden)
+                if output is None or golden.op in judged.group.ops:
+                    continue
+                by = self.golden.name(golden)
+                yield Foreign(name, by, partial(self._dumped_like, given, output))
+
+    def _dumped_like(self, given: Array, output: TensorRef) -> Array | None:
+        return _like(given, self.values.device(output))
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[TensorRef]]:
+        """By golden tensor the outputs of the ops that read it."""
+        found: dict[str, list[TensorRef]] = {}
+        for op in self.golden.graph.ops:
+            for name in {ref.tensor for ref in op.inputs if ref is not None}:
+                found.setdefault(name, []).append(TensorRef(op.id, 0))
+        return found
+
+    @cached_property
+    def _measured(self) -> Mapping[TensorRef, TensorRef]:
+        """The device's outputs by the golden ones they stand for."""
+        found: dict[TensorRef, TensorRef] = {}
+        for output, item in self.compared.items():
+            if item.golden is not None:
+                found.setdefault(item.golden, output)
+        return found
 
     def _rerun(self, judged: Judged) -> Rerun | None:
         """What runs the group with other attributes, if the executor can."""
@@ -160,6 +215,14 @@ class Explaining:
     def _with_hiding(self, finding: Finding, op: str) -> Finding:
         where = where_hidden(self.arrays, op, nonfinite_ops(self.compared.values()))
         return hidden(finding, where, {each: self.types[each] for each in where})
+
+
+def _like(given: Array, values: Array | None) -> Array | None:
+    """*values* shaped as *given*; None if they are of another kind, or the same."""
+    if values is None or values.size != given.size or values.dtype.kind != given.dtype.kind:
+        return None
+    found = values.reshape(given.shape).astype(given.dtype)
+    return None if np.array_equal(found, given) else found
 
 
 @dataclass

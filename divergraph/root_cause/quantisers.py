@@ -14,6 +14,7 @@ import numpy as np
 
 from divergraph.execution.contract import Array
 from divergraph.matching.constants import constant_ops
+from divergraph.root_cause.packed_weights import PACKED, block_scales
 from graphstore.model import (
     Comparison,
     DType,
@@ -50,13 +51,15 @@ Constant = Callable[[str], "Array | None"]
 
 @dataclass(frozen=True, slots=True)
 class Quantiser:
-    """Rounds to ``scale`` times an integer of a range; ``axis`` is that of several scales."""
+    """Rounds to ``scale`` times an integer of a range; ``axis`` is that of several scales, each
+    for a ``block`` of so many slices, of one where that is 0."""
 
     scale: Array
     zero: Array
     low: int
     high: int
     axis: int = 1
+    block: int = 0
 
     def __call__(self, value: Array) -> Array:
         """*value* quantised and back."""
@@ -73,6 +76,10 @@ class Quantiser:
         if plain.size == 1 or value.ndim == 0:
             return plain[:1].reshape(())
         axis = self.axis % value.ndim
+        if self.block and parameter.ndim == value.ndim:
+            wide = np.repeat(np.asarray(parameter, np.float64), self.block, axis)
+            wide = wide[tuple(slice(length) for length in value.shape)]
+            return wide if wide.shape == value.shape else np.asarray(plain.max())
         if value.shape[axis] != plain.size:
             return np.asarray(plain.max())
         return plain.reshape([-1 if place == axis else 1 for place in range(value.ndim)])
@@ -102,19 +109,20 @@ NO_QUANTISERS = Quantisers({}, frozenset())
 
 def computes_in_integers(kind: str) -> bool:
     """Whether an op of this type computes in integers with scales its graph need not tell."""
-    return kind.startswith(_INTEGER) or kind.endswith("Integer")
+    return kind.startswith(_INTEGER) or "Integer" in kind
 
 
 def hides_bodies(device: ModelGraph) -> bool:
     """Whether *device* may quantise in bodies: they say so, or its graph does not show them."""
     shown = {body.owner for body in device.subgraphs}
     return not shown or any(
-        _quantises(op.type) if op.subgraph else op.type in _OWNERS and op.id not in shown
+        quantises(op.type) if op.subgraph else op.type in _OWNERS and op.id not in shown
         for op in device.ops
     )
 
 
-def _quantises(kind: str) -> bool:
+def quantises(kind: str) -> bool:
+    """Whether an op of this type quantises, dequantises or computes in integers."""
     return kind in DEQUANTISING or kind in _QUANTISING or computes_in_integers(kind)
 
 
@@ -126,7 +134,7 @@ def find_quantisers(
     constant: Constant,
 ) -> Quantisers:
     """The quantisers of *device*, by the golden tensors they stand behind."""
-    if not any(op.type in DEQUANTISING or op.type == _ASCEND_QUANT for op in device.ops):
+    if not any(op.type in (*DEQUANTISING, _ASCEND_QUANT, PACKED) for op in device.ops):
         return NO_QUANTISERS
     return _Finder(device, golden, comparisons, links, constant).found()
 
@@ -187,6 +195,14 @@ class _Finder:
                         unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
                 else:
                     unseen.add(op.id)
+            elif op.type == PACKED:
+                quantiser = self._of_packed(op)
+                read_by = dict(self._packed(op))
+                names = iter(read_by)
+                for name, reader in read_by.items():
+                    readers.setdefault(name, set()).add(reader)
+                if quantiser is None or not read_by:
+                    unseen.add(op.id)
             elif op.type == _ASCEND_QUANT:
                 quantiser = _of_ascend(op)
                 names = self._behind(op)
@@ -204,9 +220,32 @@ class _Finder:
         zero = self._value(op, 2)
         kind = self._kind(op, zero)
         low, high = RANGES.get(kind, RANGES[DType.INT8])
-        axis = op.attrs.get("axis", 1)
-        plain = np.zeros(1) if zero is None else zero
-        return Quantiser(scale, plain, low, high, axis if isinstance(axis, int) else 1)
+        axis, block = op.attrs.get("axis", 1), op.attrs.get("block_size", 0)
+        plain = np.zeros_like(scale) if zero is None else zero
+        return Quantiser(
+            scale,
+            plain,
+            low,
+            high,
+            axis if isinstance(axis, int) else 1,
+            block if isinstance(block, int) else 0,
+        )
+
+    def _of_packed(self, op: Op) -> Quantiser | None:
+        known = block_scales(op, self._value)
+        if known is None:
+            return None
+        scale, zero, block, bits = known
+        return Quantiser(scale, zero, 0, (1 << bits) - 1, 0, block)
+
+    def _packed(self, op: Op) -> Iterator[tuple[str, str]]:
+        """The golden weight that *op* holds packed, and the golden op that reads it."""
+        for name in self._originals.get(op.id, ()):
+            original = self._golden.get(name)
+            if original is not None and original.type == "MatMul":
+                weight = original.inputs[1]
+                if weight is not None and self._is_constant(weight):
+                    yield weight.tensor, name
 
     def _kind(self, op: Op, zero: Array | None) -> DType:
         if zero is not None and zero.dtype.kind in "iu":

@@ -151,3 +151,51 @@ def test_a_table_quantised_before_it_is_turned(tmp_path: Path) -> None:
     data = compare(CompareRequest(sides[0], tmp_path / "golden", sides[1], tmp_path / "device"))
 
     assert not data.origins
+
+
+def packed(path: Path, weight, *, stored=None) -> Path:
+    """As ONNX Runtime's 4-bit tool writes it: blocks of 16 weights of a column share a scale."""
+    blocks = weight.T.reshape(16, 1, 16)
+    low = np.minimum(blocks.min(axis=-1), 0)
+    scale = (np.maximum(blocks.max(axis=-1), 0) - low) / 15
+    zero = np.rint(-low / scale)
+    steps = np.clip(np.rint(blocks / scale[..., None]) + zero[..., None], 0, 15).astype(np.uint8)
+    constants = {
+        "wq": steps[..., 0::2] | (steps[..., 1::2] << 4),
+        "scales": (scale.reshape(-1) if stored is None else stored(scale)).astype(np.float32),
+        "zeros": zero.astype(np.uint8).reshape(-1),
+        "b": B,
+    }
+    attrs = {"K": 16, "N": 16, "bits": 4, "block_size": 16}
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "act"),
+        helper.make_node(
+            "MatMulNBits",
+            ["a", "wq", "scales", "zeros"],
+            ["m"],
+            "product",
+            domain="com.microsoft",
+            **attrs,
+        ),
+        helper.make_node("Add", ["m", "b"], ["s"], "bias"),
+        helper.make_node("Tanh", ["s"], ["y"], "end"),
+    ]
+    model = onnx.load(saved(path, nodes, constants))
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("stored", "origins"),
+    [(None, []), (lambda scale: scale.reshape(-1) * 2, ["product"])],
+    ids=["healthy", "scales of another op"],
+)
+def test_weights_of_four_bits_in_blocks(tmp_path: Path, stored, origins) -> None:
+    sides = golden(tmp_path / "golden.onnx"), packed(tmp_path / "device.onnx", W)
+    ran = sides[1] if stored is None else packed(tmp_path / "ran.onnx", W, stored=stored)
+    np.save(tmp_path / "x.npy", RNG.standard_normal((2, 8, 16)).astype(np.float32))
+    for side, name in ((sides[0], "golden"), (ran, "device")):
+        capture(CaptureRequest(side, tmp_path / name, inputs={"x": tmp_path / "x.npy"}))
+    data = compare(CompareRequest(sides[0], tmp_path / "golden", sides[1], tmp_path / "device"))
+    assert [origin.op for origin in data.origins] == origins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from divergraph.root_cause.causes.case import (
     Case,
+    Foreign,
     InsideStep,
     OtherTensors,
     Rerun,
@@ -15,6 +16,7 @@ from divergraph.root_cause.causes.rules import explain
 
 __all__ = [
     "Case",
+    "Foreign",
     "InsideStep",
     "OtherTensors",
     "Rerun",

@@ -73,6 +73,16 @@ class Inside(Protocol):
 
 
 @dataclass(frozen=True)
+class Foreign:
+    """Values, of the same shape, that an op may have read for its ``operand``: those ``by`` another
+    op, or None where they cannot be had."""
+
+    operand: str
+    by: str
+    values: Callable[[], Array | None]
+
+
+@dataclass(frozen=True)
 class Case:
     """One device output with an introduced error.
 
@@ -85,7 +95,8 @@ class Case:
     ``tensor`` there. ``rerun`` gives the group's output on ``inputs`` with attributes of one
     op changed, None if that does not run, ``reweigh`` the outputs with other values of operands
     (by tensor name), one for each trial.
-    ``inside`` are the ops before the last one of a group.
+    ``inside`` are the ops before the last one of a group. ``right`` is what operands should
+    have been whose dumps are wrong, ``beside`` what other ops made that read the same operands.
     """
 
     op: str
@@ -104,6 +115,8 @@ class Case:
     rerun: Rerun | None = None
     reweigh: Reweigh | None = None
     inside: Inside | None = None
+    right: Sequence[Foreign] = ()
+    beside: Sequence[Foreign] = ()
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from divergraph.root_cause.causes.case import Cause, Floats, Mask, View, rms
 from divergraph.root_cause.causes.words import count_text, share_text
 from graphstore.model import DType
 
-_ALL = 0.95
+_ALL, _MOSTLY = 0.95, 0.5
 _POINTS = 20_000
 _LARGEST_HALF = 65504.0
 _MOST_LEVELS = 512
@@ -30,7 +30,7 @@ def saturation(view: View) -> Cause | None:
         return None
     stuck_high = rms(view.d[over] - high) <= 0.1 * rms(view.e[over]) if over.any() else True
     stuck_low = rms(view.d[under] - low) <= 0.1 * rms(view.e[under]) if under.any() else True
-    if not (stuck_high and stuck_low):
+    if not (stuck_high and stuck_low and _mostly_stuck(view, over, high, under, low)):
         return None
     if low == 0.0 and under.any() and not over.any():
         return None  # negative values cut: told as a wrong activation
@@ -49,6 +49,13 @@ def saturation(view: View) -> Cause | None:
             "largest_expected": float(np.abs(view.r[cut]).max()),
         },
     )
+
+
+def _mostly_stuck(view: View, over: Mask, high: float, under: Mask, low: float) -> bool:
+    """Whether most values are at the limit, not only those that are furthest off."""
+    free = np.concatenate([high - view.d[over], view.d[under] - low])
+    slack = max(_slack(view, high), _slack(view, low))
+    return bool(np.mean(free <= slack + 0.01 * (high - low)) > _MOSTLY)
 
 
 def _slack(view: View, limit: float) -> float:

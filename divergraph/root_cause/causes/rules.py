@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from divergraph.root_cause.causes.affine import affine, whole_line
+from divergraph.root_cause.causes.buffers import read_after, read_before
 from divergraph.root_cause.causes.case import Case, Cause, View
 from divergraph.root_cause.causes.copies import missing_op, stale_tensor, unrelated_values
 from divergraph.root_cause.causes.extremes import quantised_grid, rounding, saturation
@@ -43,7 +44,13 @@ def left_out(view: View) -> Cause | None:
     return cause if cause is None or other is None else as_well(cause, other)
 
 
-_TRIED: tuple[Rule, ...] = (wrong_setting, wrong_operation, wrong_weights, wrong_operand)
+_TRIED: tuple[Rule, ...] = (
+    wrong_setting,
+    wrong_operation,
+    wrong_weights,
+    wrong_operand,
+    read_after,
+)
 
 
 def told_otherwise(view: View) -> Cause | None:
@@ -62,6 +69,7 @@ RULES: tuple[Rule, ...] = (
     nonfinite,
     random_op,
     all_zero,
+    read_before,
     left_out,
     tail_not_written,
     zero_slices,
