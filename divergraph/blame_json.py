@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from divergraph.json_shapes import Json, number
 from divergraph.root_cause.blame import Blame
 
 
-def blame_json(run: str, found: Blame, top: int) -> dict[str, Json]:
+def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[str, Json]:
     """What ``blame --json`` prints."""
     return {
         "run": run,
+        "others": list(others),
         "outputs": [
             {"tensor": name, "error": number(error), "stands_in": name in found.stand_ins}
             for name, error in found.errors.items()

@@ -23,6 +23,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 
 @click.command("blame")
 @click.argument("run")
+@click.argument("others", nargs=-1, metavar="[RUN]...")
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -57,6 +58,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @common
 def blame_command(
     run: str,
+    others: tuple[str, ...],
     top: int,
     outputs: tuple[str, ...],
     keep_dtype: Path | None,
@@ -71,6 +73,7 @@ def blame_command(
     Each op's introduced error is added alone to the golden run. Then ops are picked to be
     kept in higher precision, each pick proved by a run: with all other errors as they were, or,
     of a device that quantises as its graph says, with all other ops quantising anew.
+    More RUNs, of the same models on other inputs, make it one list for all of them.
     Needs the models and dumps where they were, and a golden model that can be run here: of
     ONNX, or of TensorFlow, where the outputs of a training step are its gradients.
     """
@@ -90,7 +93,9 @@ def blame_command(
             check_place(path)
     with opened(store) as opened_store, progress_bar() as progress:
         data = opened_store.run_data(run)
-        found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress)
+        names = [name for name in dict.fromkeys(others) if name != run]
+        more = [opened_store.run_data(name) for name in names]
+        found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress, more)
         opened_store.save_run(with_blame(data, found), replace=True)
     files: list[tuple[Path | None, Callable[[RunData, Sequence[Kept]], list[str]]]] = [
         (keep_dtype, keep_dtype_lines),
@@ -109,7 +114,7 @@ def blame_command(
     for warning in found.warnings:
         say(f"note: {warning}", err=True)
     if as_json:
-        print_json(blame_json(run, found, top))
+        print_json(blame_json(run, names, found, top))
     else:
         _show(found, top)
 
@@ -155,12 +160,11 @@ def _show_shares(found: Blame, top: int) -> None:
 
 
 def _show_keep(found: Blame) -> None:
+    say("to keep in higher precision, and the share of the error left:")
     if found.imitated:
-        say("to keep in higher precision, and the share of the error left: proved by runs, and about")
-        say("what to expect on slightly other inputs; the others round anew, as the device does")
+        say("proved by runs in which the others round anew, and so on slightly other inputs")
     else:
-        say("to keep in higher precision, and the share of the error left: by runs in which all others")
-        say("err just as they did; and where they err as much, but anew: expect about that")
+        say("if the others err just as they did, and if as much but anew, which is to be expected")
     if found.not_imitated:
         say(f"(the device quantises, but is not imitated: {found.not_imitated})")
     for place, kept in enumerate(found.keep, 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -48,6 +48,11 @@ def minus(one: Change, other: Change) -> dict[str, Array]:
 def length(changes: Change) -> float:
     """The root of the sum of all squares."""
     return float(np.sqrt(sum(float(np.vdot(each, each).real) for each in changes.values())))
+
+
+def root_mean_square(values: Iterable[float]) -> float:
+    """Of as many numbers as there are; at least one."""
+    return float(np.sqrt(np.mean(np.square(list(values)))))
 
 
 def flat(changes: Change) -> Array:

@@ -15,7 +15,13 @@ from functools import cached_property
 import numpy as np
 
 from divergraph.execution.contract import Array, QuantisedRun
-from divergraph.root_cause.blame_changes import Change, GoldenOutputs, flat, length, minus
+from divergraph.root_cause.blame_changes import (
+    Change,
+    GoldenOutputs,
+    length,
+    minus,
+    root_mean_square,
+)
 from divergraph.root_cause.blame_keeping import Left
 
 ALIKE = 0.1
@@ -55,13 +61,15 @@ class Imitation:
     model: QuantisedRun
     errs: Errs
     golden: GoldenOutputs
+    error: Change
     shapes: Mapping[str, tuple[int, ...]]
-    short: Callable[[Array], Array]
+    short: Callable[[Change], Array]
     runs: int = 0
 
-    def off(self, error: Change) -> float:
-        """How far, with no op exact, it is off the device, as a share of the device's *error*."""
-        return length(minus(self._with_none_exact, error)) / length(error)
+    @cached_property
+    def off(self) -> float:
+        """How far, with no op exact, it is off the device, as a share of the device's ``error``."""
+        return length(minus(self._with_none_exact, self.error)) / length(self.error)
 
     @cached_property
     def _with_none_exact(self) -> Change:
@@ -81,17 +89,17 @@ class Imitation:
                 found.append(_Draw(noise, golden, whole))
         return found
 
-    def left(self, exact: frozenset[str]) -> Left:
+    def left(self, exact: Collection[str]) -> Left:
         """What is left of the error with tensors *exact*."""
         error = self._error(self._draws[0], exact)
-        return Left(length(error) / self._draws[0].whole, self.short(flat(error)))
+        return Left(length(error) / self._draws[0].whole, self.short(error))
 
-    def elsewhere(self, exact: frozenset[str]) -> float | None:
-        """The share left on slightly other samples, as a root mean square; None without any."""
-        shares = [length(self._error(each, exact)) / each.whole for each in self._draws[1:]]
-        return float(np.sqrt(np.mean(np.square(shares)))) if shares else None
+    def anew(self, exact: Collection[str]) -> float:
+        """The share left on slightly other samples, as a root mean square."""
+        draws = self._draws[1:] or self._draws
+        return root_mean_square(length(self._error(each, exact)) / each.whole for each in draws)
 
-    def _error(self, draw: _Draw, exact: frozenset[str]) -> Change:
+    def _error(self, draw: _Draw, exact: Collection[str]) -> Change:
         return draw.golden.change(self._made(exact, draw.noise))
 
     def _made(self, exact: Collection[str], noise: Mapping[str, Array]) -> Mapping[str, Array]:

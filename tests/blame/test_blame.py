@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divergraph.root_cause.blame import Introduced, blame, left_with
+from divergraph.root_cause.blame import blame
+from divergraph.root_cause.blame_sample import Introduced, Sample
 
 Array = np.ndarray[Any, Any]
 
@@ -52,7 +53,7 @@ def device(chain: Chain, errors: list[Introduced]) -> Mapping[str, Array]:
 def test_shares_are_ordered_by_what_they_do_at_the_end(
     chain: Chain, errors: list[Introduced]
 ) -> None:
-    found = blame(chain, errors, device(chain, errors))
+    found = blame([Sample(chain, errors, device(chain, errors))])
     assert [share.tensor for share in found.shares] == ["t", "a", "y"]
     assert sum(share.share for share in found.shares) == pytest.approx(1, abs=1e-9)
     assert found.unexplained == pytest.approx(0, abs=1e-9)
@@ -61,15 +62,12 @@ def test_shares_are_ordered_by_what_they_do_at_the_end(
 
 
 def test_the_list_to_keep_is_proved_by_runs(chain: Chain, errors: list[Introduced]) -> None:
-    found = blame(chain, errors, device(chain, errors), keep=2)
+    found = blame([Sample(chain, errors, device(chain, errors))], keep=2)
     assert [kept.op for kept in found.keep] == ["op_t", "op_a"]
     exact = [each for each in errors if each.tensor == "y"]
     left = np.linalg.norm(device(chain, exact)["y"] - chain.run({})["y"])
     whole = np.linalg.norm(device(chain, errors)["y"] - chain.run({})["y"])
     assert found.keep[1].left == pytest.approx(left / whole)
-    assert left_with(chain, errors, device(chain, errors), ["t", "a"]) == pytest.approx(
-        left / whole
-    )
 
 
 def test_a_device_that_the_imitation_misses_is_not_imitated(
@@ -87,16 +85,34 @@ def test_a_device_that_the_imitation_misses_is_not_imitated(
             return self.run({**additions, **read})
 
     known = [replace(each, reads=("a",)) for each in errors[:3] if each.tensor == "a"]
-    found = blame(Reading(chain._x), known, device(chain, errors[:3]))
+    found = blame([Sample(Reading(chain._x), known, device(chain, errors[:3]))])
     assert not found.imitated
     assert "its outputs would be off by" in found.not_imitated
 
 
 def test_errors_that_do_not_fit_in_memory_are_said(chain: Chain, errors: list[Introduced]) -> None:
-    found = blame(chain, errors, device(chain, errors), memory=2 * 500 * 8)
+    found = blame([Sample(chain, errors, device(chain, errors), memory=2 * 500 * 8)])
     assert len(found.shares) == 2
     assert found.unexplained > 0.01
     assert len(found.left_out) == 2
+
+
+def test_one_list_is_made_for_several_samples(chain: Chain, errors: list[Introduced]) -> None:
+    # On one sample "t" errs, on the other "a" does.
+    draw = np.random.default_rng(3)
+    other = Chain(draw.standard_normal(500))
+    others = [introduced("a", 0.1 * draw.standard_normal(500))]
+    given = [(chain, errors[:2]), (other, others)]
+    alone = [blame([Sample(model, erring, device(model, erring))]) for model, erring in given]
+    found = blame([Sample(model, erring, device(model, erring)) for model, erring in given], keep=2)
+    assert {kept.tensor for kept in found.keep} == {"t", "a"}
+    shares = {share.tensor: share for share in found.shares}
+    assert shares["a"].share == pytest.approx(0.5)
+    assert shares["t"].size == pytest.approx(alone[0].shares[0].size / np.sqrt(2))
+    whole = [each.errors["y"] for each in alone]
+    assert found.errors["y"] == pytest.approx(np.sqrt(np.mean(np.square(whole))))
+    left = alone[0].shares[0].left / alone[0].errors["y"]  # "y" errs there, too
+    assert found.keep[1].left == pytest.approx(left / np.sqrt(2))
 
 
 def test_an_infinity_that_ends_as_zero_is_blamed(chain: Chain) -> None:
@@ -109,7 +125,7 @@ def test_an_infinity_that_ends_as_zero_is_blamed(chain: Chain) -> None:
     model = Hiding(np.arange(8.0))
     error = np.zeros(8)
     error[3] = np.inf
-    found = blame(model, [introduced("t", error)], model.run({"t": error}))
+    found = blame([Sample(model, [introduced("t", error)], model.run({"t": error}))])
     assert found.shares[0].share == pytest.approx(1)
     assert found.keep[0].left == 0
 
@@ -124,7 +140,7 @@ def test_what_is_rounded_to_16_bits_behind_an_exact_op_is_left(
         for each in errors[:3]
     ]
     given = device(chain, rounded)
-    found = blame(chain, rounded, given, keep=1)
+    found = blame([Sample(chain, rounded, given)], keep=1)
     assert [kept.op for kept in found.keep] == ["op_t"]
     again = {each.tensor: each.values() for each in rounded} | {"t": rounded[1].handed_on()}
     clean = chain.run({})["y"]

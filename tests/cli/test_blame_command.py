@@ -47,14 +47,20 @@ def store(tmp_path: Path) -> Path:
 def kept(divergraph, model: Path, tmp_path: Path, store: Path):
     """Captures both sides and compares them; *spoil* gets the device's dump in between."""
 
-    def run(device: Path, golden: Path = model, seed: int = 1, spoil=lambda dump: None) -> None:
+    def run(
+        device: Path,
+        golden: Path = model,
+        seeds: tuple[int, int] = (1, 1),
+        spoil=lambda dump: None,
+        name: str = "r",
+    ) -> None:
         sides = []
-        for side, path, drawn in (("golden", golden, 1), ("device", device, seed)):
-            dump = tmp_path / f"{side}_dump"
-            divergraph("capture", path, "--random", drawn, "-o", dump)
+        for side, path, seed in zip(("golden", "device"), (golden, device), seeds, strict=True):
+            dump = tmp_path / f"{name}_{side}"
+            divergraph("capture", path, "--random", seed, "-o", dump)
             sides += [f"--{side}", path, f"--{side}-dump", dump]
-        spoil(tmp_path / "device_dump")
-        divergraph("compare", *sides, "--run", "r", "--store", store)
+        spoil(tmp_path / f"{name}_device")
+        divergraph("compare", *sides, "--run", name, "--store", store)
 
     return run
 
@@ -93,7 +99,7 @@ def test_dumps_written_since_the_comparison_are_told_of(
 ) -> None:
     kept(written(tmp_path / "device.onnx", 1, 1.1, 1))
     assert divergraph("blame", "r", "--store", store, "--json").json["warnings"] == []
-    replaced = next((tmp_path / "device_dump").glob("*second*"))
+    replaced = next((tmp_path / "r_device").glob("*second*"))
     later = time.time() + 60
     os.utime(replaced, (later, later))
     told = divergraph("blame", "r", "--store", store, "--json")
@@ -103,6 +109,23 @@ def test_dumps_written_since_the_comparison_are_told_of(
     assert said in told.err
     shown = divergraph("analyse", "r", "--store", store, "--json").json
     assert shown["warnings"].count(said) == 1
+
+
+def test_runs_of_several_inputs_are_blamed_together(
+    divergraph, kept, store: Path, tmp_path: Path
+) -> None:
+    device = written(tmp_path / "device.onnx", 1, 1.1, 1.01)
+    for name, seeds in (("r", (1, 1)), ("s", (2, 2))):
+        kept(device, seeds=seeds, name=name)
+    alone = divergraph("blame", "r", "--store", store, "--json").json
+    both = divergraph("blame", "r", "s", "r", "--store", store, "--json").json
+    assert both["others"] == ["s"]
+    assert both["runs"] == 2 * alone["runs"]
+    assert both["keep"][0]["left"] == pytest.approx(0.011 / 0.111, rel=0.01)
+    kept(written(tmp_path / "another.onnx", 1, 1, 2), name="t")
+    refused = divergraph("blame", "r", "t", "--store", store)
+    assert refused.code == 2
+    assert "'t' is not of the models of 'r'" in refused.err
 
 
 def test_a_class_is_blamed_by_its_scores(divergraph, kept, store: Path, tmp_path: Path) -> None:
@@ -126,7 +149,7 @@ def choosing(path: Path, factor: float) -> Path:
 
 
 def test_an_error_of_other_inputs_is_no_ops(divergraph, kept, store: Path, model: Path) -> None:
-    kept(model, seed=2)
+    kept(model, seeds=(1, 2))
     said = divergraph("blame", "r", "--store", store).out
     assert "no op introduces an error" in said
     assert "100 % of the error comes from no measured op" in said
