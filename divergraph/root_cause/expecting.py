@@ -19,7 +19,7 @@ from divergraph.root_cause.gains import ways_inside, with_gain_floor, with_inner
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.local_errors import Noise, local_suspicion, with_local_floor
-from divergraph.root_cause.masks import Mask, standing_for_infinity, without
+from divergraph.root_cause.masks import Mask, past_the_end, standing_for_infinity, without
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision
 from divergraph.root_cause.quantised_ops import QuantisedOps
@@ -52,7 +52,7 @@ class Expecting:
     ) -> Explained:
         """What is expected of a group that was fed *given* and made *reference* of it here,
         *imitated* in the device's arithmetic."""
-        masked = self._masked(group, reference, floors)
+        masked = self._masked(group, given, reference, floors)
         reference = without(masked, reference)
         if imitated is not None and imitated.shape == reference.shape:
             imitated = without(masked, imitated)
@@ -68,11 +68,19 @@ class Expecting:
         told = Explained(explained, floor, masked=masked, imitations=found)
         return self._looked(group, told, given, floors, unseen=floor if floor > emulated else 0.0)
 
-    def _masked(self, group: Group, reference: Array, floors: Floors) -> Mask | None:
+    def _masked(
+        self, group: Group, given: Mapping[str, Array], reference: Array, floors: Floors
+    ) -> Mask | None:
         """Where the reference holds numbers that stand for infinity."""
         huge = floors.huge(group)
-        device = self.values.device(group.output) if huge else None
-        return None if device is None else standing_for_infinity(reference, device, huge)
+        device = self.values.device(group.output) if floors.precision is Precision.FP16 else None
+        if device is None:
+            return None
+        found = standing_for_infinity(reference, device, huge)
+        scaled = past_the_end(reference, device, given.values(), huge)
+        if found is None or scaled is None:
+            return found or scaled
+        return Mask(found.held | scaled.held, found.missed & ~scaled.held)
 
     def _looked(
         self,

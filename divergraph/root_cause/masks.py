@@ -7,6 +7,7 @@ as good, and none says anything of the op. Anything else there is held against -
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,8 @@ FP16_MOST = 65504.0
 _FEW = 4
 """A constant with more different values beyond float16 is no mask."""
 _NEAR = 0.01
+_SCALED = 16.0
+"""By more nobody scales scores that are masked already: by temperatures, or sizes of heads."""
 _LARGE_ENOUGH = 9e3
 """Converters put 10000 for what float16 does not hold."""
 
@@ -81,6 +84,32 @@ def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ..
         given = device.reshape(reference.shape)
         held = (np.abs(given) >= _LARGE_ENOUGH) & (np.signbit(given) == np.signbit(wide))
     return Mask(there & held, there & ~held) if there.any() else None
+
+
+def past_the_end(
+    reference: Array, device: Array, given: Iterable[Array], huge: tuple[float, ...]
+) -> Mask | None:
+    """Where what stands for infinity was scaled past the end of float16, and *device* (of the
+    reference's size) has infinity; None if nowhere.
+
+    It stands in one of *given*, as the largest number of float16, or was made of one of *huge*.
+    """
+    if reference.dtype.kind != "f" or device.dtype.kind != "f" or device.size != reference.size:
+        return None
+    found = device.reshape(reference.shape)
+    there = np.isinf(found) & (np.abs(reference) > FP16_MOST)
+    there &= np.signbit(found) == np.signbit(reference)
+    if not there.any():
+        return None
+    standing = np.zeros(reference.shape, np.bool_)
+    for value in given:
+        if value.dtype.kind == "f" and value.shape == reference.shape:
+            standing |= np.abs(value) >= FP16_MOST
+    for number in huge:
+        scale = np.asarray(reference, np.float64) / number
+        standing |= (scale >= 1 / _SCALED) & (scale <= _SCALED)
+    there &= standing
+    return Mask(there, np.zeros_like(there)) if there.any() else None
 
 
 def told_as_infinity(value: Array) -> Array | None:

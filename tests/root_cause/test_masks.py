@@ -30,6 +30,7 @@ def attention(
     rng = np.random.default_rng(3)
     constants = {
         "one": np.array(1, np.float32),
+        "warmth": np.array(1.25, np.float32),
         "hide": np.array(hide, np.float32),
         "w": rng.standard_normal((12, 7)).astype(np.float32),
     }
@@ -118,6 +119,29 @@ def test_a_choice_that_does_not_hide_is_wrong_however_little_float16_holds_of_it
 
     data = compare(attention(tmp_path, -1e9, device, masking=CHOOSING))
     assert [found.op for found in data.origins[:1]] == ([] if wrong is None else ["scores"])
+
+
+COOLED = [
+    helper.make_node("Equal", ["seen", "one"], ["visible"], name="visible"),
+    helper.make_node("Where", ["visible", "x", "hide"], ["chosen"], name="chosen"),
+    helper.make_node("Mul", ["chosen", "warmth"], ["scores"], name="scores"),
+]
+
+
+@pytest.mark.parametrize("dumped", [True, False], ids=["dumped", "not dumped"])
+def test_a_mask_that_is_scaled_past_the_end_of_float16_is_infinite_on_healthy_devices(
+    tmp_path, dumped
+):
+    """A temperature below 1 behind the mask: -65504 / 0.8 is no overflow anyone made."""
+
+    def device(op: str, value: np.ndarray) -> np.ndarray:
+        return held_as(-np.inf if op == "scores" else -65504)(op, value)
+
+    request = attention(tmp_path, -1e9, device, masking=COOLED)
+    if not dumped:
+        (hidden,) = request.device_dump.glob("chosen.*")
+        hidden.unlink()
+    assert not compare(request).origins
 
 
 def test_infinities_where_numbers_belong_are_wrong_however_large_these_are(tmp_path):

@@ -25,8 +25,8 @@ def read_after(view: View) -> Cause | None:
         view,
         view.case.beside,
         "overwritten_input",
-        "the output of {by} in place of {operand}, which both read: its buffer was overwritten "
-        "before, as an op that works in place does, or a wrong one was read",
+        "{by} in place of {operand}, of which that is made, too: the buffer was overwritten before "
+        "by an op that works in place, or a wrong one was read",
     )
 
 
