@@ -65,7 +65,11 @@ def _rounded(value: Array, precision: Precision) -> Array:
         small = np.abs(wide) < 2.0**-14
         if small.any():
             found[small] = wide[small].astype(np.float16)
-    return found.astype(value.dtype, copy=False)
+    if value.dtype != np.float16:
+        return found.astype(value.dtype, copy=False)
+    with np.errstate(over="ignore"):  # the largest float16 would be more as a bfloat16
+        narrow = found.astype(np.float16)
+    return np.where(np.isfinite(narrow), narrow, value)
 
 
 def short(wide: Array, bits: int) -> Array:

@@ -38,6 +38,7 @@ def test_an_overflow_is_no_rounding():
     assert rounded(np.array([1.2e5], np.float32), Precision.FP16)[0] == pytest.approx(
         1.2e5, rel=1e-3
     )
+    assert rounded(np.array([65504], np.float16), Precision.BF16)[0] == 65504
     kept = rounded(np.array([np.inf, -np.inf, np.nan], np.float32), Precision.BF16)
     assert np.isinf(kept[:2]).all()
     assert np.isnan(kept[2])
