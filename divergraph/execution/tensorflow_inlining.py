@@ -7,21 +7,21 @@ every tensor is found under its name in the model graph.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from divergraph.execution.calls_in_place import CALLS, placed_bodies
 from divergraph.execution.tensorflow_step import changes_outside
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph, Op, Subgraph
 
-_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
-_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
+def inline_calls(definition: Any, graph: ModelGraph, fed: Set[str]) -> None:
+    """Inline the calls of *definition*, of which *graph* was read, that change nothing.
 
-def inline_calls(definition: Any, graph: ModelGraph) -> None:
-    """Inline the calls of *definition*, of which *graph* was read, that change nothing."""
-    _Inliner(definition, graph).inline()
+    What reads a call's results reads them where they are made, unless the call is *fed*.
+    """
+    _Inliner(definition, graph).inline(fed)
 
 
 class _Inliner:
@@ -29,13 +29,15 @@ class _Inliner:
         self._definition = definition
         self._functions = {each.signature.name: each for each in definition.library.function}
         self._reasons = changes_outside(definition)
-        self._bodies = {body.owner: body for body in graph.subgraphs if body.role == "f"}
+        self._bodies = placed_bodies(graph)
+        self._results: dict[str, str] = {}
+        """By result of a call, what of its body it is."""
         self._ops: dict[str, list[Op]] = {}
         for op in graph.ops:
             if op.subgraph:
                 self._ops.setdefault(op.subgraph, []).append(op)
 
-    def inline(self) -> None:
+    def inline(self, fed: Set[str]) -> None:
         waiting = list(self._definition.node)
         while waiting:
             node = waiting.pop()
@@ -43,14 +45,22 @@ class _Inliner:
             function = self._functions.get(_called(node))
             if body is not None and function is not None and self._can(function, body):
                 waiting += self._replace(node, function, body)
+        for node in self._definition.node:
+            for at, each in enumerate(node.input):
+                node.input[at] = self._made(each, fed)
+
+    def _made(self, entry: str, fed: Set[str]) -> str:
+        while (full := entry if ":" in entry else f"{entry}:0") not in fed:
+            if full not in self._results:
+                break
+            entry = self._results[full]
+        return entry
 
     def _can(self, function: Any, body: Subgraph) -> bool:
         ops = self._ops.get(body.name, [])
-        return (
-            function.signature.name not in self._reasons
-            and [op.name for op in ops] == [node.name for node in function.node_def]
-            and all(_NAME.fullmatch(op.id) for op in ops)
-        )
+        return function.signature.name not in self._reasons and [op.name for op in ops] == [
+            node.name for node in function.node_def
+        ]
 
     def _replace(self, call: Any, function: Any, body: Subgraph) -> Iterator[Any]:
         """Add the nodes of a body, make the call hand on its results."""
@@ -68,6 +78,7 @@ class _Inliner:
             if port not in made:  # an argument handed through
                 made[port] = _given(function.ret[arg.name], args)
         results = [made[port] for port in range(len(types))]
+        self._results.update((f"{body.owner}:{port}", made[port]) for port in range(len(types)))
         after = [f"^{ids[name]}" for name in sorted(set(function.control_ret.values()))]
         call.Clear()
         call.name = body.owner
@@ -119,7 +130,7 @@ class _Place:
 
 
 def _called(node: Any) -> str:
-    return str(node.attr["f"].func.name if node.op in _CALLS else node.op)
+    return str(node.attr["f"].func.name if node.op in CALLS else node.op)
 
 
 def _given(entry: str, args: Mapping[str, str]) -> str:
@@ -130,7 +141,7 @@ def _given(entry: str, args: Mapping[str, str]) -> str:
 
 
 def _output_types(call: Any, function: Any) -> list[int]:
-    if call.op in _CALLS:
+    if call.op in CALLS:
         return list(call.attr["Tout"].list.type)
     outputs = function.signature.output_arg
     return [arg.type or call.attr[arg.type_attr].type for arg in outputs]

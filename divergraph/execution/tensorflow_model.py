@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from divergraph.execution.calls_in_place import calls_in_place
 from divergraph.execution.contract import Array
 from divergraph.execution.tensorflow_chunks import known_size
 from divergraph.execution.tensorflow_files import (
@@ -65,7 +66,8 @@ class Model:
     def pieces(self) -> Pieces:
         """What cuts pieces out of the model."""
         if not self._pieces:
-            pieces = Pieces(self.graph, self.meta, self.in_loops, self._variable, self.source)
+            source = calls_in_place(self.source)
+            pieces = Pieces(self.graph, self.meta, self.in_loops, self._variable, source)
             self._pieces.append(pieces)
         return self._pieces[0]
 
@@ -100,9 +102,9 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     """
     tf = tensorflow()
     meta = load_meta_graph(graph)
-    inline_calls(meta.graph_def, graph)
-    imported = _imported(meta, graph)
     fed = frozenset(name for name in options.get("feed", "").split(",") if name)
+    inline_calls(meta.graph_def, graph, fed)
+    imported = _imported(meta, graph)
     for name in fed:
         _check_tensor(imported, name)
     first_ops = initializers(imported, meta)

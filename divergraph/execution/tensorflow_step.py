@@ -56,8 +56,7 @@ def changes_outside(definition: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, function in functions.items():
         for node in function.node_def:
-            said = "changes variables outside of the step" if _writes_resource(node.op) else ""
-            said = said or _touches(node.op)
+            said = reaches_outside(node.op)
             if said:
                 found.setdefault(name, said)
     again = True
@@ -83,8 +82,11 @@ def called_functions(node: Any) -> Iterator[str]:
             yield from (each.name for each in value.list.func)
 
 
-def _writes_resource(kind: str) -> bool:
-    return kind == _STARTS_ITERATOR or changes_resource(kind)
+def reaches_outside(kind: str) -> str:
+    """How ops of a type, in a function, change or wait for what is outside of it; or empty."""
+    if kind == _STARTS_ITERATOR or changes_resource(kind):
+        return "changes variables outside of the step"
+    return _touches(kind)
 
 
 def _touches(kind: str) -> str:

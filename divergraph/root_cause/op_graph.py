@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from divergraph.execution.branches import in_branches
+from divergraph.execution.calls_in_place import calls_in_place
 from divergraph.execution.late_reads import LateRead, late_reads
 from divergraph.execution.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.root_cause.loop_state import flows, inside_loops, pushed
@@ -23,6 +24,8 @@ _ENTRY_TYPES = frozenset(
     }
 )
 _TRAINING_INPUT = 2
+_KEEPS_FOR_GRADIENT = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_FIRST_KEPT = 3
 
 
 class Source(Enum):
@@ -33,7 +36,7 @@ class Source(Enum):
     VARIABLE = "is a variable"
     LATE = "takes a variable that the step has changed by then"
     EQUAL = "asks whether floats are equal, of which one is not known to the last bit"
-    FLOW = "only keeps an order"
+    FLOW = "keeps an order or room for a gradient"
 
 
 def source_of(op: Op) -> Source | None:
@@ -47,9 +50,21 @@ def source_of(op: Op) -> Source | None:
     return Source.VARIABLE if op.type in VARIABLES or op.type == READS else None
 
 
+def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
+    """The outputs nothing writes: what TensorFlow's batch normalisation keeps for its gradient
+    holds values in training only, else what was in that memory before."""
+    return frozenset(
+        TensorRef(op.id, port)
+        for op in graph.ops
+        if op.type in _KEEPS_FOR_GRADIENT and op.attrs.get("is_training") is False
+        for port in range(_FIRST_KEPT, len(op.outputs))
+    )
+
+
 @dataclass
 class OpGraph:
     """The ops of a graph by id, with what their bodies take from around them as inputs too.
+    Called functions are in the place of their calls.
 
     ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
     an input of the model; all others are the same in each run but for random ones and
@@ -71,10 +86,11 @@ class OpGraph:
     _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.graph = calls_in_place(self.graph)
         self.ops = self.graph.op_index()
         self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
         self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
-        self.flows = flows(self.graph)
+        self.flows = flows(self.graph) | unwritten(self.graph)
         self.looped = inside_loops(self.graph)
         self.late = late_reads(self.graph)
         self._captured = {**self._captures(), **pushed(self.graph)}

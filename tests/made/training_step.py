@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from divergraph.capture import CaptureRequest, capture
+from divergraph.capture.file_names import MAPPING, FileNames
+from divergraph.execution.installed import open_executor
 from divergraph.execution.tensorflow_files import tensorflow
 from divergraph.pipeline import CompareRequest, compare
 from divergraph.root_cause.limits import MethodChoice
 from graphstore.contract import RunData
+from importers.registry import read_graph
 
 MODEL = "model.ckpt.meta"
 
@@ -43,6 +46,30 @@ def saved_step(folder: Path, build: Callable[[Any], Any], feeds: Mapping[str, np
         np.save(files[tensor], value)
     capture(CaptureRequest(folder / MODEL, folder / "golden", files))
     return folder
+
+
+def dump_with_fault(
+    step: Path, folder: Path, feeds: Mapping[str, np.ndarray], wrong: str, factor: float
+) -> None:
+    """Dump the step into *folder*, tensor *wrong* a *factor* too large and all behind it as it
+    follows."""
+    model = step / MODEL
+    graph = read_graph(model)
+    plain = open_executor(model, graph)
+    ((_, right),) = plain.run(feeds, [wrong])
+    plain.close()
+    executor = open_executor(model, graph, {"feed": wrong})
+    fed = {**feeds, wrong: right * np.float32(factor)}
+    given = {each.name: fed[each.name] for each in executor.inputs}
+    found = {**dict(executor.run(given)), **fed}
+    executor.close()
+    names = FileNames(graph, 1)
+    for op in graph.ops:
+        for port, tensor in enumerate(op.outputs):
+            if tensor.name in found:
+                np.save(folder / names.of_output(op, port), found[tensor.name])
+    if mapping := names.mapping():
+        (folder / MAPPING).write_text(mapping, encoding="utf-8")
 
 
 def compared(step: Path, device: Path) -> RunData:

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_step import MODEL, compared, saved_step
+from training_step import compared, dump_with_fault, saved_step
 
-from divergraph.capture.file_names import FileNames
-from divergraph.execution.installed import open_executor
 from graphstore.contract import RunData
-from importers.registry import read_graph
 
 pytestmark = pytest.mark.tensorflow
+X = np.linspace(-1, 2, 12, dtype=np.float32).reshape(4, 3)
 
 
 def build(tf: Any) -> Any:
@@ -42,29 +40,12 @@ def build(tf: Any) -> Any:
 @pytest.fixture(scope="module")
 def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model with its checkpoint, and the golden dump beside it."""
-    x = np.linspace(-1, 2, 12, dtype=np.float32).reshape(4, 3)
-    return saved_step(tmp_path_factory.mktemp("updates"), build, {"x:0": x})
+    return saved_step(tmp_path_factory.mktemp("updates"), build, {"x:0": X})
 
 
 def device(step: Path, folder: Path, wrong: str, factor: float) -> RunData:
     """A device with *wrong* a *factor* too large, and all behind it as it follows."""
-    model = step / MODEL
-    graph = read_graph(model)
-    tensors = {tensor.name: tensor for op in graph.ops for tensor in op.outputs}
-    x = np.load(step / "x.npy")
-    plain = open_executor(model, graph)
-    ((_, right),) = plain.run({"x:0": x}, [wrong])
-    plain.close()
-    executor = open_executor(model, graph, {"feed": wrong})
-    fed = {"x:0": x, wrong: right * np.float32(factor)}
-    given = {each.name: fed[each.name] for each in executor.inputs}
-    found = {**dict(executor.run(given)), **fed}
-    executor.close()
-    names = FileNames(graph, 1)
-    for op in graph.ops:
-        for port, tensor in enumerate(op.outputs):
-            if tensor.name in found and tensor.name in tensors:
-                np.save(folder / names.of_output(op, port), found[tensor.name])
+    dump_with_fault(step, folder, {"x:0": X}, wrong, factor)
     return compared(step, folder)
 
 
