@@ -31,7 +31,7 @@ class _Inliner:
         self._reasons = changes_outside(definition)
         self._bodies = placed_bodies(graph)
         self._results: dict[str, str] = {}
-        """By result of a call, what of its body it is."""
+        """By result of a call, the tensor of its body; arguments handed through stay results."""
         self._ops: dict[str, list[Op]] = {}
         for op in graph.ops:
             if op.subgraph:
@@ -74,11 +74,11 @@ class _Inliner:
         for op, node in zip(ops, function.node_def, strict=True):
             yield self._added(op, node, _Place(args, ids, before, attrs))
         made = {port: f"{ref.op}:{ref.port}" for port, ref in body.outputs}
+        self._results.update((f"{body.owner}:{port}", inner) for port, inner in made.items())
         for port, arg in enumerate(function.signature.output_arg):
             if port not in made:  # an argument handed through
                 made[port] = _given(function.ret[arg.name], args)
         results = [made[port] for port in range(len(types))]
-        self._results.update((f"{body.owner}:{port}", made[port]) for port in range(len(types)))
         after = [f"^{ids[name]}" for name in sorted(set(function.control_ret.values()))]
         call.Clear()
         call.name = body.owner
