@@ -19,6 +19,7 @@ from tui.keys import Scope, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
+from tui.owner import Owner
 from tui.palette import PaletteProvider
 from tui.session import Session
 from tui.settings import THEMES, Settings, load_settings
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from graphstore.contract import GraphStore
 
 
-class DivergraphApp(App[None]):
+class DivergraphApp(Owner):
     """Browses the runs and graphs of one store."""
 
     CSS_PATH = "app.tcss"

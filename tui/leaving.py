@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from tui.app import DivergraphApp
+    from tui.owner import Owner
 
 SIGNALLED = 128
 """Added to a signal's number: the exit code of a process it ended."""
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def run_app(app: DivergraphApp) -> int:
+def run_app(app: Owner) -> int:
     """Run *app* to its end and return the exit code.
 
     The terminal is restored after SIGTERM and SIGINT too. If a question still runs, the
@@ -38,7 +38,7 @@ def run_app(app: DivergraphApp) -> int:
     return code
 
 
-async def _run(app: DivergraphApp) -> None:
+async def _run(app: Owner) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(LeavableThreads())
     if sys.platform != "win32":  # its event loop takes no signals
@@ -47,7 +47,7 @@ async def _run(app: DivergraphApp) -> None:
     await app.run_async()
 
 
-def _exit(app: DivergraphApp, code: int) -> None:
+def _exit(app: Owner, code: int) -> None:
     app.exit(return_code=code)
 
 

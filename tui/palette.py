@@ -5,16 +5,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from divergraph.printable import printable
 from tui.keys import Scope
-
-if TYPE_CHECKING:
-    from tui.app import DivergraphApp
+from tui.owner import Owner
 
 SHOWN_OPS = 30
 _SCOPES = (Scope.EVERYWHERE, Scope.OPS, Scope.WAYS, Scope.PART)
@@ -24,8 +22,8 @@ class PaletteProvider(Provider):
     """What can be done in the present view, and the ops of the present run or graph."""
 
     @property
-    def _owner(self) -> DivergraphApp:
-        return cast("DivergraphApp", self.app)
+    def _owner(self) -> Owner:
+        return cast("Owner", self.app)
 
     async def discover(self) -> Hits:
         """The commands, before anything is typed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,12 +20,10 @@ from tui import theme, wording
 from tui.address import Address
 from tui.keys import BY_ID, Key, Scope, bindings
 from tui.messages import Failed
+from tui.owner import Owner
 from tui.part_marks import Marks
 from tui.trouble import unexpected
 from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
-
-if TYPE_CHECKING:
-    from tui.app import DivergraphApp
 
 VIEWS = (
     ("overview", "1 Overview"),
@@ -53,9 +51,9 @@ class ViewScreen(Screen[None]):
         self._at = ""
 
     @property
-    def owner(self) -> DivergraphApp:
+    def owner(self) -> Owner:
         """The app, with its session and settings."""
-        return cast("DivergraphApp", self.app)
+        return cast("Owner", self.app)
 
     def compose(self) -> ComposeResult:
         """Title, views, body, keys."""

@@ -1,0 +1,56 @@
+"""What views, palette and start ask of the app they belong to."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+if TYPE_CHECKING:
+    from tui.address import Address
+    from tui.keys import Key, Scope
+    from tui.session import Session
+    from tui.settings import Settings
+    from tui.widgets.text_pane import Build
+
+
+class Owner(App[None]):
+    """An app with a session; it knows the views, they know only this of it."""
+
+    session: Session
+    settings: Settings
+    keys: Sequence[Key]
+
+    @abstractmethod
+    def go(self, address: Address) -> None:
+        """Go to *address* and remember it in the jump list."""
+
+    @abstractmethod
+    def jump(self, direction: int) -> None:
+        """Go back (-1) or forward (1) in the jump list."""
+
+    @abstractmethod
+    def open_op(self, op: str) -> None:
+        """Show *op* in the list of ops, keeping that list's filter and order if it is open."""
+
+    @abstractmethod
+    def open_filter(self, where: str | None) -> None:
+        """Go to the list of ops, filtered by *where*, or with the cursor in its filter."""
+
+    @abstractmethod
+    def show_text(self, title: str, build: Build) -> None:
+        """Show a long text in a window."""
+
+    @abstractmethod
+    def show_help(self, scopes: Sequence[Scope], unavailable: Mapping[str, str]) -> None:
+        """Show the keys, those of *scopes* first."""
+
+    @abstractmethod
+    def show_log(self) -> None:
+        """Show the shell commands equal to what was on screen."""
+
+    @abstractmethod
+    def offer_copies(self, choices: Mapping[str, tuple[str, str]]) -> None:
+        """Let the user choose what to copy."""
