@@ -1,8 +1,10 @@
 """Which rankings find the ops to keep in higher precision, proved by really keeping them.
 
     python benchmarks/root_cause/blame.py [--models yolox,cls] [--devices int8,fp16x] [--keep 10]
+    python benchmarks/root_cause/blame.py --inputs 0,1,2 --held-out 10,11,12 --devices int8
 
-Prints the outputs' error with the first k ops of each list exact, over the error with none.
+Prints the outputs' error with the first k ops of each list exact, over the error with none; with
+inputs held out, what the lists of each of the other inputs and of all of them leave there.
 The product reads the models and dumps from disk as it does for a user. "Keeping" an op is a new
 run of the device in which the op is computed as in the original model; nothing of it comes from
 the prediction.
@@ -14,7 +16,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,7 @@ from divergraph.root_cause.blame import Blame
 from divergraph.root_cause.blame_files import block_list_lines
 from divergraph.root_cause.blame_run import BlameChoice, blame_run
 from divergraph.root_cause.limits import RootCauseOptions
+from graphstore.contract import RunData
 from importers.registry import read_graph
 
 _FAILS = 0.14
@@ -72,6 +75,7 @@ def introduced_errors(golden: OpRunner, values: Mapping[str, Array]) -> dict[str
 class Asked:
     """What the product says, and the tensors its picks and largest shares are about."""
 
+    data: RunData
     found: Blame
     picks: tuple[tuple[str, ...], ...]
     shares: tuple[tuple[str, ...], ...]
@@ -91,14 +95,20 @@ def ask(
     dump = folder / "golden_dump"
     write_dump(dump, read_graph(path), Device("golden", path, golden), clean, set())
     data = analyse(Golden(path, dump), device, values, set(), folder).data
+    return ask_again([data], keep)
+
+
+def ask_again(runs: Sequence[RunData], keep: int) -> Asked:
+    """Blame runs compared before, all together."""
+    data, *others = runs
     start = time.process_time()
-    found = blame_run(data, RootCauseOptions(), BlameChoice(keep), NO_PROGRESS)
+    found = blame_run(data, RootCauseOptions(), BlameChoice(keep), NO_PROGRESS, others)
     seconds = time.process_time() - start
     made = {op.name: op.outputs[0].name for op in data.golden.ops}
     picks = tuple(
         tuple(made[name] for name in block_list_lines(data, [each])) for each in found.keep
     )
-    return Asked(found, picks, tuple((each.tensor,) for each in found.shares), seconds)
+    return Asked(data, found, picks, tuple((each.tensor,) for each in found.shares), seconds)
 
 
 def final(
@@ -168,6 +178,51 @@ def study(
     return lefts["blame"]
 
 
+def study_held_out(
+    model: str, kind: str, keep: int, inputs: Sequence[int], held_out: Sequence[int], folder: Path
+) -> None:
+    """Print what lists of single inputs and that of all leave on inputs held out."""
+    path = prepared(model)
+    golden = OpRunner.of(path)
+    clean = {seed: golden.run(feeds(model, seed)) for seed in (*inputs, *held_out)}
+    # Scales that fit all but the inputs held out.
+    widest = {
+        name: max((clean[seed][name] for seed in inputs), key=_width)
+        if clean[inputs[0]][name].dtype.kind == "f"
+        else clean[inputs[0]][name]
+        for name in clean[inputs[0]]
+    }
+    device = DEVICES[kind](path, widest, folder)
+    values = {seed: device.runner.run(feeds(model, seed)) for seed in clean}
+    outputs = [name for name in graph_outputs(golden.model) if widest[name].dtype.kind == "f"]
+    base = {seed: final(outputs, values[seed], clean[seed]) for seed in clean}
+
+    def show(label: str, asked: Asked) -> None:
+        exact = {each for pick in asked.picks for each in pick}
+        left = {
+            seed: final(outputs, run_keeping(device, golden, feeds(model, seed), exact), wanted)
+            / base[seed]
+            for seed, wanted in clean.items()
+        }
+        told = asked.found.keep[-1]
+        print(f"  {label:<14}" + "".join(f"{each:>7.2f}" for each in left.values()), end="")
+        print(f"   told {told.left:.2f} {told.anew:.2f}, {asked.cpu:.1f} s of CPU", flush=True)
+
+    print(f"\n{model} on {kind}: {keep} ops, inputs {inputs}, held out {held_out}")
+    runs = []
+    for seed in inputs:
+        place = folder / str(seed)
+        place.mkdir()
+        asked = ask(path, golden, clean[seed], device, values[seed], place, keep)
+        runs.append(replace(asked.data, run=replace(asked.data.run, name=str(seed))))
+        show(f"by input {seed}", asked)
+    show("by all", ask_again(runs, keep))
+
+
+def _width(value: Array) -> float:
+    return float(np.max(np.abs(value), initial=0.0))
+
+
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -175,11 +230,18 @@ def main() -> None:
     parser.add_argument("--devices", default="int8,fp16x")
     parser.add_argument("--keep", type=int, default=10)
     parser.add_argument("--inputs", default="0", help="seeds of the inputs, with commas")
+    parser.add_argument("--held-out", default="", help="seeds of inputs to try the lists on")
     options = parser.parse_args()
+    inputs = list(map(int, options.inputs.split(",")))
     for model in options.models.split(","):
         for kind in options.devices.split(","):
+            if options.held_out:
+                held_out = list(map(int, options.held_out.split(",")))
+                with tempfile.TemporaryDirectory() as folder:
+                    study_held_out(model, kind, options.keep, inputs, held_out, Path(folder))
+                continue
             left = []
-            for seed in map(int, options.inputs.split(",")):
+            for seed in inputs:
                 with tempfile.TemporaryDirectory() as folder:
                     left.append(study(model, kind, options.keep, seed, Path(folder), print))
             if len(left) > 1:
