@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from divergraph.lineage import Lineage, Unmatched
-from divergraph.matching.closeness import best_reorder, distance, reordered
+from divergraph.matching.closeness import best_reorder, distance, only_order, reordered
 from divergraph.matching.values import DumpedValues
 from graphstore.model import LineageRule, ModelGraph, Op, Reorder, TensorMatch, TensorRef
 
@@ -52,9 +52,12 @@ def _where_shapes_differ(
         device, golden = device_values.of(ref), golden_values.of(match.golden)
         if device is None or golden is None:
             continue
-        best = best_reorder(device, golden)
-        if best is not None and best[1] < distance(device, golden):
-            yield ref, replace(match, reorder=best[0])
+        best, as_it_lies = best_reorder(device, golden), distance(device, golden)
+        order = best[0] if best is not None and best[1] < as_it_lies else None
+        if best is None and as_it_lies > _SAME:
+            order = only_order(device.shape, golden.shape)
+        if order is not None:
+            yield ref, replace(match, reorder=order)
 
 
 class _Orders:

@@ -30,10 +30,17 @@ _TOO_FAR = 1.0
 def distance(device: Array, golden: Array) -> float:
     """|device - golden| / |golden| (Euclidean) over elements finite on both sides.
 
-    FAR if sizes differ or NaN and infinities are not at the same places.
+    FAR if sizes differ or NaN and infinities are not at the same places. Of 8-bit integers the
+    mean of golden counts for nothing: all that are quantised about one zero point share it.
+    Those with and without sign are FAR: their zero points differ.
     """
     if device.size != golden.size:
         return FAR
+    centre = 0.0
+    if _is_quantised(golden) and _is_quantised(device):
+        if device.dtype != golden.dtype:
+            return FAR
+        centre = float(golden.mean()) if golden.size else 0.0
     left, right = device.reshape(-1), golden.reshape(-1)
     apart = scale = 0.0
     for start in range(0, left.size, _BLOCK):
@@ -44,12 +51,17 @@ def distance(device: Array, golden: Array) -> float:
             return FAR
         if not finite.all():
             known, other = known[finite], other[finite]
-        scale += float(np.vdot(known, known))
         np.subtract(known, other, out=other)
+        known -= centre
+        scale += float(np.vdot(known, known))
         apart += float(np.vdot(other, other))
     if scale == 0.0:
         return 0.0 if apart == 0.0 else FAR
     return math.sqrt(apart) / math.sqrt(scale)
+
+
+def _is_quantised(value: Array) -> bool:
+    return value.dtype.kind in "iu" and value.dtype.itemsize == 1
 
 
 def is_near(device: Array, golden: Array, reorder: Reorder | None = None) -> bool:
@@ -119,6 +131,18 @@ def best_reorder(device: Array, golden: Array) -> tuple[Reorder, float] | None:
         if found is None or apart < found[1]:
             found = (reorder, apart)
     return found
+
+
+def only_order(device: tuple[int, ...], golden: tuple[int, ...]) -> Reorder | None:
+    """The order of axes that gives shape *golden*, where there is just one, whatever the values."""
+    if len(device) != len(golden) or not 2 <= len(device) <= _MOST_AXES:
+        return None
+    fitting = {
+        tuple(axis for axis in axes if device[axis] != 1): axes
+        for axes in itertools.permutations(range(len(device)))
+        if tuple(device[axis] for axis in axes) == golden
+    }
+    return Reorder(axes=next(iter(fitting.values()))) if len(fitting) == 1 else None
 
 
 def _orders(device: Array, golden: Array) -> Iterator[Reorder]:

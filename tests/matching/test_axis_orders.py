@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, save_model
 
+from divergraph.matching.closeness import FAR, distance, only_order
 from divergraph.pipeline import CompareRequest, compare
 from graphstore.model import OpState, Verdict
 
@@ -172,3 +173,26 @@ def test_names_do_not_tell_the_order_of_what_is_not_dumped(tmp_path, shape):
     (turned,) = [item for item in compare(CompareRequest(*sides)).comparisons if item.op == "again"]
     assert turned.metrics is not None
     assert turned.metrics.relative_euclidean_distance == pytest.approx(0.03, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("device", "golden", "axes"),
+    [
+        ((1, 30, 80, 64), (1, 64, 30, 80), (0, 3, 1, 2)),
+        ((1, 5, 1, 3), (1, 3, 5, 1), (0, 3, 1, 2)),
+        ((2, 4, 4, 3), (2, 3, 4, 4), None),
+        ((2, 6), (3, 4), None),
+    ],
+)
+def test_sizes_alone_tell_the_order_where_no_two_are_equal(device, golden, axes):
+    found = only_order(device, golden)
+    assert (found and found.block) == (None if axes is None else 0)
+    assert axes is None or np.zeros(device).transpose(found.axes).shape == golden
+
+
+def test_bytes_about_one_zero_point_are_not_near_for_that():
+    rng = np.random.default_rng(6)
+    one, other = rng.normal(128, 20, (2, 500)).clip(0, 255).astype(np.uint8)
+    assert distance(one, other) > 1
+    assert distance(one, one) == 0
+    assert distance(one, (one ^ np.uint8(128)).view(np.int8)) == FAR
