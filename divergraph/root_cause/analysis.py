@@ -19,6 +19,7 @@ from divergraph.root_cause.floors import Floors
 from divergraph.root_cause.functions import functions_remark
 from divergraph.root_cause.group_runs import GroupRuns
 from divergraph.root_cause.groups import Group, Grouping
+from divergraph.root_cause.integer_kernels import without_exact_kernels
 from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.masks import without
 from divergraph.root_cause.mixed import Arithmetics
@@ -139,6 +140,7 @@ class _Analysis:
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
+        groups = without_exact_kernels(self.golden, groups, self.runs.run, arithmetics.usual)
         self.expecting = self._expecting(groups, arithmetics.usual)
         splits: dict[TensorRef, ErrorSplit] = {}
         self.progress.stage("running original ops on the device's values", len(groups))
@@ -183,7 +185,7 @@ class _Analysis:
             quantised = quantised.seen(groups, self.runs.run, self.runs.handed_on)
         return Expecting(self.executor, self.golden, self.values, self.options, quantised, hidden)
 
-    def _groups(self) -> list[Group]:
+    def _groups(self) -> Sequence[Group]:
         measured = {
             ref: item.golden for ref, item in self.compared.items() if item.golden is not None
         }

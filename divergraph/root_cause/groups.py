@@ -11,6 +11,7 @@ from graphstore.model import InputRef, Op, TensorRef
 
 _MOST_OPS = 5000
 _ASKING, _ASKED = frozenset(("Equal", "NotEqual")), 2
+_UNSEEN = "quantised by a scale that is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class Group:
     ``ops`` are golden op ids in topological order, none if the device only hands on a
     value it was given (``passes_on``). ``failure`` says why there is no such group;
     ``source`` if it is a tensor that is no op's doing: fed, or drawn at random.
-    ``integers``: the device computes it in integers, with scales its graph does not tell, and
-    the golden model does not.
+    ``kernels`` are the types of ops, not golden's own, by which the device computes it in
+    integers, with scales its graph need not tell.
     """
 
     output: TensorRef
@@ -46,7 +47,12 @@ class Group:
     passes_on: TensorRef | None = None
     failure: str = ""
     source: Source | None = None
-    integers: bool = False
+    kernels: frozenset[str] = frozenset()
+
+    @property
+    def integers(self) -> bool:
+        """Whether the device computes it in integers."""
+        return bool(self.kernels)
 
     @property
     def measured(self) -> tuple[TensorRef, ...]:
@@ -80,7 +86,7 @@ class Grouping:
         self._unknown = golden.behind_unknown(golden_dumped)
         self._changed = changed
         self._quantised: set[TensorRef | str] = set()
-        self._integers = False
+        self._kernels: set[str] = set()
         self._first: dict[TensorRef, TensorRef] = {}
         self._stops = {
             output: original
@@ -120,10 +126,9 @@ class Grouping:
         return found if wider.failure and not found.failure else wider
 
     def _told(self, found: Group) -> Group:
-        """*found* with whether the device alone computes it in integers."""
-        types = (self._golden.ops[op_id].type for op_id in found.ops)
-        alone = self._integers and not any(map(computes_in_integers, types))
-        return replace(found, integers=alone)
+        """*found* with what the device alone computes in integers."""
+        own = {self._golden.ops[op_id].type for op_id in found.ops}
+        return replace(found, kernels=frozenset(self._kernels - own))
 
     def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
         """The measured device outputs a device op's value comes from, by golden tensor.
@@ -133,7 +138,7 @@ class Grouping:
         """
         found: dict[TensorRef, TensorRef] = {}
         self._quantised = set()
-        self._integers = False
+        self._kernels = set()
         open_end = False
         seen: set[tuple[TensorRef, bool]] = set()
         waiting = {op_id: False}
@@ -142,8 +147,10 @@ class Grouping:
             for each, was_quantised in waiting.items():
                 op = self._device.ops[each]
                 quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
-                self._integers |= computes_in_integers(op.type)
-                self._integers |= each in self._unseen
+                if computes_in_integers(op.type):
+                    self._kernels.add(op.type)
+                if each in self._unseen:
+                    self._kernels.add(_UNSEEN)
                 refs = list(self._device.inputs(op))
                 outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
                 open_end |= bool(outer) or self._device.is_source(each)

@@ -25,6 +25,7 @@ from divergraph.root_cause.floors import Floors, floor_of, least_floor
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision
+from divergraph.root_cause.quantisers import quantises
 from divergraph.root_cause.second_look import Explained
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import is_numeric, relative
@@ -81,6 +82,8 @@ class QuantisedOps:
         ops = [self.golden.ops[op_id] for op_id in group.ops]
         if self.hidden_bodies and any(op.owns for op in ops):
             return None
+        if any(quantises(op.type) for op in ops):
+            return None  # golden's own quantisers: the reference is quantised as it is
         read = {ref.tensor for op in ops for ref in self.golden.inputs(op)}
         read -= {feed.tensor for feed in group.feeds if not feed.quantised}
         through = quantisers.by_tensor.keys() & read

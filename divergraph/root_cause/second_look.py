@@ -93,7 +93,7 @@ def _drawn(floors: Floors, group: Group, given: Mapping[str, Array], size: int) 
     several = len(group.ops) > 1
     for _ in range(_DRAWS if several or size < _FEW else 1):
         drawn = floors.doubted(group, given)
-        if drawn is None and several and floors.precision is Precision.FP32:
+        if drawn is None and several:
             (drawn,) = floors.emulated([group], [given])
         if drawn is None:
             return
