@@ -56,7 +56,7 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
         ops = [golden[op_id] for op_id in sorted(found.readers.get(tensor, ()))]
         # What a body reads is quantised inside of it.
         ops = [op for op in ops if not (op.owns or op.subgraph)]
-        if signed is None or not ops:
+        if signed is None or quantiser.block or not ops:
             continue
         readers[tensor] = frozenset(op.id for op in ops)
         of_ops += [
