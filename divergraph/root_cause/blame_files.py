@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
+from divergraph.matching.constants import constant_ops
 from divergraph.root_cause.blame import Kept
 from graphstore.contract import RunData
 from graphstore.model import DType, ModelGraph, Op, TensorRef
@@ -63,7 +64,7 @@ def _both_sides(data: RunData, kept: Sequence[Kept]) -> Iterator[Op]:
     device = data.device.op_index()
     seen: set[str] = set()
     for each in kept:
-        computing = _computing(data, each)
+        computing = _computed(data.device, _computing(data, each))
         for op in (*_originals(data, [each]), *(device[op_id] for op_id in computing)):
             if op.name not in seen:
                 seen.add(op.name)
@@ -76,9 +77,33 @@ def _originals(data: RunData, kept: Iterable[Kept]) -> Iterator[Op]:
     for each in kept:
         # All of a group: which of its ops errs, the dumps do not tell.
         names = each.group or _linked(data, _computing(data, each))
-        found = [op_id for op_id in names if op_id in golden]
+        found = _computed(data.golden, [op_id for op_id in names if op_id in golden])
         yield from (golden[op_id] for op_id in found)
         yield from _taking(data.golden, found, too_large)
+
+
+def _computed(graph: ModelGraph, ops: Sequence[str]) -> list[str]:
+    """*ops*, those that compute nothing but constants replaced by the ops that read them.
+
+    Compilers hold a constant in the type in which it is read.
+    """
+    constants = constant_ops(graph)
+    found: dict[str, None] = {}
+    waiting, seen = deque(ops), set(ops)
+    while waiting:
+        op_id = waiting.popleft()
+        if op_id not in constants:
+            found[op_id] = None
+            continue
+        readers = [
+            op.id
+            for op in graph.ops
+            if op.id not in seen
+            and any(ref and ref.producer and ref.producer.op == op_id for ref in op.inputs)
+        ]
+        seen.update(readers)
+        waiting.extend(readers)
+    return list(found)
 
 
 def _too_large(data: RunData) -> set[TensorRef]:

@@ -148,6 +148,31 @@ def choosing(path: Path, factor: float) -> Path:
     return path
 
 
+def test_of_a_constant_that_errs_the_op_that_reads_it_is_kept(
+    divergraph, kept, store: Path, tmp_path: Path
+) -> None:
+    golden = of_constant_nodes(written(tmp_path / "golden.onnx", 1, 1, 1))
+    kept(of_constant_nodes(written(tmp_path / "device.onnx", 1, 1.1, 1)), golden)
+    files = [tmp_path / "keep", tmp_path / "block"]
+    told = divergraph(
+        "blame", "r", "--keep-dtype", files[0], "--block-list", files[1], "--store", store, "--json"
+    ).json
+    assert [each["op"] for each in told["keep"]] == ["const_w1"]
+    assert [file.read_text().splitlines() for file in files] == [["second"], ["second"]]
+
+
+def of_constant_nodes(path: Path) -> Path:
+    """The model with Constant nodes for initializers."""
+    model = onnx.load_model(str(path))
+    for weights in model.graph.initializer:
+        made = helper.make_node("Constant", [], [weights.name], f"const_{weights.name}")
+        made.attribute.append(helper.make_attribute("value", weights))
+        model.graph.node.insert(0, made)
+    del model.graph.initializer[:]
+    onnx.save_model(model, str(path))
+    return path
+
+
 def test_an_error_of_other_inputs_is_no_ops(divergraph, kept, store: Path, model: Path) -> None:
     kept(model, seeds=(1, 2))
     said = divergraph("blame", "r", "--store", store).out
