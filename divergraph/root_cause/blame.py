@@ -23,7 +23,7 @@ from divergraph.root_cause.blame_sample import Alone, Introduced, Sample
 MOST = 100
 """Ops looked at one by one: those that introduce most."""
 _ENOUGH = 5e-3
-"""Stop keeping ops exact once this share of the error is left."""
+"""Stop keeping ops exact once this share of the error is left, or less than it to be gained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def blame(
     shares = [_share(items[tensor], found, samples) for tensor, found in alone.items()]
     progress.stage("proving which ops to keep exact")
     imitations, why_not = _imitations(samples)
-    kept = _kept(imitations or samples, samples, keep)
+    kept = _worth_it(list(_kept(imitations or samples, samples, keep)))
     return Blame(
         errors=_errors(samples),
         unexplained=root_mean_square(sample.unexplained for sample in samples),
@@ -165,6 +165,16 @@ def _kept(
         yield tensor, left, root_mean_square(each.anew(exact) for each in replays)
         if left <= _ENOUGH:
             return
+
+
+def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
+    """The first of *kept*, without those at the end that all together hardly gain anything."""
+    for count, each in enumerate(kept, 1):
+        if all(
+            own <= all_kept + _ENOUGH for own, all_kept in zip(each[1:], kept[-1][1:], strict=True)
+        ):
+            return kept[:count]
+    return kept
 
 
 def _imitations(samples: Sequence[Sample]) -> tuple[list[Imitation], str]:

@@ -66,7 +66,9 @@ class Collected:
             self.outputs[tensor] = shaped  # of several, the last: what leaves the device
         if not tensor or not split.introduced or judged.device.dtype.kind not in "fiu":
             return
-        error = _apart(judged.device, judged.reference, judged.reference)
+        error = _where_golden_is_open(
+            judged, _apart(judged.device, judged.reference, judged.reference)
+        )
         # One golden tensor may be several on the device: computed, then quantised or cast.
         # Those errors add up; copies made twice of the same count once.
         step = (tensor, None if group.passes_on is None else str(group.passes_on))
@@ -108,7 +110,8 @@ class Collected:
         reference = np.asarray(judged.reference, np.float32)
         with np.errstate(all="ignore"):
             lost = rounded(reference, precision) - reference
-        self._roundings[tensor] = np.where(np.isfinite(reference), lost, np.float32(0))
+        lost = np.where(np.isfinite(reference), lost, np.float32(0))
+        self._roundings[tensor] = _where_golden_is_open(judged, lost)
 
     def _note_readings(self, tensor: str, judged: Judged, error: Array) -> None:
         """What of the *error* of an output is by quantising what its ops read, and what is not."""
@@ -140,6 +143,14 @@ class Collected:
         counted = self._taken | self.wanted
         found = [each for each in self._found.values() if each.tensor in counted]
         return [replace(each, reads=self._reads.get(each.tensor, ())) for each in found]
+
+
+def _where_golden_is_open(judged: Judged, error: Array) -> Array:
+    """*error* with 0 where golden has exactly 0 and the reference has not: there an op before
+    opened a gate, such as a Relu. Nothing is rounded of 0, and what is added to it would open
+    the gates of gradients, too."""
+    golden = judged.golden.reshape(judged.reference.shape)
+    return np.where((golden == 0) & (judged.reference != 0), np.float32(0), error)
 
 
 def _apart(device: Array, expected: Array, reference: Array) -> Array:

@@ -70,6 +70,14 @@ def test_the_list_to_keep_is_proved_by_runs(chain: Chain, errors: list[Introduce
     assert found.keep[1].left == pytest.approx(left / whole)
 
 
+def test_what_gains_nothing_is_not_kept(chain: Chain, errors: list[Introduced]) -> None:
+    rounding = 0.4 * errors[1].values()
+    large = replace(errors[1], handed_on=lambda: rounding)
+    both = [large, introduced("a", np.full(500, 1e-7))]
+    kept = blame([Sample(chain, both, device(chain, both))]).keep
+    assert [(each.tensor, round(each.left, 2)) for each in kept] == [("t", 0.4)]
+
+
 def test_a_device_that_the_imitation_misses_is_not_imitated(
     chain: Chain, errors: list[Introduced]
 ) -> None:
