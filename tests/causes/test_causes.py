@@ -372,3 +372,11 @@ def test_gains_of_channels_that_the_floor_would_explain_have_a_cause_all_the_sam
     found = explain(Case("op", 0, device, expected(), 0.01, dtype=DType.BFLOAT16))
     assert found is not None
     assert found.label in {"channel_gain", "channel_offset"}
+
+
+def test_a_single_value_that_is_cut_off_is_told_as_one():
+    reference = expected(shape=(40,))
+    reference[7] = 9.0
+    finding = explain(case(np.minimum(reference, 6.0), reference))
+    assert finding is not None
+    assert finding.sentence.startswith("1 value (2.5 %) is cut off at 6; up to 9 is expected")

@@ -37,9 +37,10 @@ def saturation(view: View) -> Cause | None:
     limits = " and ".join(
         f"{limit:.6g}" for limit, hit in ((low, under), (high, over)) if hit.any()
     )
+    verb = "is" if count == 1 else "are"
     return Cause(
         "saturation",
-        f"{count_text(count, 'value')} ({share_text(count, cut.size)}) are cut off at {limits}; "
+        f"{count_text(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
         f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{_known(high, low, over, under)}",
         0.95 if count >= 3 else 0.7,
         {
