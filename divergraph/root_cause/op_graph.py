@@ -52,13 +52,28 @@ def source_of(op: Op) -> Source | None:
 
 def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
     """The outputs nothing writes: what TensorFlow's batch normalisation keeps for its gradient
-    holds values in training only, else what was in that memory before."""
-    return frozenset(
+    holds values in training only, else what was in that memory before. Calls hand it on."""
+    found = {
         TensorRef(op.id, port)
         for op in graph.ops
         if op.type in _KEEPS_FOR_GRADIENT and op.attrs.get("is_training") is False
         for port in range(_FIRST_KEPT, len(op.outputs))
-    )
+    }
+    results = [
+        (TensorRef(body.owner, port), made)
+        for body in graph.subgraphs
+        for port, made in body.outputs
+    ]
+    results += [
+        (TensorRef(op.id, 0), ref.producer)
+        for op in graph.ops
+        if op.type == "Identity"
+        for ref in op.inputs
+        if ref is not None and ref.producer is not None
+    ]
+    while more := {outer for outer, made in results if made in found} - found:
+        found |= more
+    return frozenset(found)
 
 
 @dataclass
@@ -86,11 +101,12 @@ class OpGraph:
     _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
+        empty = unwritten(self.graph)
         self.graph = calls_in_place(self.graph)
         self.ops = self.graph.op_index()
         self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
         self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
-        self.flows = flows(self.graph) | unwritten(self.graph)
+        self.flows = flows(self.graph) | empty
         self.looped = inside_loops(self.graph)
         self.late = late_reads(self.graph)
         self._captured = {**self._captures(), **pushed(self.graph)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from training_step import MODEL, compared, dump_with_fault, saved_step
 
 from divergraph.execution.calls_in_place import calls_in_place
+from divergraph.root_cause.op_graph import unwritten
 from graphstore.model import InputRef, TensorRef
 from importers.registry import read_graph
 
@@ -71,6 +73,19 @@ def test_each_op_of_a_function_is_judged(step: Path) -> None:
         "x",
     }
     assert not found.origins
+
+
+def test_memory_that_nobody_wrote_says_nothing_wherever_calls_hand_it_on(
+    step: Path, tmp_path: Path
+) -> None:
+    device = tmp_path / "device"
+    shutil.copytree(step / "golden", device)
+    empty = unwritten(read_graph(step / MODEL))
+    assert {ref.op for ref in empty} > {first(step, "FusedBatchNormV3")}
+    for number, ref in enumerate(sorted(empty, key=str)):
+        for dump in device.glob(f"{ref.op.replace('/', '_')}.{ref.port}.*.npy"):
+            np.save(dump, np.full_like(np.load(dump), 1e6 + number))
+    assert not compared(step, device).origins
 
 
 @pytest.mark.parametrize("kind", ["Conv2D", "Sub", "TanhGrad"])
