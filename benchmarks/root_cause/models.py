@@ -1,6 +1,7 @@
 """Real ONNX models out of PyPI wheels, with inputs like those they are made for.
 
-``unet-3`` is the unet of ``generated.py`` with seed 3.
+``unet-3`` is the unet of ``generated.py`` with seed 3. ``lanes+int8`` is lanes quantised by ONNX
+Runtime (QDQ): a golden model that quantises by itself.
 
 Each wheel is fetched once with pip into a cache folder (``DIVERGRAPH_BENCH_CACHE``, default
 ``~/.cache/divergraph-benchmarks``); nothing of it is installed or kept in the repository.
@@ -23,6 +24,9 @@ import onnx
 from generated import GENERATED, Made
 from onnx.external_data_helper import load_external_data_for_model
 
+from divergraph.capture import StandIn
+from divergraph.capture.stand_ins import make_stand_in
+
 Array = npt.NDArray[Any]
 
 
@@ -35,6 +39,7 @@ class Source:
     feeds: Callable[[np.random.Generator], Mapping[str, Array]]
 
 
+_INT8 = "+int8"
 _SEGMENTS = ((0, 0, 1, 9), (0, 0, 16, 2), (0, 7, 16, 2), (7, 0, 2, 9), (14, 0, 2, 9))
 """Top, left, height and width of the strokes letters are made of."""
 
@@ -166,6 +171,11 @@ def cache() -> Path:
 def prepared(name: str) -> Path:
     """The model called *name* with the shapes of its feeds written into it."""
     target = cache() / f"{name}.onnx"
+    base, quantised, _ = name.partition(_INT8)
+    if quantised:
+        if not target.exists():
+            make_stand_in(prepared(base), StandIn.INT8, target, feeds(base))
+        return target
     generated = _generated(name)
     if generated is not None:
         onnx.save_model(generated[0], str(target))
@@ -180,6 +190,7 @@ def prepared(name: str) -> Path:
 
 def feeds(name: str, seed: int = 0) -> dict[str, Array]:
     """Input values by name; a generated model has one set of them."""
+    name = name.partition(_INT8)[0]
     generated = _generated(name)
     if generated is not None:
         return generated[1]
