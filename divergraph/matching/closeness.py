@@ -138,11 +138,16 @@ def only_order(device: tuple[int, ...], golden: tuple[int, ...]) -> Reorder | No
     if len(device) != len(golden) or not 2 <= len(device) <= _MOST_AXES:
         return None
     fitting = {
-        tuple(axis for axis in axes if device[axis] != 1): axes
-        for axes in itertools.permutations(range(len(device)))
-        if tuple(device[axis] for axis in axes) == golden
+        tuple(axis for axis in axes if device[axis] != 1): axes for axes in _fitting(device, golden)
     }
     return Reorder(axes=next(iter(fitting.values()))) if len(fitting) == 1 else None
+
+
+def _fitting(device: tuple[int, ...], golden: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The orders of axes that give shape *golden*, that as it lies first."""
+    for axes in itertools.permutations(range(len(device))):
+        if tuple(device[axis] for axis in axes) == golden:
+            yield axes
 
 
 def _orders(device: Array, golden: Array) -> Iterator[Reorder]:
@@ -151,8 +156,8 @@ def _orders(device: Array, golden: Array) -> Iterator[Reorder]:
         return
     if rank == golden.ndim and 2 <= rank <= _MOST_AXES and device.size == golden.size:
         same = tuple(range(rank))
-        for axes in itertools.permutations(same):
-            if axes != same and tuple(device.shape[axis] for axis in axes) == golden.shape:
+        for axes in _fitting(device.shape, golden.shape):
+            if axes != same:
                 yield Reorder(axes=axes)
     yield from (
         Reorder(block=block) for block in _BLOCKS if _may_block(device, block, golden.shape)

@@ -26,7 +26,6 @@ from divergraph.root_cause.limits import RootCauseOptions
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.precision import Precision, precision_of, rounded
 from divergraph.root_cause.run import RunSources
-from divergraph.root_cause.run_inputs import RunInputs
 from graphstore.contract import RunData
 
 _NOTHING = 1e-6
@@ -178,15 +177,6 @@ def collect(
         graph, kind = OpGraph(data.golden), Precision.INT8
         floors = Floors(executor, graph, kind, options.memory, readings.quantisers, plain=True)
         collected = Collected(names, options.memory // 2, wanted, precision, floors, readings)
-        inputs = RunInputs(
-            data.golden,
-            data.device,
-            sources.golden_dump,
-            sources.device_dump,
-            sources.pairs,
-            looked_through(data, readings),
-            data.links,
-            constants.value,
-        )
+        inputs = sources.inputs(data, looked_through(data, readings), constants.value)
         split_run(inputs, executor, options, progress, collected.see)
     return collected

@@ -15,12 +15,11 @@ from divergraph.root_cause.arithmetic import Sample, ratio_of
 from divergraph.root_cause.floors import Floors
 from divergraph.root_cause.groups import Group
 from divergraph.root_cause.op_graph import OpGraph
+from divergraph.root_cause.quantised_ops import AGREES
 from divergraph.root_cause.quantisers import quantises
 
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
 _LOOKED_AT = 8
-_AGREES = 3.0
-"""The error over the floor up to which a group is exact."""
 _DRAWS = 4
 """A floor may be too low by chance: values next to a tie go either way."""
 
@@ -63,7 +62,7 @@ def _few(groups: Sequence[Group]) -> Sequence[Group]:
 
 def _agrees(sample: Sample, floors: Floors) -> bool:
     """Whether the device made what the reference is, but for values next to a tie."""
-    return any(ratio <= _AGREES for ratio in _ratios(sample, floors))
+    return any(ratio <= AGREES for ratio in _ratios(sample, floors))
 
 
 def _ratios(sample: Sample, floors: Floors) -> Iterator[float]:

@@ -36,7 +36,8 @@ _LOOKED_AT = 8
 _AT_ONCE = 4
 _SHARE_OF_MEMORY = 8
 _ENOUGH = 3
-_AGREES = 3.0
+AGREES = 3.0
+"""The error over the floor up to which an op made what was expected."""
 _LEAST_FLOOR = 1e-9
 """That of an output for which nothing but zeros was expected."""
 _MOST_OFF = 0.25
@@ -132,7 +133,7 @@ class QuantisedOps:
         if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
             return told
         least = least_floor(self.floors.precision, imitated.size)
-        if self.kind(group) not in self.kinds or relative(device, imitated) <= _AGREES * least:
+        if self.kind(group) not in self.kinds or relative(device, imitated) <= AGREES * least:
             return told
         (expected,) = self.expected([group], [given], [device])
         if expected is None or expected.ratio <= self.suspect:
@@ -213,12 +214,12 @@ def _enough(kind: Kind, ratios: Mapping[Kind, Sequence[float]]) -> Sequence[floa
     graph says only those tell that round."""
     if len(ratios[kind]) >= _ENOUGH:
         return ratios[kind]
-    rounds = any(each <= _AGREES for each in ratios.get(Kind.HANDED_ON, ()))
+    rounds = any(each <= AGREES for each in ratios.get(Kind.HANDED_ON, ()))
     asked = Kind if kind is Kind.WEIGHTS or rounds else (Kind.HANDED_ON, Kind.INSIDE)
     return [ratio for each in asked for ratio in ratios.get(each, ())]
 
 
 def _exact(ratios: Sequence[float]) -> bool:
     """Whether ops agree with what was expected, but for few."""
-    good = int(np.count_nonzero(np.asarray(ratios) <= _AGREES))
+    good = int(np.count_nonzero(np.asarray(ratios) <= AGREES))
     return good > 1 and len(ratios) - good <= max(1.0, _MOST_OFF * len(ratios))

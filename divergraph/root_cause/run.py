@@ -19,6 +19,7 @@ from divergraph.root_cause.causes import nonfinite_ops
 from divergraph.root_cause.device_constants import DeviceConstants
 from divergraph.root_cause.fallback import with_fallback
 from divergraph.root_cause.limits import MethodChoice, RootCauseOptions
+from divergraph.root_cause.quantisers import Constant
 from divergraph.root_cause.run_inputs import RunInputs, Splits
 from divergraph.root_cause.verdicts import (
     as_origins,
@@ -50,6 +51,21 @@ class RunSources:
     device_dump: DumpIndex
     pairs: Sequence[Pair]
 
+    def inputs(
+        self, data: RunData, comparisons: Sequence[Comparison], constant: Constant
+    ) -> RunInputs:
+        """What the *comparisons* of the run are split by; *constant* gives those of the device."""
+        return RunInputs(
+            data.golden,
+            data.device,
+            self.golden_dump,
+            self.device_dump,
+            self.pairs,
+            comparisons,
+            data.links,
+            constant,
+        )
+
 
 def with_root_cause(
     data: RunData,
@@ -78,16 +94,7 @@ def with_root_cause(
         DeviceConstants(sources.device_path, data.device) as constants,
         np.errstate(invalid="ignore"),  # dumps may hold any bits, signalling NaN among them
     ):
-        inputs = RunInputs(
-            data.golden,
-            data.device,
-            sources.golden_dump,
-            sources.device_dump,
-            sources.pairs,
-            data.comparisons,
-            data.links,
-            constants.value,
-        )
+        inputs = sources.inputs(data, data.comparisons, constants.value)
         splits = split_run(inputs, executor, options, progress)
     if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
