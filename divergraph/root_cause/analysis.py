@@ -170,6 +170,7 @@ class _Analysis:
                     functions_remark(functions),
                     *remarks(self.drawn),
                     *self.runs.remarks(groups),
+                    *self.explaining.remarks(),
                 )
                 if said
             ),

@@ -26,6 +26,7 @@ from divergraph.root_cause.loop_state import TURNS
 from divergraph.root_cause.op_graph import OpGraph
 from divergraph.root_cause.splits import same_shape
 from divergraph.root_cause.values import RunValues
+from divergraph.wording import counted
 from graphstore.algorithms import descendants
 from graphstore.arrays import GraphArrays
 from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
@@ -58,6 +59,8 @@ class Explaining:
     types: Mapping[str, str]
     memory: int
     findings: list[Finding] = field(default_factory=list)
+    failures: dict[TensorRef, str] = field(default_factory=dict)
+    """Why the cause of an output could not be looked for."""
     _hashes: TensorHashes | None = None
     _references: dict[str, Array] = field(default_factory=dict)
     _room: int = field(init=False)
@@ -66,7 +69,32 @@ class Explaining:
         self._room = self.memory // 4
 
     def look_at(self, judged: Judged) -> None:
-        """Explain one output, if anything can be said."""
+        """Explain one output, if anything can be said.
+
+        Its guilt is decided before and stays: whatever ends a cause, memory refused among it,
+        leaves the output without one, and ``failures`` says why.
+        """
+        output = judged.group.output
+        try:
+            finding = self._explained(judged)
+        except Exception as error:  # noqa: BLE001 - whatever a rule breaks on is no verdict
+            self.failures[output] = str(error) or type(error).__name__
+            return
+        self.failures.pop(output, None)
+        if finding is not None:
+            self.findings.append(finding)
+            self._keep_right(judged)
+
+    def remarks(self) -> Iterator[str]:
+        """What is said of outputs whose causes could not be looked for."""
+        if self.failures:
+            first, why = next(iter(self.failures.items()))
+            yield (
+                f"the cause could not be looked for in {counted(len(self.failures), 'output')} "
+                f"(first: {first}: {why}); their suspicion does not hang on it"
+            )
+
+    def _explained(self, judged: Judged) -> Finding | None:
         output = judged.group.output
         finding = explain(
             Case(
@@ -89,9 +117,7 @@ class Explaining:
                 beside=tuple(self._beside(judged)),
             )
         )
-        if finding is not None:
-            self.findings.append(self._with_hiding(finding, output.op))
-            self._keep_right(judged)
+        return None if finding is None else self._with_hiding(finding, output.op)
 
     def _keep_right(self, judged: Judged) -> None:
         """Remember what a wrong output should have been, for the ops that read it."""
@@ -191,11 +217,12 @@ class Explaining:
 
     def _all(self) -> TensorHashes:
         if self._hashes is None:
-            self._hashes = TensorHashes()
+            found = TensorHashes()
             for ref in self.compared:
                 value = self.values.device(ref)
                 if value is not None and value.dtype.kind in "biuf":
-                    self._hashes.add(str(ref), value)
+                    found.add(str(ref), value)
+            self._hashes = found  # only once it holds all: memory may run out on the way
         return self._hashes
 
     def constants(self, group: Group) -> dict[str, Array]:

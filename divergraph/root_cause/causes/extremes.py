@@ -12,6 +12,8 @@ _ALL, _MOSTLY = 0.95, 0.5
 _POINTS = 20_000
 _LARGEST_HALF = 65504.0
 _MOST_LEVELS = 512
+_MOST_FREQUENCIES = 6000
+"""Steps of a grid that are tried."""
 _TELLING = 200
 _RESOLVED = 0.6
 """How sharply values must sit on a grid: 1 exactly, 0 not at all."""
@@ -121,9 +123,12 @@ def _few_levels(values: Floats) -> float | None:
 
 def _step(values: Floats, guess: float, spread: float) -> tuple[float, float]:
     """The grid's step near *guess* and how sharply the values sit on it."""
-    frequencies = np.arange(0.55 / guess, 1.9 / guess, 0.12 / spread)
-    if frequencies.size > 6000:
-        frequencies = np.linspace(0.85 / guess, 1.2 / guess, 6000)
+    low, high, apart = 0.55 / guess, 1.9 / guess, 0.12 / spread
+    # Counted before they are made: float32 values far apart for their errors ask for billions.
+    if high - low > _MOST_FREQUENCIES * apart:
+        frequencies = np.linspace(0.85 / guess, 1.2 / guess, _MOST_FREQUENCIES)
+    else:
+        frequencies = np.arange(low, high, apart)
     thin = values[:: max(1, values.size // 2000)]
     scores = np.concatenate(
         [
