@@ -73,11 +73,18 @@ def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> 
     precision = precision_text(dtype)
     arithmetic = f"its {precision} arithmetic" if precision else "its arithmetic"
     who = _subject(origin, split)
-    if split is not None and split.introduced is not None and math.isinf(split.introduced):
+    if split is not None and _makes_no_numbers(split):
         return f"{who} makes NaN or Inf of finite inputs"
     if suspicion is None or math.isinf(suspicion):
         return f"{who} introduces an error that {arithmetic} does not explain at all"
     return f"{who} introduces {times(suspicion)} the error {arithmetic} explains"
+
+
+def _makes_no_numbers(split: ErrorSplit) -> bool:
+    """Whether an error has no bound; of a reference of 0 only it has, though not as a share."""
+    if split.introduced is None or not math.isinf(split.introduced):
+        return False
+    return split.suspicion is None or math.isinf(split.suspicion)
 
 
 def _subject(origin: Origin, split: ErrorSplit | None) -> str:
@@ -95,8 +102,10 @@ def reason_text(origin: Origin, split: ErrorSplit, group_sentence: str) -> str:
         return origin.cause
     if split.introduced is None:
         return group_sentence or numbers_text(split)
-    if math.isinf(split.introduced):
+    if _makes_no_numbers(split):
         return "makes NaN or Inf of finite inputs"
+    if math.isinf(split.introduced):
+        return group_sentence or "makes numbers where the original op makes 0 only"
     return group_sentence or f"makes {small_number(split.introduced)} of its own"
 
 

@@ -25,7 +25,7 @@ from divergraph.root_cause.masks import without
 from divergraph.root_cause.mixed import Arithmetics
 from divergraph.root_cause.op_graph import OpGraph, Source
 from divergraph.root_cause.operands import named, remark
-from divergraph.root_cause.precision import fits_half
+from divergraph.root_cause.precision import Precision, fits_half
 from divergraph.root_cause.quantised_ops import QuantisedOps
 from divergraph.root_cause.quantisers import (
     DEQUANTISING,
@@ -255,7 +255,8 @@ class _Analysis:
                 yield group.output, unknown(reference, group.ops, self.executor.name)
             else:
                 told = self.expecting.of(group, given, reference, imitated, arithmetics.of(group))
-                yield group.output, self._split(group, told, given)
+                precision = arithmetics.of(group).precision
+                yield group.output, self._split(group, told, given, precision)
 
     def _passed_on(self, group: Group, source: TensorRef, floors: Floors) -> ErrorSplit:
         reference = self.values.device(source)
@@ -263,13 +264,14 @@ class _Analysis:
             return unknown(f"no values of {source}", group.ops)
         told = self.expecting.passed_on(group, reference, floors)
         given = {self.golden.name(group.golden): reference}
-        return self._split(group, told, given, (source,))
+        return self._split(group, told, given, floors.precision, (source,))
 
     def _split(
         self,
         group: Group,
         told: Explained,
         given: Mapping[str, Array],
+        precision: Precision,
         sources: Sequence[TensorRef] | None = None,
     ) -> ErrorSplit:
         device, golden = self.values.device(group.output), self.values.golden(group.golden)
@@ -286,7 +288,16 @@ class _Analysis:
         if told.masked is not None:
             device, golden_like = without(told.masked, device), without(told.masked, golden_like)
         error = self._inputs_error(group, group.measured if sources is None else sources)
-        measured = Measured(device, fitting, golden_like, told.floor, error, told.absolute)
+        measured = Measured(
+            device,
+            fitting,
+            golden_like,
+            told.floor,
+            error,
+            told.absolute,
+            tuple(given.values()),
+            precision,
+        )
         split = split_error(measured, self.options, group.ops, self.executor.name)
         source = None if split.guilt is Guilt.NONE else random_feed(self.golden, group)
         if source is not None:

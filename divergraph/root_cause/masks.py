@@ -29,7 +29,7 @@ _FEW = 4
 _NEAR = 0.01
 _SCALED = 16.0
 """By more nobody scales scores that are masked already: by temperatures, or sizes of heads."""
-_LARGE_ENOUGH = 9e3
+LARGE_ENOUGH = 9e3
 """Converters put 10000 for what float16 does not hold."""
 
 
@@ -82,7 +82,7 @@ def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ..
         for value in huge:
             there |= np.abs(wide - value) <= _NEAR * abs(value)
         given = device.reshape(reference.shape)
-        held = (np.abs(given) >= _LARGE_ENOUGH) & (np.signbit(given) == np.signbit(wide))
+        held = (np.abs(given) >= LARGE_ENOUGH) & (np.signbit(given) == np.signbit(wide))
     return Mask(there & held, there & ~held) if there.any() else None
 
 
@@ -119,7 +119,7 @@ def told_as_infinity(value: Array) -> Array | None:
         return None
     sizes = np.abs(value)
     most = sizes.max()
-    if not _LARGE_ENOUGH <= most < np.inf:
+    if not LARGE_ENOUGH <= most < np.inf:
         return None
     there = sizes == most
     return there if np.count_nonzero(there) > 1 else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from divergraph.execution.contract import Array
+from divergraph.root_cause.last_place import most_suspicion
 from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.root_cause.precision import Precision
 from divergraph.root_cause.values import norms
 from graphstore.model import ErrorSplit, Guilt, Role
 
@@ -22,7 +25,8 @@ class Measured:
 
     ``floor`` is relative to the reference; ``inputs_error`` the largest relative error of
     what the group was fed, None if it was fed nothing that can differ. Errors whose norm is
-    below ``absolute`` are explained whatever the reference is.
+    below ``absolute`` are explained whatever the reference is. ``handed`` is what the group
+    was fed, ``precision`` what it is judged by.
     """
 
     device: Array
@@ -31,6 +35,8 @@ class Measured:
     floor: float
     inputs_error: float | None
     absolute: float = 0.0
+    handed: Iterable[Array] = ()
+    precision: Precision = Precision.FP32
 
 
 def split_error(
@@ -45,6 +51,18 @@ def split_error(
     suspicion = introduced / floor if introduced else 0.0
     if scale == 0.0 and measured.absolute > 0.0:
         suspicion = apart / measured.absolute
+    if suspicion > options.guilty:
+        most = most_suspicion(
+            measured.device,
+            measured.reference,
+            measured.handed,
+            measured.inputs_error,
+            measured.precision,
+            options.guilty,
+        )
+        if suspicion > most:
+            suspicion = most
+            floor = introduced / most if math.isfinite(introduced) else floor
     guilt = options.guilt(suspicion)
     amplification = _amplification(propagated, measured.inputs_error)
     return ErrorSplit(

@@ -68,6 +68,12 @@ def guilty(**more: object) -> ErrorSplit:
             "conv2 makes NaN or Inf of finite inputs",
         ),
         (
+            origin(4e7),
+            guilty(introduced=math.inf, suspicion=4e7),
+            "float32",
+            "conv2 introduces 4.0e+07x the error its fp32 arithmetic explains",
+        ),
+        (
             origin(math.inf),
             guilty(introduced=0.5, floor=0.0, suspicion=math.inf),
             "int32",
@@ -186,6 +192,12 @@ def test_the_analysis_is_read_whatever_is_missing():
     [
         (origin(87, "a wrong scale"), guilty(introduced=math.inf), "", "a wrong scale"),
         (origin(), guilty(introduced=math.inf), "1 of 2", "makes NaN or Inf of finite inputs"),
+        (
+            origin(4e7),
+            guilty(introduced=math.inf, suspicion=4e7),
+            "",
+            "makes numbers where the original op makes 0 only",
+        ),
         (origin(), guilty(introduced=0.2), "1 of these 2 ops: a, b", "1 of these 2 ops: a, b"),
         (origin(), guilty(introduced=0.2, floor=0.01), "", "makes 0.2 of its own"),
         (origin(), guilty(failure="no kernel"), "", "no reference: no kernel"),
