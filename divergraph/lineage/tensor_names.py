@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from divergraph.lineage.folded_activations import folded_activations
 from divergraph.lineage.golden_tensors import GoldenTensors
+from divergraph.lineage.split_originals import HANDING_ON, split_originals
 from divergraph.lineage.unmatched import Unmatched
 from graphstore.model import (
     LineageLink,
@@ -42,17 +43,19 @@ def link_by_tensor_names(
     """Links of every device op and the golden tensor of every device output."""
     golden_ops = golden.graph.op_index()
     blocked = _blocked_ops(device)
+    claimed = _claimed(golden, device, blocked)
     outputs: Outputs = {}
     for op in device.ops:
-        for port, tensor in enumerate(op.outputs):
+        for port in range(len(op.outputs)):
             ref = TensorRef(op.id, port)
-            same = _same_tensor(golden, tensor.name)
-            if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
-                outputs[ref] = TensorMatch(ref, same, LineageRule.SAME_TENSOR)
+            if ref in claimed:
+                outputs[ref] = TensorMatch(ref, claimed[ref], LineageRule.SAME_TENSOR)
             elif op.id in blocked and op.type not in _INSERTED_TYPES:
                 outputs[ref] = Unmatched(Reason.LAYOUT_UNSUPPORTED, _BLOCKED)
             else:
                 outputs[ref] = _renamed(golden, golden_ops, op, ref)
+    outputs |= _moved_away(golden_ops, device, outputs, claimed)
+    outputs |= split_originals(golden, golden_ops, device, outputs)
     _match_behind_reshapes(device, outputs)
     outputs |= folded_activations(golden, golden_ops, device, outputs)
     return link_ops(golden, device, outputs), outputs
@@ -68,6 +71,61 @@ def link_ops(
     for op in device.ops:
         links.extend(_op_links(golden, golden_ops, op, outputs, surviving))
     return links
+
+
+def _claimed(
+    golden: GoldenTensors, device: ModelGraph, blocked: set[str]
+) -> dict[TensorRef, TensorRef]:
+    """The device outputs that have the name of a golden tensor, and which."""
+    found: dict[TensorRef, TensorRef] = {}
+    for op in device.ops:
+        for port, tensor in enumerate(op.outputs):
+            same = _same_tensor(golden, tensor.name)
+            if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
+                found[TensorRef(op.id, port)] = same
+    return found
+
+
+def _moved_away(
+    golden_ops: Mapping[str, Op],
+    device: ModelGraph,
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    claimed: Mapping[TensorRef, TensorRef],
+) -> Outputs:
+    """The outputs matched by the name of their op alone whose golden tensor another op gives.
+
+    An optimiser that moves a Transpose behind a Shape leaves the Shape its name and gives its
+    tensor's name to what puts the sizes in order again. Not so if that op only hands on what
+    this one gives (a Cast): then both have the golden tensor's values.
+    """
+    ops = device.op_index()
+    owners = {golden: ref for ref, golden in claimed.items()}
+    found: Outputs = {}
+    for ref, match in outputs.items():
+        if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_NAME:
+            continue
+        owner = owners.get(match.golden)
+        if owner is None or _hands_on(ops, owner, ref):
+            continue
+        said = (
+            f"its op is called {golden_ops[match.golden.op].name!r}, but the tensor of that one "
+            f"is given by {ops[owner.op].name!r}"
+        )
+        found[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, said)
+    return found
+
+
+def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
+    """Whether *last* is *first* in another type, order or shape."""
+    seen: set[TensorRef] = set()
+    while last != first and last not in seen:
+        seen.add(last)
+        op = ops[last.op]
+        taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        if op.type not in HANDING_ON or taken is None:
+            return False
+        last = taken
+    return last == first
 
 
 def _same_tensor(golden: GoldenTensors, name: str) -> TensorRef | None:

@@ -15,7 +15,12 @@ from divergraph.matching.closeness import best_reorder, distance, only_order, re
 from divergraph.matching.values import DumpedValues
 from graphstore.model import LineageRule, ModelGraph, Op, Reorder, TensorMatch, TensorRef
 
-_BY_NAME = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME, LineageRule.THROUGH_INSERTED})
+_BY_NAME = frozenset(
+    {
+        *(LineageRule.SAME_TENSOR, LineageRule.SAME_NAME),
+        *(LineageRule.THROUGH_INSERTED, LineageRule.BETWEEN_TENSORS),
+    }
+)
 _MOVING = frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 _SAME = 0.02
 """Relative distance up to which values are taken for the same."""
