@@ -13,6 +13,7 @@ from divergraph.matching.axis_orders import with_axis_orders
 from divergraph.matching.by_value import ValueLookup
 from divergraph.matching.closeness import AS_IT_LIES, FAR, distance
 from divergraph.matching.constants import constant_ops
+from divergraph.matching.contradicted import contradicted
 from divergraph.matching.golden_reach import GoldenReach, Part
 from divergraph.matching.judging import SURE_ENOUGH, Candidate, Judgement, judge
 from divergraph.matching.pins import NO_PINS, Pins
@@ -125,12 +126,14 @@ class _Matcher:
         self.open: list[TensorRef] = []
 
     def order(self) -> bool:
-        """Note in which order tensors matched by name have their axes; False if all as golden."""
+        """Put right what names say of orders of axes and of tensors; False if nothing is."""
         found = with_axis_orders(
             self._lineage, self._device, self._device_values, self._golden_values
         )
         self.outputs.update(found)
-        return bool(found)
+        wrong = contradicted(self._lineage, self.outputs, self._device_values, self._golden_values)
+        self.outputs.update(wrong)
+        return bool(found or wrong)
 
     def pin(self) -> None:
         """Apply the user's word, then list what is open."""

@@ -150,3 +150,29 @@ def test_a_faulty_op_of_the_same_name_and_type_keeps_its_counterpart(tmp_path: P
     data = compared(golden, net(tmp_path / "device.onnx", -3, "p_1"), RNG.normal(size=(6, 40)))
     assert [each.op for each in data.origins] == ["product"]
     assert str(output(data, "product").golden) == "product:0"
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.2])
+def test_dumped_values_contradict_a_name_where_another_op_has_them(tmp_path: Path, gain) -> None:
+    """The device's first product is called as golden's second; all its tensors are renamed."""
+    rng = np.random.default_rng(2)
+    weights = {name: rng.standard_normal((40, 40)).astype(np.float32) / 6 for name in "vw"}
+
+    def net(path: Path, names: tuple[str, str], mark: str, by: float) -> Path:
+        nodes = [
+            node("MatMul", ["x", "w"], [f"p{mark}"], names[0]),
+            node("Tanh", [f"p{mark}"], [f"t{mark}"], f"tanh{mark}"),
+            node("MatMul", [f"t{mark}", "v"], [f"q{mark}"], names[1]),
+            node("Exp", [f"q{mark}"], ["y"], "exp"),
+        ]
+        return written(path, nodes, {**weights, "v": weights["v"] * np.float32(by)}, sizes=[6, 40])
+
+    golden = net(tmp_path / "golden.onnx", ("one", "two"), "", 1.0)
+    device = net(tmp_path / "device.onnx", ("two", "three"), "_d", gain)
+    data = compared(golden, device, RNG.normal(size=(6, 40)))
+    if gain == 1.0:
+        assert data.run.verdict is Verdict.CLEAN
+        assert str(output(data, "two").golden) == "one:0"
+        assert str(output(data, "three").golden) == "two:0"
+    else:
+        assert "three" in [each.op for each in data.origins]
