@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from divergraph.capture import CaptureRequest, capture
 from divergraph.execution.contract import Piece
 from divergraph.execution.installed import open_executor
 from divergraph.execution.tensorflow_files import tensorflow
+from divergraph.submodels.check import check_bundle
 from graphstore.errors import ExecutionError
 from importers.registry import read_graph
 
@@ -207,6 +209,18 @@ def test_pieces_do_not_run_it_either(tmp_path: Path, build: Hostile) -> None:
     stolen, honest = executor.run_pieces(pieces, lambda piece: {"x:0": X})
     assert "reaches outside of the model" in stolen.failure
     np.testing.assert_array_equal(honest.values["honest:0"], X * 2)
+    assert [path.name for path in place.iterdir()] == ["secret"]
+
+
+@pytest.mark.parametrize("build", [reading_a_file, writing_a_file], ids=lambda b: b.__name__)
+def test_the_check_of_a_part_does_not_run_it(tmp_path: Path, build: Hostile) -> None:
+    model, place = hostile_model(tmp_path, build)
+    manifest = {"runner": "tf", "files": [model.name]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "replay.py").write_text("import sys; sys.exit(0)")
+    check = check_bundle(tmp_path)
+    assert check.passed is None
+    assert "not run" in check.lines[0]
     assert [path.name for path in place.iterdir()] == ["secret"]
 
 
