@@ -18,6 +18,7 @@ from tui.address import Address, parse_address
 from tui.keys import Scope, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
+from tui.only_text import OnlyText
 from tui.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.owner import Owner
 from tui.palette import PaletteProvider
@@ -33,6 +34,7 @@ from tui.views.submodel import SubmodelScreen
 from tui.widgets.text_pane import Build
 
 if TYPE_CHECKING:
+    from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
 
     from graphstore.contract import GraphStore
@@ -67,7 +69,12 @@ class DivergraphApp(Owner):
         self.settings = settings
         self.keys = remapped(dict(settings.keymap))
         self._start = start
+        self._only_text = OnlyText()
         self.animation_level = "none"
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What all lines of all widgets pass: the framework's own filters, then ours."""
+        return [*super().get_line_filters(), self._only_text]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The names of our colours for themes that do not define them."""

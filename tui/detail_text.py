@@ -70,8 +70,8 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
         for text in _wrapped(printable(detail.explanation), width - LABEL):
             lines.add("", text)
     _split(lines, detail)
-    kind = f"{row.type}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
-    lines.add("type", f"{kind} {shape_text(row.shape)} {row.layout}".rstrip())
+    kind = f"{printable(row.type)}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
+    lines.add("type", f"{kind} {shape_text(row.shape)} {printable(row.layout)}".rstrip())
     _tensors(lines, "inputs", detail.inputs, row)
     _tensors(lines, "outputs", detail.outputs, row)
     _links(lines, detail)
@@ -114,12 +114,12 @@ def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpR
     g = lines.glyphs
     shown = tensors if lines.whole else tensors[:SHOWN_TENSORS]
     for tensor in shown:
-        what = shape_text(tensor.shape)
+        what, layout = shape_text(tensor.shape), printable(tensor.layout or "")
         if lines.whole or tensor.dtype != row.dtype or (tensor.layout or "") != row.layout:
-            what = f"{wording.dtype_text(tensor.dtype)} {what} {tensor.layout or ''}".rstrip()
+            what = f"{wording.dtype_text(tensor.dtype)} {what} {layout}".rstrip()
         state = _tensor_state(tensor.comparison, g)
         if tensor.shape is None and tensor.dtype is None:
-            what = tensor.layout or ""  # a constant or input of which the graph says no more
+            what = layout  # a constant or input of which the graph says no more
         feeds = "" if tensor.producer is not None or not tensor.consumers else f"{g.feeds} "
         taken = LABEL + 3 + len(feeds) + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
         name = lines.name(_partner(tensor), lines.width - taken)

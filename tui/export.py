@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from divergraph.printable import printable
 from graphstore.errors import InputError
 from graphstore.model import Metric
 from graphstore.op_row import OpRow
@@ -20,7 +21,8 @@ _SPLIT = ("role", "guilt", "suspicion", "introduced", "propagated", "floor", "am
 def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:
     """Write *rows* to a new file in *folder* and return its path; none is overwritten.
 
-    Floats are in full precision, lists separated by blanks, unknown values empty.
+    Floats are in full precision, lists separated by blanks, unknown values empty; what
+    a terminal would obey stands as an escape.
     Raises :class:`InputError` if the file cannot be written.
     """
     safe = re.sub(r"[^\w.-]+", "_", name) or "ops"
@@ -31,7 +33,7 @@ def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:
                 writer = csv.writer(file)
                 metrics = [metric.value for metric in Metric]
                 writer.writerow([*_FIELDS, *_RESULTS, *metrics, *_SPLIT])
-                writer.writerows(_values(row) for row in rows)
+                writer.writerows([printable(str(cell)) for cell in _values(row)] for row in rows)
         except FileExistsError:
             continue
         except OSError as error:

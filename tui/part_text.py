@@ -82,7 +82,7 @@ def _tensors(
         dtype = None if tensor.dtype is None else tensor.dtype.value
         form = f"{wording.dtype_text(dtype)} {shape_text(tensor.shape)}"
         if tensor.layout:
-            form += f" {tensor.layout}"
+            form += f" {printable(tensor.layout)}"
         name = fit(printable(tensor.name), max(8, width - 5 - width_of(form)), glyphs.ellipsis,
                    "left", "left")  # fmt: skip
         lines.append(Content.assemble((f" {number:>2} ", theme.QUIET), name, f" {form}"))

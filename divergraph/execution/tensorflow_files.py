@@ -19,7 +19,7 @@ from graphstore.model import ModelGraph
 _ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 # Ops that draw numbers. With both seeds 0 (the default) each run draws other ones.
-_SEEDED = frozenset(
+SEEDED = frozenset(
     (
         "RandomUniform",
         "RandomUniformInt",
@@ -172,6 +172,6 @@ def _plain(node: Any, number: int) -> None:
     for name in ("_output_shapes", "_class"):
         if name in node.attr:
             del node.attr[name]
-    if node.op in _SEEDED and not node.attr["seed"].i and not node.attr["seed2"].i:
+    if node.op in SEEDED and not node.attr["seed"].i and not node.attr["seed2"].i:
         node.attr["seed"].i = _SEED
         node.attr["seed2"].i = zlib.crc32(node.name.encode()) + number + 1

@@ -19,11 +19,13 @@ from divergraph.execution.tensorflow_files import (
     tensorflow_errors,
 )
 from divergraph.execution.tensorflow_inlining import inline_calls
+from divergraph.execution.tensorflow_outside import keep_inside
 from divergraph.execution.tensorflow_pieces import Pieces, producer_ops
 from divergraph.execution.tensorflow_state import (
     FirstValues,
     Preparation,
     initializers,
+    own_paths,
     values_of_dump,
 )
 from divergraph.execution.tensorflow_step import (
@@ -60,6 +62,8 @@ class Model:
     """Whether even reading tensors moves a session on (random numbers, iterators)."""
     sizes: Mapping[str, Any]
     """What counts the elements of tensors of unknown shape, by tensor."""
+    outside: Mapping[str, str]
+    """Why ops that reach outside of the model do not run, by name."""
     _variables: dict[str, Array] = field(default_factory=dict)
     _pieces: list[Pieces] = field(default_factory=list)
 
@@ -67,7 +71,9 @@ class Model:
         """What cuts pieces out of the model."""
         if not self._pieces:
             source = calls_in_place(self.source)
-            pieces = Pieces(self.graph, self.meta, self.in_loops, self._variable, source)
+            pieces = Pieces(
+                self.graph, self.meta, self.in_loops, self._variable, source, self.outside
+            )
             self._pieces.append(pieces)
         return self._pieces[0]
 
@@ -104,15 +110,18 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     meta = load_meta_graph(graph)
     fed = frozenset(name for name in options.get("feed", "").split(",") if name)
     inline_calls(meta.graph_def, graph, fed)
+    paths = own_paths(meta)
+    outside = keep_inside(meta.graph_def, paths)
+    no_part = {path.partition(":")[0]: "takes the path of a file" for path in paths} | outside
     imported = _imported(meta, graph)
     for name in fed:
         _check_tensor(imported, name)
     first_ops = initializers(imported, meta)
     train = _train_ops(imported, meta, options.get("train_op", ""))
     closed = changes_outside(meta.graph_def) | _other_signatures(meta, options)
-    step = find_step(imported, train, frozenset(first_ops.values()), fed, closed)
+    step = find_step(imported, train, frozenset(first_ops.values()), fed, closed, no_part)
     used = needed((imported.get_tensor_by_name(name).op for name in step.tensors), fed)
-    preparation = Preparation(imported, meta, _first_values(graph, options), used, fed)
+    preparation = Preparation(imported, meta, _first_values(graph, options), used, fed, outside)
     inputs = dict.fromkeys((*step.placeholders, *preparation.placeholders(), *sorted(fed)))
     return Model(
         f"tensorflow {tf.__version__}",
@@ -126,6 +135,7 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
         loops(imported),
         any(_moves(op) for op in used),
         _counters(imported, step),
+        outside,
     )
 
 

@@ -46,7 +46,7 @@ class Pieces:
     """Cuts pieces out of *graph*; *functions* is the library its ops call.
 
     *variable* gives the value a variable has before the step, by the name of its op; *source* is
-    the model as it was read.
+    the model as it was read; *outside* says of ops that may not run why, by name.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class Pieces:
         in_loops: Mapping[str, str],
         variable: Callable[[str], Array],
         source: ModelGraph,
+        outside: Mapping[str, str],
     ) -> None:
         self._graph = graph
+        self._outside = outside
         self._branches = in_branches(source)
         self._late = {
             name: read.writers
@@ -188,6 +190,8 @@ class Pieces:
             raise ExecutionError(f"the model has no tensor {name!r}") from error
 
     def _check(self, op: Any, tensor: Any) -> None:
+        if op.name in self._outside:
+            raise ExecutionError(self._outside[op.name])
         if op.type in ("Placeholder", "PlaceholderV2"):
             raise ExecutionError(f"the piece needs {tensor.name!r}, which is not among its inputs")
         changed = [_origin(each) for arg, each in _arguments(op) if arg.is_ref]

@@ -85,8 +85,10 @@ class Preparation:
         first: FirstValues,
         used: set[Any],
         fed: frozenset[str],
+        outside: Mapping[str, str],
     ) -> None:
         self._graph = graph
+        self._outside = outside
         self._first = first
         self._fed = fed
         self._variables = sorted((op for op in used if is_variable(op)), key=lambda op: op.name)
@@ -94,7 +96,11 @@ class Preparation:
         self._named = [op for op in self._variables if self._stored(op)]
         rest = [op for op in self._variables if op not in self._named]
         self._restore = _restore_op(graph, meta) if first.checkpoint and rest else ("", "")
-        first_ops = initializers(graph, meta)
+        if self._why_not(self._restore[0]):
+            self._restore = ("", "")
+        known = initializers(graph, meta)
+        reasons = {variable: self._why_not(op) for variable, op in known.items()}
+        first_ops = {variable: op for variable, op in known.items() if not reasons[variable]}
         self._init = [first_ops[op.name] for op in rest if op.name in first_ops]
         self._asks: dict[str, Any] = {}
         self._checks = {op: _asks(graph, op) for op in rest} if self._restore[0] else {}
@@ -103,9 +109,10 @@ class Preparation:
                 first_ops[op.name]: _asks(graph, op) for op in rest if op.name in first_ops
             }
         else:
-            self._check([op for op in rest if op.name not in first_ops])
+            self._check([op for op in rest if op.name not in first_ops], reasons)
         self._assigns = {op.name: _assign(graph, op) for op in self._named}
-        self._late = [*self._tables(used), *_main_ops(graph, meta), *self._iterators(used)]
+        late = [*self._tables(used), *_main_ops(graph, meta), *self._iterators(used)]
+        self._late = [op for op in late if not self._why_not(op)]
         self._assets = _assets(meta, first.checkpoint)
 
     def placeholders(self) -> tuple[str, ...]:
@@ -165,12 +172,21 @@ class Preparation:
             return as_typed(self._first.arrays[name], kind)
         return self._reader.get_tensor(_saved_name(self._graph.get_operation_by_name(name)))
 
-    def _check(self, without: Iterable[Any]) -> None:
+    def _why_not(self, op: str) -> str:
+        """Why *op* may not prepare anything: what it needs reaches outside; or empty."""
+        if not op or not self._outside:
+            return ""
+        before = needed([self._graph.get_operation_by_name(op)], self._fed)
+        return next((self._outside[e.name] for e in before if e.name in self._outside), "")
+
+    def _check(self, without: Iterable[Any], reasons: Mapping[str, str]) -> None:
         names = [op.name for op in without]
         if names:
             more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+            reason = reasons.get(names[0])
+            why = f": {reason}" if reason else ""
             raise ExecutionError(
-                f"nothing says the value of variable {names[0]!r}{more}",
+                f"nothing says the value of variable {names[0]!r}{more}{why}",
                 hint="--checkpoint PREFIX or --variables DIR says where the values are",
             )
 
@@ -254,6 +270,12 @@ def _main_ops(graph: Any, meta: Any) -> Iterator[str]:
     for info in signature.outputs.values() if signature else ():
         if info.name.partition(":")[0] in names:
             yield info.name.partition(":")[0]
+
+
+def own_paths(meta: Any) -> frozenset[str]:
+    """The tensors that are fed with paths to prepare a session: of a checkpoint, of assets."""
+    checkpoint = meta.saver_def.filename_tensor_name
+    return frozenset(filter(None, (checkpoint, *_assets(meta, ""))))
 
 
 def _assets(meta: Any, checkpoint: str) -> dict[str, str]:

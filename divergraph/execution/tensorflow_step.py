@@ -74,12 +74,13 @@ def changes_outside(definition: Any) -> dict[str, str]:
 def called_functions(node: Any) -> Iterator[str]:
     """The names of the functions a NodeDef calls (or may name an op, if none is called so)."""
     yield node.op
-    for value in node.attr.values():
+    waiting = list(node.attr.values())
+    while waiting:
+        value = waiting.pop()
         kind = value.WhichOneof("value")
-        if kind == "func":
-            yield value.func.name
-        elif kind == "list":
-            yield from (each.name for each in value.list.func)
+        for each in [value.func] if kind == "func" else value.list.func if kind == "list" else ():
+            yield each.name
+            waiting += each.attr.values()
 
 
 def reaches_outside(kind: str) -> str:
@@ -90,8 +91,11 @@ def reaches_outside(kind: str) -> str:
 
 
 def _touches(kind: str) -> str:
-    if kind in _FILES:
-        return "reads or writes files"
+    return "reads or writes files" if kind in _FILES else waits(kind)
+
+
+def waits(kind: str) -> str:
+    """What ops of a type wait for if nobody else runs beside them; or empty."""
     return "waits for a queue that nothing fills here" if kind.startswith(_WAITING) else ""
 
 
@@ -116,14 +120,16 @@ def find_step(
     initializers: frozenset[str],
     fed: frozenset[str],
     closed: Mapping[str, str],
+    outside: Mapping[str, str],
 ) -> Step:
     """The step of *graph* that ends with the ops *train*, with the tensors *fed* given.
 
     *initializers* are the ops that give variables their first values, *closed* says why
     certain ops are no part of a run: placeholders of other signatures, by op name, and functions
-    that change something (see :func:`changes_outside`), by function name.
+    that change something (see :func:`changes_outside`), by function name. *outside* says of what
+    else may not run why, by op name.
     """
-    return _Finder(graph, tuple(train), initializers, fed, closed).step()
+    return _Finder(graph, tuple(train), initializers, fed, closed, outside).step()
 
 
 def needed(starts: Iterable[Any], fed: frozenset[str]) -> set[Any]:
@@ -187,9 +193,11 @@ class _Finder:
         initializers: frozenset[str],
         fed: frozenset[str],
         closed: Mapping[str, str],
+        outside: Mapping[str, str],
     ) -> None:
         self._fed = fed
         self._closed = closed
+        self._outside = outside
         self._ordered = in_order(graph)
         self._loops = loops(graph)
         self._prepares = self._preparing(initializers)
@@ -237,7 +245,7 @@ class _Finder:
 
     def _blocks(self, op: Any) -> str:
         """Why what *op* and all behind it make cannot be given; empty if it can."""
-        touches = _touches(op.type)
+        touches = self._outside.get(op.name) or _touches(op.type)
         if touches:
             return touches
         if op.type in _PLACEHOLDERS and op.name in self._closed:

@@ -5,7 +5,8 @@ decimals; what is missing is ``NaN``. The reasons are our own words.
 
 A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` for a formula and
 may run it. No op of TensorFlow, GE or a sane exporter is called so; a text that is gets an
-apostrophe before it, as spreadsheets have it for "this is text".
+apostrophe before it, as spreadsheets have it for "this is text". What a terminal would obey
+(``cat report.csv``) stands as an escape, ``\\x1b`` for ESC; each row is one line of the file.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from divergraph.lineage.fusion_groups import fusion_groups
+from divergraph.printable import printable
 from divergraph.whole_files import whole_file
 from divergraph.wording import REASON_WORDS
 from graphstore.contract import RunData
@@ -52,7 +54,7 @@ def write_csv_to(file: IO[bytes], data: RunData, *, mark: bool = False) -> None:
     if mark:
         file.write(codecs.BOM_UTF8)
     text = TextIOWrapper(file, encoding="utf-8", newline="")
-    csv.writer(text).writerows(report_rows(data))
+    csv.writer(text).writerows(map(printable, row) for row in report_rows(data))
     text.flush()
     text.detach()
 

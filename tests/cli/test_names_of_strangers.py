@@ -66,6 +66,7 @@ def test_all_text_for_people_goes_one_way():
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 assert called not in ("click.echo", "click.secho", "print"), f"{file}:{node.lineno}"
+                assert not called.endswith(("stdout.write", "stderr.write")), file
 
 
 @pytest.fixture(scope="module")

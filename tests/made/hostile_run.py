@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -102,3 +105,30 @@ def hostile_run() -> RunData:
     states = dict(zip(names, (OpState.CLEAN, OpState.ORIGIN, OpState.NOT_COMPARED), strict=True))
     original = replace(graph, kind=GraphKind.ORIGINAL)
     return RunData(value, original, graph, (), comparisons, states, (origin,), (), (found,))
+
+
+ACTS = f"\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202e\u2028\u200f\n{HOSTILE[:3]}\r\t\x7f"
+_FACTS = frozenset(("created", "sha256", "format", "source", "divergraph", "thresholds"))
+"""Fields that hold no words of strangers: times, sums, names of ours."""
+
+
+def hostile_throughout(data: RunData) -> RunData:
+    """*data* with each name, type, layout, path, attribute, reason and note of it hostile."""
+    return replace(_made_hostile(data), run=replace(_made_hostile(data.run), name=data.run.name))
+
+
+def _made_hostile(value: Any) -> Any:
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value + ACTS if value else value
+    if isinstance(value, tuple):
+        return tuple(map(_made_hostile, value))
+    if isinstance(value, Mapping):
+        return {_made_hostile(key): _made_hostile(each) for key, each in value.items()}
+    if is_dataclass(value):
+        changed = {
+            each.name: _made_hostile(getattr(value, each.name))
+            for each in fields(value)
+            if each.init and each.name not in _FACTS
+        }
+        return replace(value, **changed)
+    return value
