@@ -24,6 +24,13 @@ sys.path.insert(0, str(Path(__file__).with_name("made")))
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the files of Neo4j fetched before the tests run."""
+    import neo4j_files  # found only now: see sys.path above
+
+    config.pluginmanager.register(neo4j_files)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests of what TensorFlow runs wait for an environment that has it."""
     if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
