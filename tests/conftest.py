@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,13 @@ settings.load_profile("no deadline")
 sys.path.insert(0, str(Path(__file__).with_name("made")))
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the files of Neo4j fetched before the tests run."""
+    import neo4j_files  # found only now: see sys.path above
+
+    config.pluginmanager.register(neo4j_files)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -42,6 +50,17 @@ def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in ("NEO4J_USERNAME", "NEO4J_PASSWORD", "DIVERGRAPH_STORE", "DIVERGRAPH_GLYPHS"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture
+def ctrl_c_heard() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, here and in programs started meanwhile.
+
+    A shell starts what runs in the background with SIGINT ignored, and children inherit that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

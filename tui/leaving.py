@@ -25,8 +25,9 @@ T = TypeVar("T")
 def run_app(app: Owner) -> int:
     """Run *app* to its end and return the exit code.
 
-    The terminal is restored after SIGTERM and SIGINT too. If a question still runs, the
-    process ends here: the engine must not be torn down below it, and nothing is written.
+    The terminal is restored after SIGTERM and SIGINT too, unless the process ignores them. If
+    a question still runs, the process ends here: the engine must not be torn down below it, and
+    nothing is written.
     """
     asyncio.run(_run(app))
     code = app.return_code or 0
@@ -43,7 +44,8 @@ async def _run(app: Owner) -> None:
     loop.set_default_executor(LeavableThreads())
     if sys.platform != "win32":  # its event loop takes no signals
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _exit, app, SIGNALLED + number)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # who started it wants that
+                loop.add_signal_handler(number, _exit, app, SIGNALLED + number)
     await app.run_async()
 
 

@@ -8,13 +8,14 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from io import TextIOWrapper
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
 from divergraph import __version__
 from divergraph.cli.say import say, say_usage
+from divergraph.cli.streams import drop_unwritten, fit_streams
 from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
 from graphstore.errors import DivergraphError
 
@@ -60,6 +61,19 @@ _COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+class _ReaderGoneError(Exception):
+    """Who reads what is printed went away."""
+
+
+@contextmanager
+def _reader_heeded() -> Iterator[None]:
+    """Keep a broken pipe from Click, which would exit with 1: that means "diverged" here."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ReaderGoneError from error
+
+
 class _LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
@@ -85,15 +99,20 @@ class _LazyGroup(click.Group):
             words = f"{error.message} Did you mean {' or '.join(near)}?"
             raise click.UsageError(words, ctx) from error
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: object,
+    ) -> click.Context:
+        with _reader_heeded():  # --help and --version print here
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
-        try:
+        with _reader_heeded():
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
-            # Click would exit with 1, which here means "diverged". Nothing is left to say, and
-            # Python must not complain about flushing at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return READER_GONE
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -113,31 +132,19 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    _standard_streams()
+    fit_streams()
     code = run(arguments)
+    drop_unwritten()
     gc.freeze()  # at exit nothing is to be collected either
     sys.exit(code)
-
-
-def _standard_streams() -> None:
-    """Make them fit to use, however the process was started.
-
-    Without one, its number would go to the next file that is opened, and what is printed into it.
-    Characters the encoding of a terminal does not have are printed as escapes.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        stream = getattr(sys, name)
-        if stream is None:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))
-        elif mode == "w" and isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code and never lets an error through."""
     try:
         result = cli.main(arguments, prog_name="divergraph", standalone_mode=False)
+    except _ReaderGoneError:
+        return READER_GONE  # nobody is left to be told
     except click.ClickException as error:
         say_usage(error)
         return BAD_INPUT.exit_code

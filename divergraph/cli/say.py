@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from io import StringIO
 
 import click
@@ -13,9 +14,14 @@ from divergraph.printable import printable, printable_json
 
 
 def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """Print one *line*; what a terminal would obey in it, line ends too, is shown as an escape."""
+    """Print one *line*; what a terminal would obey in it, line ends too, is shown as an escape.
+
+    A full disk or a reader that went away ends the work only if the answer, on standard output,
+    is lost: what goes to standard error accompanies it, and nowhere is left to complain.
+    """
     shown = printable(line)
-    click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+    with suppress(OSError) if err else nullcontext():
+        click.echo(click.style(shown, bold=True) if bold else shown, err=err)
 
 
 def say_lines(text: str, *, err: bool = False) -> None:

@@ -12,9 +12,13 @@ from contextlib import contextmanager
 def interrupts_held() -> Iterator[None]:
     """Hold SIGINT back inside; one that came is raised as KeyboardInterrupt at the end.
 
-    Python raises it in the main thread only, so in any other there is nothing to hold.
+    Python raises it in the main thread only, so in any other there is nothing to hold; nor is
+    there where SIGINT is ignored, as in what a shell started in the background.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):
         yield
         return
     came: list[int] = []

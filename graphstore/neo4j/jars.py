@@ -11,6 +11,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ OLDEST = (5, 26)
 """The first release whose Cypher and procedures the store can use."""
 
 _NAMED = {"lts": LTS, "newest": NEWEST}
+_DOWNLOADS = 8
+"""At once: what browsers allow themselves towards one host, and a little more."""
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _MAIN_CLASSES = ("org.neo4j.server.Neo4jCommunity", "org.neo4j.server.CommunityEntryPoint")
 
@@ -85,10 +88,10 @@ def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
             return here
         if say is not None:
             say(f"fetching Neo4j {version} from Maven Central (once, about 150 MB)")
-        paths = _build(version, update=False)
+        paths = _build(version, say=say)
         if broken := _broken(paths):
             _remove(broken)
-            paths = _build(version, update=True)
+            paths = _build(version, update=True, say=say)
         if broken := _broken(paths):
             raise StoreError(
                 f"{broken[0].name} of Neo4j {version} is damaged",
@@ -100,7 +103,10 @@ def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
         return jars
 
 
-def _build(version: str, *, update: bool) -> Sequence[Path]:
+def _build(
+    version: str, *, update: bool = False, say: Callable[[str], None] | None
+) -> Sequence[Path]:
+    endpoint = f"org.neo4j:neo4j:{version}"
     try:
         import jgo
     except ImportError as error:
@@ -108,7 +114,10 @@ def _build(version: str, *, update: bool) -> Sequence[Path]:
             "a server needs the package jgo, which is not installed", hint=NEEDED
         ) from error
     try:
-        return sorted(jgo.build(f"org.neo4j:neo4j:{version}", update=update).all_jars)
+        # One after the other, which is jgo's way, most of the time is spent waiting.
+        jars = {jar.cached_path: jar.resolve for jar in jgo.resolve(endpoint)}  # each file once
+        _in_parallel(list(jars.values()), say)
+        return sorted(jgo.build(endpoint, update=update).all_jars)
     except (OSError, RuntimeError, ValueError, AssertionError, SyntaxError) as error:
         # OSError: no network; the others: Maven Central has no such version, or something
         # in between answers with another page
@@ -118,6 +127,20 @@ def _build(version: str, *, update: bool) -> Sequence[Path]:
             hint="is Maven Central reached from here, and is there such a version?",
             retryable=True,
         ) from error
+
+
+def _in_parallel(fetches: Sequence[Callable[[], Path]], say: Callable[[str], None] | None) -> None:
+    """Fetch all files into Maven's repository, saying now and then how far that is."""
+    size, steps = 0, {len(fetches) * quarter // 4 for quarter in (1, 2, 3)}
+    with ThreadPoolExecutor(_DOWNLOADS) as pool:
+        fetching = [pool.submit(fetch) for fetch in fetches]
+        try:
+            for count, done in enumerate(as_completed(fetching), 1):
+                size += done.result().stat().st_size
+                if say is not None and count in steps:
+                    say(f"{count} of {len(fetches)} files are here, {size / 1e6:.0f} MB")
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, no further ones
 
 
 def _broken(paths: Sequence[Path]) -> list[Path]:

@@ -21,7 +21,8 @@ ORIGIN = "LeNet/conv2/Conv2DRelu"
 
 
 def test_compare_prints_the_verdict_and_exits_1(divergraph, compare_lenet, tmp_path):
-    ended = divergraph(*compare_lenet(), "--store", tmp_path / "store", "--json")
+    arguments = [*compare_lenet(), "--method", "thresholds"]
+    ended = divergraph(*arguments, "--store", tmp_path / "store", "--json")
     assert ended.code == 1
     report = ended.json
     assert report["run"] == "run-1"

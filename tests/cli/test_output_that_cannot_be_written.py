@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-_COMMAND = (sys.executable, "-c", "from divergraph.cli.main import main; main()", "query", "--list")
+_PROGRAM = (sys.executable, "-c", "from divergraph.cli.main import main; main()")
+_PRINTS = [
+    pytest.param(("query", "--list"), id="text"),
+    pytest.param(("runs", "--json"), id="JSON"),
+    pytest.param(("--help",), id="help"),
+    pytest.param(("--version",), id="version"),
+]
+
+needs_full = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="needs a device that is always full"
+)
 
 
-def test_a_reader_that_goes_away_is_neither_a_verdict_nor_an_error():
+@pytest.fixture(params=[None, "1"], ids=["buffered", "unbuffered"], autouse=True)
+def buffering(request, monkeypatch, tmp_path):
+    """Python keeps what it could not write and tries once more at its end, or it keeps nothing."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    if request.param:
+        monkeypatch.setenv("PYTHONUNBUFFERED", request.param)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("arguments", _PRINTS)
+def test_a_reader_that_goes_away_is_neither_a_verdict_nor_an_error(arguments):
     with subprocess.Popen(
-        _COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        (*_PROGRAM, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as program:
         assert program.stdout
         assert program.stderr
@@ -24,14 +46,54 @@ def test_a_reader_that_goes_away_is_neither_a_verdict_nor_an_error():
         assert program.wait() == 141
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_said_in_one_line():
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(
-            _COMMAND, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60
-        )
+def test_a_reader_may_leave_after_one_line():
+    command = f"{shlex.join(_PROGRAM)} query --list | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    first, code = done.stdout.splitlines()
+    assert first.startswith("amplifiers")
+    assert (code, done.stderr) in (("141", ""), ("0", ""))  # all may be written before head ends
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", _PRINTS)
+def test_a_full_disk_is_said_in_one_line(arguments):
+    done = into_full(arguments, ">/dev/full")
     assert done.stderr == "divergraph: cannot write: No space left on device\n"
     assert done.returncode == 3
+
+
+@needs_full
+def test_nobody_can_be_told_where_both_are_full():
+    assert into_full(("query", "--list"), ">/dev/full 2>/dev/full").returncode == 3
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("trace", "nowhere", "op"), 2), (("trace", "--nonsense"), 2), (("runs",), 0)],
+)
+def test_the_exit_code_is_told_though_nothing_can_be_said(arguments, code):
+    done = into_full(arguments, "2>/dev/full")
+    assert (done.returncode, done.stdout) == (code, "")
+
+
+@needs_full
+def test_the_answer_is_given_though_notes_cannot(tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    done = into_full(("diff", "array.npy", "array.npy", "--json"), "2>/dev/full")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+
+
+def test_a_reader_of_errors_may_leave(tmp_path):
+    with subprocess.Popen(
+        (*_PROGRAM, "trace", "nowhere", "op"), stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        assert program.stderr
+        program.stderr.close()
+        assert program.stdout.read() == b""
+        assert program.wait() == 2
 
 
 def test_the_terminal_ui_draws_into_no_pipe(divergraph, tmp_path):
@@ -59,6 +121,14 @@ def test_help_is_printed_in_every_encoding():
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def into_full(arguments: tuple[str, ...], places: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with its output in *places*, as a shell writes them."""
+    command = f"{shlex.join((*_PROGRAM, *arguments))} {places}"
+    return subprocess.run(
+        ["sh", "-c", command], capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def files_below(folder: Path) -> list[Path]:

@@ -11,12 +11,13 @@ from types import ModuleType
 import full_run
 import pytest
 import shaped_runs
+from neo4j_files import LTS_HERE
 
 from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
-from graphstore.neo4j.local_server import LTS, NEWEST, LocalServer, local_server
+from graphstore.neo4j.local_server import NEWEST, LocalServer, local_server
 
 NEO4J, NEO4J_NEWEST = (
     pytest.param(group, marks=[pytest.mark.neo4j, pytest.mark.xdist_group(group)])
@@ -41,7 +42,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @contextmanager
 def running_server(home: Path, version: str) -> Iterator[LocalServer]:
-    """A server for the whole session. In CI it must start; elsewhere its tests are skipped."""
+    """A server for the whole session; its files are here, or its tests are skipped before.
+
+    In CI it must start; elsewhere its tests are skipped, too.
+    """
     with ExitStack() as stack:
         try:
             server = stack.enter_context(local_server(home, version=version))
@@ -55,8 +59,7 @@ def running_server(home: Path, version: str) -> Iterator[LocalServer]:
 @pytest.fixture(scope="session")
 def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
     """The long-term release; $DIVERGRAPH_TEST_NEO4J names another one."""
-    version = os.environ.get("DIVERGRAPH_TEST_NEO4J", LTS)
-    with running_server(tmp_path_factory.mktemp("neo4j"), version) as server:
+    with running_server(tmp_path_factory.mktemp("neo4j"), LTS_HERE) as server:
         yield server
 
 

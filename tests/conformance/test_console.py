@@ -71,6 +71,7 @@ def address(store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> s
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent otherwise there")
+@pytest.mark.usefixtures("ctrl_c_heard")
 def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
     command = [sys.executable, "-c", ASK, ENDLESS, address]
     with subprocess.Popen(

@@ -197,6 +197,7 @@ def _written(folder) -> bool:
     return folder.is_dir() and any(path.stat().st_size for path in folder.iterdir())
 
 
+@pytest.mark.usefixtures("ctrl_c_heard")
 def test_ctrl_c_ends_everything_with_130(two_dumps, tmp_path):
     device, golden = two_dumps(count=100, size=200_000)
     command = [sys.executable, "-c", "from divergraph.cli.main import main; main()"]

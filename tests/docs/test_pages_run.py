@@ -24,6 +24,11 @@ def shell(tmp_path):
     bin_folder = str(Path(sys.executable).parent)
     environment = os.environ | {"PATH": bin_folder + os.pathsep + os.environ["PATH"]}
     environment.pop("DIVERGRAPH_STORE", None)
+    # The pages show what is printed without the extra for TensorFlow; with it, a cause is found.
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / "tensorflow.py").write_text("raise ImportError('TensorFlow is not installed')\n")
+    environment["PYTHONPATH"] = str(absent)
     place = tmp_path / "place"
     place.write_text(str(tmp_path))
 

@@ -206,6 +206,7 @@ def test_a_killed_search_goes_on_where_it_was(minimize, program, runs, tmp_path)
     assert told["probes"][0]["calls"] == 0
 
 
+@pytest.mark.usefixtures("ctrl_c_heard")
 def test_control_c_ends_the_program_and_keeps_what_is_known(program, runs, tmp_path):
     notes = tmp_path / "notes"
     oracle = program(f"open({str(notes)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")

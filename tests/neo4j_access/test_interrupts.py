@@ -8,6 +8,8 @@ import pytest
 
 from graphstore.neo4j.interrupts import interrupts_held
 
+pytestmark = pytest.mark.usefixtures("ctrl_c_heard")
+
 
 def test_an_interrupt_comes_when_the_step_is_done():
     done = []
@@ -50,3 +52,10 @@ def test_other_threads_have_nothing_to_hold():
     thread.start()
     thread.join()
     assert seen == [signal.default_int_handler]
+
+
+def test_an_ignored_interrupt_stays_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupts_held():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

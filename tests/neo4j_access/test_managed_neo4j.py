@@ -203,6 +203,7 @@ class TestLife:
         assert neo4j("status")[0] == 1
         assert neo4j("stop")[2] == "no Neo4j was running\n"
 
+    @pytest.mark.usefixtures("ctrl_c_heard")
     def test_stopping_a_start_leaves_nothing(self, neo4j, folders, free_port):
         command = [*COMMAND, "start", "--port", str(free_port), "--heap", "256m"]
         start = subprocess.Popen(command, stdout=-1, stderr=-1, text=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from divergraph.pipeline import CompareRequest, compare
+from divergraph.root_cause.limits import MethodChoice
 
 pytestmark = pytest.mark.shared
 
@@ -20,6 +21,7 @@ def test_the_origin_is_found_from_a_compiled_model(shared_data, tmp_path, device
             golden_dump=dumps / "golden_npy",
             device=renamed,
             device_dump=dumps / "npu_dump",
+            method=MethodChoice.THRESHOLDS,
         )
     )
     (origin,) = data.origins

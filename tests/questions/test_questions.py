@@ -29,6 +29,7 @@ def store(lenet, tmp_path_factory):
         lenet / "golden",
         lenet / "npu_fault" / "graph",
         lenet / "npu_fault" / "dump",
+        method=MethodChoice.THRESHOLDS,
     )
     with divergraph.open_store(tmp_path_factory.mktemp("questions") / "store") as opened:
         compare_into(opened, request, name="fault")

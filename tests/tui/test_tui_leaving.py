@@ -64,7 +64,8 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal():
+def terminal(ctrl_c_heard, request):
+    signal.signal(signal.SIGINT, getattr(request, "param", signal.default_int_handler))
     started = Terminal()
     yield started
     if not started.ended:
@@ -91,3 +92,12 @@ def test_the_terminal_is_given_back_although_a_question_still_runs(terminal, lea
         os.kill(terminal.pid, leave)
     terminal.read_until(LEAVE_SCREEN)
     assert terminal.exit_code() == code
+
+
+@pytest.mark.parametrize("terminal", [signal.SIG_IGN], indirect=True, ids=["SIGINT ignored"])
+def test_who_starts_it_deaf_to_interrupts_is_obeyed(terminal):
+    terminal.read_until(b"loading")
+    os.kill(terminal.pid, signal.SIGINT)
+    os.write(terminal.descriptor, b"q")
+    terminal.read_until(LEAVE_SCREEN)
+    assert terminal.exit_code() == 0
