@@ -105,11 +105,11 @@ def _peak() -> float:
 
 
 def _ours() -> Callable[[Path, Path], object]:
-    from divergraph.comparison.measure import measure
-    from divergraph.comparison.sweep import Sweeper
+    from divergraph.metrics.measure import measure
+    from divergraph.metrics.sweep import Sweeper
     from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
     from importers.dumps import read_array
-    from importers.dumps.npy import read_npy_header
+    from importers.dumps.arrays.npy import read_npy_header
 
     def read(path: Path) -> NDArray[np.generic]:
         with path.open("rb") as file:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from importers.ge.importer import read_ge_text
-from importers.prototext import TextReader
+from importers.ge_proto.importer import read_ge_text
+from importers.proto.text_reader import TextReader
 from importers.source import mapped
 
 _SCHEMA = Path(__file__).parents[1] / "tests" / "importers" / "ge_ir.txtpb"
@@ -129,7 +129,7 @@ def peak_growth(path: Path) -> float:
     # VmHWM, since ru_maxrss of a child starts at what its parent had.
     code = (
         "import re, sys; from pathlib import Path\n"
-        "from importers.ge.importer import read_ge_text\n"
+        "from importers.ge_proto.importer import read_ge_text\n"
         "peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
         "before = peak(); read_ge_text(Path(sys.argv[1])); print((peak() - before) / 1024)"
     )

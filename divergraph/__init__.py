@@ -12,14 +12,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from divergraph.version import __version__
+
 if TYPE_CHECKING:
-    from divergraph.export.networkx_graph import to_networkx
-    from divergraph.pipeline import CompareRequest, compare
+    from divergraph.comparison import CompareRequest, compare
+    from divergraph.present.networkx_graph import to_networkx
     from graphstore.open_store import open_store
     from importers import read_graph
     from importers.dumps import DumpChoice, list_dumps
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CompareRequest",
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 _WHERE = {
-    "CompareRequest": "divergraph.pipeline",
+    "CompareRequest": "divergraph.comparison",
     "DumpChoice": "importers.dumps",
-    "compare": "divergraph.pipeline",
+    "compare": "divergraph.comparison",
     "list_dumps": "importers.dumps",
     "open_store": "graphstore.open_store",
     "read_graph": "importers",
-    "to_networkx": "divergraph.export.networkx_graph",
+    "to_networkx": "divergraph.present.networkx_graph",
 }
 
 

@@ -1,7 +1,7 @@
 """What every store can do. Front ends and analysis know only this.
 
 Stores answer look-ups, joins and Cypher; long traversals run on
-:class:`graphstore.arrays.GraphArrays` loaded from the store, the same on every store.
+:class:`graphstore.traverse.arrays.GraphArrays` loaded from the store, the same on every store.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from graphstore.model import (
 )
 
 if TYPE_CHECKING:
-    from graphstore.arrays import GraphArrays
     from graphstore.cancellation import Cancellation
+    from graphstore.traverse.arrays import GraphArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class GraphStore(ABC):
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> QueryResult:
-        """The answer of a named query of ``graphstore/queries`` on *target*.
+        """The answer of a named query of ``graphstore/cypher/queries`` on *target*.
 
         At most *limit* rows are fetched, in *timeout* seconds; None: all, in any time.
         """

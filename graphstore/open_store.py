@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphstore.collector import paused_collector
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
+from graphstore.gc_paused import gc_paused
 
 _SERVER_SCHEMES = tuple(
     f"{scheme}{security}" for scheme in ("neo4j", "bolt") for security in ("", "+s", "+ssc")
@@ -41,7 +41,7 @@ def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStor
 
 def _embedded(root: Path, read_only: bool) -> GraphStore:
     # loading the engine would have the collector walk a big run the caller has just made
-    with paused_collector():
+    with gc_paused():
         from graphstore.embedded import EmbeddedStore
 
         return EmbeddedStore(root, read_only=read_only)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from importers.ge.folder import GraphChoice, choose_graph
+    from importers.ge_proto.folder import GraphChoice, choose_graph
     from importers.registry import read_graph
 
 __all__ = ["GraphChoice", "choose_graph", "read_graph"]
 
 _HOMES = {
-    "GraphChoice": "importers.ge.folder",
-    "choose_graph": "importers.ge.folder",
+    "GraphChoice": "importers.ge_proto.folder",
+    "choose_graph": "importers.ge_proto.folder",
     "read_graph": "importers.registry",
 }
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from graphstore.model import Framework, ModelGraph, Subgraph
 
 
-class Reading(NamedTuple):
+class BodyInput(NamedTuple):
     """Input *position* of *op*, in a body, takes what the body's owner has at input *entry*."""
 
     entry: int
@@ -18,7 +18,7 @@ class Reading(NamedTuple):
 
 
 def with_inner_readers(
-    bodies: Sequence[Subgraph], readings: Mapping[str, Sequence[Reading]]
+    bodies: Sequence[Subgraph], readings: Mapping[str, Sequence[BodyInput]]
 ) -> list[Subgraph]:
     """*bodies*, outer ones first, with their inputs: by *readings*, and by those further in.
 

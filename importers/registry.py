@@ -8,8 +8,8 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from graphstore.collector import paused_collector
 from graphstore.errors import ImportFormatError, InputError
+from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
 from importers.contract import (
     ENTRY_POINT_GROUP,
@@ -52,7 +52,7 @@ def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> Mo
         if confidence is best:
             try:
                 # a graph is values that all stay alive; importers need not think of it
-                with paused_collector():
+                with gc_paused():
                     return _read(importer, path, options or {})
             except ImportFormatError as error:
                 failure = failure or error

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from importers import fusion_result
 from importers.contract import Confidence
-from importers.prototext import outline
+from importers.proto.text_reader import outline
 
 _PYTORCH = "a PyTorch file (.pt, .pth)"
 _PICKLE = "a Python pickle"

@@ -80,7 +80,7 @@ def test_data() -> Path:
 @pytest.fixture(scope="session")
 def lenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The LeNet training step that ships with the package: model, golden, two device runs."""
-    from divergraph.demo import unpack_demo_data
+    from divergraph.comparison.demo import unpack_demo_data
 
     folder = tmp_path_factory.mktemp("lenet")
     unpack_demo_data(folder)

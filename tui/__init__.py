@@ -1,1 +1,1 @@
-"""The terminal user interface; reads through :mod:`divergraph.questions` only."""
+"""The terminal user interface; reads through :mod:`divergraph.ask` only."""

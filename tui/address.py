@@ -18,7 +18,7 @@ _SAFE = "@:+,~!$*()="
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ScreenAddress:
     """A place in the UI. Empty texts and None are "not said"; ``op`` is an op's id.
 
     ``starts`` and ``ends`` of a part are ops of the graph of ``side``.
@@ -53,7 +53,7 @@ class Address:
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ScreenAddress:
     """The address *text* spells; raises :class:`InputError` naming the wrong part."""
     path, _, query = text.partition("?")
     parts = path.split("/")
@@ -69,7 +69,7 @@ def parse_address(text: str) -> Address:
             raise _wrong(text, "/output/NUMBER follows the op")
         output = int(parts[5])
     settings, starts, ends = _settings(text, query)
-    return Address(
+    return ScreenAddress(
         target=unquote(parts[1]),
         kind=parts[0],
         op=op,

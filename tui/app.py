@@ -11,26 +11,26 @@ from textual.app import App
 from textual.message import Message
 from textual.worker import Worker, WorkerState
 
-from divergraph.printable import printable
+from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
-from tui import theme
-from tui.address import Address, parse_address
-from tui.keys import Scope, remapped
+from tui.address import ScreenAddress, parse_address
+from tui.keys import KeyScope, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.only_text import OnlyText
-from tui.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.owner import Owner
-from tui.palette import PaletteProvider
+from tui.screens.base import ViewScreen
+from tui.screens.ops import OpsScreen
+from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
+from tui.screens.overview import OverviewScreen
+from tui.screens.palette import PaletteProvider
+from tui.screens.propagation import PropagationScreen
+from tui.screens.runs import RunsScreen
+from tui.screens.submodel import SubmodelScreen
 from tui.session import Session
 from tui.settings import THEMES, Settings, load_settings
+from tui.style import theme
 from tui.trouble import unexpected
-from tui.views.base import ViewScreen
-from tui.views.ops import OpsScreen
-from tui.views.overview import OverviewScreen
-from tui.views.propagation import PropagationScreen
-from tui.views.runs import RunsScreen
-from tui.views.submodel import SubmodelScreen
 from tui.widgets.text_pane import Build
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class DivergraphApp(Owner):
     class Started(Message):
         """The store said where to start."""
 
-        def __init__(self, address: Address | None) -> None:
+        def __init__(self, address: ScreenAddress | None) -> None:
             super().__init__()
             self.address = address
 
@@ -108,11 +108,11 @@ class DivergraphApp(Owner):
     @on(Started)
     async def _started(self, event: Started) -> None:
         if event.address is None:
-            await self._show(Address(""), "runs")
+            await self._show(ScreenAddress(""), "runs")
         else:
             self.go(event.address)
 
-    def go(self, address: Address) -> None:
+    def go(self, address: ScreenAddress) -> None:
         """Go to *address* and remember it in the jump list."""
         self.session.jumps.visit(address)
         self._show_later(address)
@@ -123,12 +123,12 @@ class DivergraphApp(Owner):
         if address is not None:
             self._show_later(address)
 
-    def _show_later(self, address: Address) -> None:
+    def _show_later(self, address: ScreenAddress) -> None:
         if address.view != "runs":
             self.session.look_at(address.target, address.kind)
         self.call_later(self._show, address, address.view)
 
-    async def _show(self, address: Address, view: str) -> None:
+    async def _show(self, address: ScreenAddress, view: str) -> None:
         await self.switch_mode(view)
         screen = self.screen
         if isinstance(screen, ViewScreen):
@@ -139,14 +139,14 @@ class DivergraphApp(Owner):
         screen = self.screen
         session = self.session
         here = screen.address() if isinstance(screen, OpsScreen) else None
-        address = here or Address(session.target, session.kind, view="ops")
+        address = here or ScreenAddress(session.target, session.kind, view="ops")
         self.go(replace(address, op=op))
 
     def open_filter(self, where: str | None) -> None:
         """Go to the list of ops, filtered by *where*, or with the cursor in its filter."""
         if not isinstance(self.screen, OpsScreen):
             session = self.session
-            self.go(Address(session.target, session.kind, view="ops", where=where or ""))
+            self.go(ScreenAddress(session.target, session.kind, view="ops", where=where or ""))
         if where is None:
             self.call_later(self._type_filter)
 
@@ -165,7 +165,7 @@ class DivergraphApp(Owner):
     @on(OpenTarget)
     def _open_target(self, event: OpenTarget) -> None:
         view = "overview" if event.kind == "run" else "ops"
-        self.go(Address(event.name, event.kind, view=view))
+        self.go(ScreenAddress(event.name, event.kind, view=view))
 
     def notify(
         self,
@@ -186,9 +186,9 @@ class DivergraphApp(Owner):
         """Show a long text in a window."""
         self.push_screen(TextOverlay(self.settings.glyphs, title, build))
 
-    def show_help(self, scopes: Sequence[Scope], unavailable: Mapping[str, str]) -> None:
+    def show_help(self, scopes: Sequence[KeyScope], unavailable: Mapping[str, str]) -> None:
         """Show the keys, those of *scopes* first."""
-        from graphstore.op_filter import FIELDS
+        from graphstore.filter import FIELDS
 
         fields = [(field.name, field.help) for field in FIELDS]
         path = str(self.settings.path or "")
@@ -218,20 +218,20 @@ class DivergraphApp(Owner):
             self.notify(f"copied; also in {path}")
 
 
-def start_address(session: Session, start: str | None) -> Address | None:
+def start_address(session: Session, start: str | None) -> ScreenAddress | None:
     """Where to begin: at *start* (a run, graph or address), at the only run, or None."""
     runs, graphs = session.targets()
     if start is None:
         only = runs[0].name if len(runs) == 1 and not graphs else None
-        return Address(only, view="overview") if only else None
+        return ScreenAddress(only, view="overview") if only else None
     if any(run.name == start for run in runs):
-        return Address(start, view="overview")
+        return ScreenAddress(start, view="overview")
     if any(graph.name == start for graph in graphs):
-        return Address(start, "graph", view="ops")
+        return ScreenAddress(start, "graph", view="ops")
     try:
         address = parse_address(start)
     except InputError:
-        return Address(start, view="overview")
+        return ScreenAddress(start, view="overview")
     view = address.view if address.view in DivergraphApp.MODES else ""
     return replace(address, view=view or ("ops" if address.op else "overview"))
 
@@ -241,7 +241,7 @@ def run(store_url: str, run: str | None) -> int:
 
     *run* may be a run, an imported graph, an address, or None for a choice.
     """
-    from divergraph.questions import open_store
+    from divergraph.ask import open_store
 
     def connect() -> GraphStore:
         return open_store(store_url)

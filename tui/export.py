@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from divergraph.printable import printable
+from divergraph.text.printable import printable
 from graphstore.errors import InputError
 from graphstore.model import Metric
 from graphstore.op_row import OpRow

@@ -13,7 +13,7 @@ from enum import StrEnum
 from textual.binding import Binding, BindingType
 
 
-class Scope(StrEnum):
+class KeyScope(StrEnum):
     """Where a key works; the value is its heading on the help page."""
 
     EVERYWHERE = "everywhere"
@@ -39,7 +39,7 @@ class Key:
     id: str
     keys: str
     action: str
-    scope: Scope
+    scope: KeyScope
     help: str
     short: str = ""
 
@@ -62,8 +62,8 @@ _SHOWN = {
     "pageup": "page up",
 }
 
-ALL, ROWS, TEXT = Scope.EVERYWHERE, Scope.LIST, Scope.TEXT
-OPS, CURVE, WAYS, PART = Scope.OPS, Scope.CURVE, Scope.WAYS, Scope.PART
+ALL, ROWS, TEXT = KeyScope.EVERYWHERE, KeyScope.LIST, KeyScope.TEXT
+OPS, CURVE, WAYS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.WAYS, KeyScope.PART
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -138,20 +138,20 @@ TABLE: tuple[Key, ...] = (
     Key("curve.start", "home", "step(-100000)", CURVE, "move the marker to the first op"),
     Key("curve.end", "end", "step(100000)", CURVE, "move the marker to the last op"),
     Key("curve.open", "enter", "open", CURVE, "show the worst op under the marker"),
-    Key("filter.accept", "enter", "accept", Scope.FILTER, "keep the filter, back to the list"),
-    Key("filter.clear", "escape", "clear", Scope.FILTER, "clear the filter"),
-    Key("yank.name", "n", "copy('name')", Scope.YANK, "copy the op's name"),
-    Key("yank.row", "r", "copy('row')", Scope.YANK, "copy the row, tab-separated"),
-    Key("yank.address", "l", "copy('address')", Scope.YANK, "copy the address (link)"),
-    Key("yank.command", "c", "copy('command')", Scope.YANK, "copy the shell command"),
-    Key("form.export", "enter", "accept", Scope.FORM, "write the part"),
-    Key("overlay.close", "escape,q", "dismiss", Scope.OVERLAY, "close the window"),
+    Key("filter.accept", "enter", "accept", KeyScope.FILTER, "keep the filter, back to the list"),
+    Key("filter.clear", "escape", "clear", KeyScope.FILTER, "clear the filter"),
+    Key("yank.name", "n", "copy('name')", KeyScope.YANK, "copy the op's name"),
+    Key("yank.row", "r", "copy('row')", KeyScope.YANK, "copy the row, tab-separated"),
+    Key("yank.address", "l", "copy('address')", KeyScope.YANK, "copy the address (link)"),
+    Key("yank.command", "c", "copy('command')", KeyScope.YANK, "copy the shell command"),
+    Key("form.export", "enter", "accept", KeyScope.FORM, "write the part"),
+    Key("overlay.close", "escape,q", "dismiss", KeyScope.OVERLAY, "close the window"),
 )
 
 BY_ID = {key.id: key for key in TABLE}
 
 
-def bindings(*scopes: Scope) -> list[BindingType]:
+def bindings(*scopes: KeyScope) -> list[BindingType]:
     """The bindings of *scopes* for a widget, screen or app class."""
     return [
         Binding(key.keys, key.action, key.help, id=key.id, show=False)
@@ -168,9 +168,9 @@ def remapped(keymap: dict[str, str]) -> tuple[Key, ...]:
     )
 
 
-def by_scope(table: Iterable[Key]) -> dict[Scope, list[Key]]:
+def by_scope(table: Iterable[Key]) -> dict[KeyScope, list[Key]]:
     """The keys grouped by where they work, in table order."""
-    groups: dict[Scope, list[Key]] = {}
+    groups: dict[KeyScope, list[Key]] = {}
     for key in table:
         groups.setdefault(key.scope, []).append(key)
     return groups

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 if TYPE_CHECKING:
-    from tui.address import Address
-    from tui.keys import Key, Scope
+    from tui.address import ScreenAddress
+    from tui.keys import Key, KeyScope
     from tui.session import Session
     from tui.settings import Settings
     from tui.widgets.text_pane import Build
@@ -24,7 +24,7 @@ class Owner(App[None]):
     keys: Sequence[Key]
 
     @abstractmethod
-    def go(self, address: Address) -> None:
+    def go(self, address: ScreenAddress) -> None:
         """Go to *address* and remember it in the jump list."""
 
     @abstractmethod
@@ -44,7 +44,7 @@ class Owner(App[None]):
         """Show a long text in a window."""
 
     @abstractmethod
-    def show_help(self, scopes: Sequence[Scope], unavailable: Mapping[str, str]) -> None:
+    def show_help(self, scopes: Sequence[KeyScope], unavailable: Mapping[str, str]) -> None:
         """Show the keys, those of *scopes* first."""
 
     @abstractmethod

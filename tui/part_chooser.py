@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divergraph.progress import Progress
-from divergraph.wording import known
+from divergraph.jobs.progress import Progress
+from divergraph.text.words import known
 from graphstore.errors import DivergraphError
 from graphstore.model import Metric, OpState, Side
 from graphstore.op_row import OpRow
-from tui.part_marks import Marks
+from tui.render.part_marks import Marks
 
 if TYPE_CHECKING:
-    from divergraph.submodels.check import Check
-    from divergraph.submodels.minimize.minimize_run import Minimized
-    from divergraph.submodels.run_graphs import RunGraphs
-    from divergraph.submodels.run_parts import RunParts
-    from divergraph.submodels.selection import Refusal, Selection
-    from divergraph.submodels.smallest_boundary import Suggestion
+    from divergraph.submodel.check import PartCheck
+    from divergraph.submodel.minimize.minimize_run import Minimized
+    from divergraph.submodel.run_graphs import RunGraphs
+    from divergraph.submodel.run_parts import RunParts
+    from divergraph.submodel.selection import Refusal, Selection
+    from divergraph.submodel.smallest_boundary import Suggestion
     from graphstore.contract import RunData
     from tui.stages import Stages
 
@@ -76,7 +76,7 @@ class PartChooser:
     are opened."""
 
     def __init__(self, data: RunData, rows: Sequence[OpRow]) -> None:
-        from divergraph.submodels.run_graphs import RunGraphs
+        from divergraph.submodel.run_graphs import RunGraphs
 
         self.data = data
         self.structure_only = ""
@@ -90,7 +90,7 @@ class PartChooser:
 
     def open_sources(self, progress: Progress) -> None:
         """Find models and dumps of the run; what is missing is said in ``structure_only``."""
-        from divergraph.submodels.run_parts import opened
+        from divergraph.submodel.run_parts import opened
 
         with self._lock:
             self._graphs.selector, self._graphs.device_selector  # noqa: B018 - made before a mark
@@ -140,13 +140,13 @@ class PartChooser:
 
     def choose(self, marks: Marks) -> Answer:
         """The part between *marks*."""
-        from divergraph.submodels.selection import Wish
+        from divergraph.submodel.selection import SelectionRequest
 
         if not marks.starts or not marks.ends:
             return Answer(marks)
         with self._lock:
             graphs = self._graphs
-            wish = Wish(data=self._parts is not None)
+            wish = SelectionRequest(data=self._parts is not None)
             try:
                 part = graphs.select(marks.starts, marks.ends, wish, side=marks.side)
             except DivergraphError as error:
@@ -195,7 +195,7 @@ class PartChooser:
         """Why no part of this run can be written; empty if it can."""
         if self._parts is None:
             return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
-        from divergraph.submodels.exports.choosing import own_format, writer_of
+        from divergraph.submodel.export.choosing import own_format, writer_of
 
         try:
             writer_of(own_format(self._parts.golden), self._parts.golden)
@@ -206,7 +206,7 @@ class PartChooser:
     @property
     def form(self) -> str:
         """The form parts are written in: that of the golden model."""
-        from divergraph.submodels.exports.choosing import own_format
+        from divergraph.submodel.export.choosing import own_format
 
         return own_format(self._graphs.golden).value
 
@@ -220,11 +220,11 @@ class PartChooser:
 
     def smallest(self, part: Selection) -> Suggestion | None:
         """*part* grown upstream to where the fewest bytes go in; None if it is so already."""
-        from divergraph.submodels.selection import Wish
-        from divergraph.submodels.smallest_boundary import smallest_boundary
+        from divergraph.submodel.selection import SelectionRequest
+        from divergraph.submodel.smallest_boundary import smallest_boundary
 
         with self._lock:
-            wish = Wish(groups=self._graphs.fused, data=self._parts is not None)
+            wish = SelectionRequest(groups=self._graphs.fused, data=self._parts is not None)
             return smallest_boundary(self._graphs.selector, part, wish)
 
     @property
@@ -241,8 +241,8 @@ class PartChooser:
             InputError: no oracle fits.
             ExecutionError: the oracle cannot run models here.
         """
-        from divergraph.submodels.minimize.minimize_run import MinimizeRequest, minimize_run
-        from divergraph.submodels.minimize.prober import StoppedError
+        from divergraph.submodel.minimize.minimize_run import MinimizeRequest, minimize_run
+        from divergraph.submodel.minimize.prober import StoppedError
 
         assert self._parts is not None
         progress.stop_with = StoppedError("stopped by the user")
@@ -250,14 +250,14 @@ class PartChooser:
 
     def write(
         self, part: Selection, folder: Path, *, check: bool, progress: Progress
-    ) -> tuple[Path, Check | None]:
+    ) -> tuple[Path, PartCheck | None]:
         """Write *part* into a new folder in *folder*; with *check* run it once.
 
         Raises:
             InputError: it cannot be written.
         """
-        from divergraph.submodels.bundle import BundleRequest, write_bundle
-        from divergraph.submodels.check import check_bundle
+        from divergraph.submodel.bundle import BundleRequest, write_bundle
+        from divergraph.submodel.check import check_bundle
 
         assert self._parts is not None
         progress.stage("writing the bundle")

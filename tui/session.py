@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphstore.errors import DivergraphError, StoreError
-from tui.address import Address
-from tui.part_marks import MarkHistory
+from tui.address import ScreenAddress
+from tui.render.part_marks import MarkHistory
 
 if TYPE_CHECKING:
-    from divergraph.questions import OpDetail, Overview, Trace
-    from divergraph.submodels.minimize.minimize_run import Minimized
+    from divergraph.ask import OpDetail, Overview, Trace
+    from divergraph.submodel.minimize.minimize_run import Minimized
     from graphstore.contract import GraphInfo, GraphStore
     from graphstore.model import Run
     from graphstore.op_row import OpRow
@@ -34,17 +34,17 @@ TRACES_KEPT = 16
 class JumpList:
     """The places visited, with a position; going somewhere new drops what lay ahead."""
 
-    places: list[Address] = field(default_factory=list)
+    places: list[ScreenAddress] = field(default_factory=list)
     at: int = -1
 
-    def visit(self, place: Address) -> None:
+    def visit(self, place: ScreenAddress) -> None:
         """Go to *place*; the same place twice in a row counts once."""
         if self.at >= 0 and self.places[self.at] == place:
             return
         self.places = [*self.places[: self.at + 1], place][-JUMPS_KEPT:]
         self.at = len(self.places) - 1
 
-    def update(self, place: Address) -> None:
+    def update(self, place: ScreenAddress) -> None:
         """Say that the present place now looks so (cursor, filter, order).
 
         A late word from a view already left changes nothing.
@@ -54,7 +54,7 @@ class JumpList:
             if (here.target, here.view) == (place.target, place.view):
                 self.places[self.at] = place
 
-    def step(self, direction: int) -> Address | None:
+    def step(self, direction: int) -> ScreenAddress | None:
         """The place before (-1) or after (1), or None at the end of the list."""
         if not 0 <= self.at + direction < len(self.places):
             return None
@@ -90,7 +90,7 @@ class Session:
 
     def overview(self) -> Overview:
         """The run at a glance."""
-        from divergraph import questions
+        from divergraph import ask as questions
 
         with self._lock:
             if self.target not in self._overviews:
@@ -101,7 +101,7 @@ class Session:
 
     def rows(self) -> tuple[OpRow, ...]:
         """All ops of the device graph of the run, or of the imported graph, in topo order."""
-        from divergraph import questions
+        from divergraph import ask as questions
 
         with self._lock:
             if self.target not in self._rows:
@@ -111,7 +111,7 @@ class Session:
 
     def detail(self, op: str) -> OpDetail:
         """Everything about one op."""
-        from divergraph import questions
+        from divergraph import ask as questions
 
         with self._lock:
             place = (self.target, op)
@@ -123,7 +123,7 @@ class Session:
 
     def trace(self, op: str) -> Trace:
         """The ways of the error of *op*, or of the first origin if it is empty."""
-        from divergraph import questions
+        from divergraph import ask as questions
 
         with self._lock:
             place = (self.target, op)
@@ -148,8 +148,8 @@ class Session:
 
     def keep_search(self, run: str, result: Minimized) -> str:
         """Keep the result of a search for minimal parts with its run; why not, if it cannot be."""
-        from divergraph.submodels.minimize.minimize_run import with_minimized
-        from divergraph.submodels.minimize.result_json import minimized_json
+        from divergraph.present.json.minimize import minimized_json
+        from divergraph.submodel.minimize.minimize_run import with_minimized
 
         try:
             with self._lock:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphstore.errors import ConfigError
-from tui.glyphs import ENVIRONMENT_SWITCH, SETS, UNICODE, Glyphs
 from tui.keys import BY_ID
+from tui.style.glyphs import ENVIRONMENT_SWITCH, SETS, UNICODE, Glyphs
 
 THEMES = {"dark": "divergraph-dark", "light": "divergraph-light"}
 

@@ -21,13 +21,13 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-from divergraph.capture import CaptureRequest, StandIn, capture
-from divergraph.execution.installed import open_executor
-from divergraph.lineage import Lineage, link_graphs
-from divergraph.matching import MatchSources, match_more
-from divergraph.matching.closeness import Array, distance
-from divergraph.matching.constants import constant_ops
-from divergraph.matching.values import DumpedValues
+from divergraph.execute.installed import open_executor
+from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from divergraph.graphs.lineage import Lineage, link_graphs
+from divergraph.graphs.matching import MatchSources, match_more
+from divergraph.graphs.matching.constants import constant_ops
+from divergraph.graphs.matching.values import DumpedValues
+from divergraph.values.closeness import Array, distance
 from graphstore.model import ModelGraph, TensorMatch, TensorRef
 from importers.dumps import DumpIndex, scan_golden_dumps
 from importers.registry import read_graph

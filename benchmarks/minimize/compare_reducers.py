@@ -19,7 +19,7 @@ import onnx
 from onnx import TensorProto, helper
 from reducers import Net, Reduced, averaged, found_polygraphy, ours, polygraphy
 
-from divergraph.submodels.minimize.space import Space
+from divergraph.submodel.minimize.space import Space
 
 SHAPES = {
     "cls": ["x:[1,3,48,192]"],
@@ -162,7 +162,7 @@ def _large() -> None:
     """The search's own time on 100,000 ops, oracle left out."""
     import time
 
-    from graphstore.arrays import arrays_from_edges
+    from graphstore.traverse.arrays import arrays_from_edges
 
     size = 100_000
     shapes = {

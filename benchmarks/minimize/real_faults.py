@@ -18,8 +18,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from divergraph.capture.stand_ins import StandIn, make_stand_in
 from divergraph.cli.main import run
+from divergraph.execute.stand_ins import StandIn, make_stand_in
 
 KINDS = ("gain 2 %", "weights 2 %", "dead channel", "lost sign")
 WEIGHTED = ("Conv", "Gemm", "MatMul", "ConvTranspose")

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import onnx
 
-from divergraph.matching.constants import constant_ops
-from divergraph.submodels.minimize.prober import Limits, Prober
-from divergraph.submodels.minimize.search import Candidate, Search
-from divergraph.submodels.minimize.space import Space
-from divergraph.submodels.minimize.verdicts import Judgement, Verdict
-from graphstore.topo import graph_arrays
+from divergraph.graphs.matching.constants import constant_ops
+from divergraph.submodel.minimize.prober import Prober, SearchLimits
+from divergraph.submodel.minimize.search import PartSearch, SuspectUnits
+from divergraph.submodel.minimize.space import Space
+from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict
+from graphstore.traverse.topological_order import graph_arrays
 from importers.registry import read_graph
 
 SECONDS = 300
@@ -68,17 +68,17 @@ def ours(
     """Search with the units of *ranking* as suspects; failing parts fail at *rate*."""
     chance = random.Random(seed)
 
-    def ask(part: frozenset[int], _: object) -> Judgement:
+    def ask(part: frozenset[int], _: object) -> OracleAnswer:
         fails = any(fault <= part for fault in faults) and chance.random() < rate
-        return Judgement(Verdict.FAIL if fails else Verdict.PASS)
+        return OracleAnswer(PartVerdict.FAIL if fails else PartVerdict.PASS)
 
-    prober = Prober(space, ask, Limits(flaky=rate < 1.0))
+    prober = Prober(space, ask, SearchLimits(flaky=rate < 1.0))
     suspects = [
-        Candidate((unit,), str(unit), 1000.0 / (place + 1), True)
+        SuspectUnits((unit,), str(unit), 1000.0 / (place + 1), True)
         for place, unit in enumerate(ranking)
     ]
     started = time.process_time()
-    outcome = Search(space, prober, suspects).run()
+    outcome = PartSearch(space, prober, suspects).run()
     taken = time.process_time() - started
     parts = [found.units for found in outcome.found]
     hit = all(any(fault <= part for part in parts) for fault in faults)

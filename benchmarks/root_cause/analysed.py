@@ -12,8 +12,8 @@ from devices import Device
 from faults import Array
 from measured import write_dump
 
-from divergraph.pipeline.compare_run import CompareRequest, compare
-from divergraph.root_cause.limits import MethodChoice
+from divergraph.comparison.compare_run import CompareRequest, compare
+from divergraph.rootcause.options import MethodChoice
 from graphstore.contract import RunData
 from graphstore.model import Guilt, Verdict
 from importers.registry import read_graph

@@ -27,11 +27,11 @@ from measured import graph_outputs, relative_error, write_dump
 from models import feeds, prepared
 from op_runner import OpRunner, float_outputs
 
-from divergraph.progress import NO_PROGRESS
-from divergraph.root_cause.blame import Blame
-from divergraph.root_cause.blame_files import block_list_lines
-from divergraph.root_cause.blame_run import BlameChoice, blame_run
-from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.blame.attribution import Blame
+from divergraph.blame.keep_lists import block_list_lines
+from divergraph.blame.run import BlameChoice, blame_run
+from divergraph.jobs.progress import NO_PROGRESS
+from divergraph.rootcause.options import RootCauseOptions
 from graphstore.contract import RunData
 from importers.registry import read_graph
 

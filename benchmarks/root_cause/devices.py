@@ -22,8 +22,8 @@ from faults import Array
 from onnx import numpy_helper
 from op_runner import After, OpRunner, unchanged
 
-from divergraph.capture import StandIn
-from divergraph.capture.stand_ins import make_stand_in
+from divergraph.execute.stand_ins import make_stand_in
+from divergraph.golden_capture import StandIn
 
 HALF, SINGLE = 2.0**-11, 2.0**-24
 """Units of roundoff."""

@@ -12,8 +12,8 @@ from devices import Device
 from faults import Array
 from op_runner import OpRunner, names_read
 
-from divergraph.capture.file_names import MAPPING, FileNames
-from divergraph.export.npy_file import write_npy
+from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.npy_file import write_npy
 from graphstore.model import ModelGraph
 
 VARIANTS = ("full", "fused", "rand50")
@@ -70,7 +70,7 @@ def write_dump(
 ) -> int:
     """Write what *device* dumps, named as ``divergraph capture`` does; the number of files."""
     folder.mkdir(parents=True)
-    names = FileNames(graph, 1)
+    names = DumpFileNames(graph, 1)
     written = 0
     for each in graph.inputs:
         if each.name in values:

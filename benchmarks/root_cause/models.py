@@ -24,8 +24,8 @@ import onnx
 from generated import GENERATED, Made
 from onnx.external_data_helper import load_external_data_for_model
 
-from divergraph.capture import StandIn
-from divergraph.capture.stand_ins import make_stand_in
+from divergraph.execute.stand_ins import make_stand_in
+from divergraph.golden_capture import StandIn
 
 Array = npt.NDArray[Any]
 

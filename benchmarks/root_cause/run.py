@@ -33,10 +33,10 @@ from measured import VARIANTS, hidden
 from op_runner import OpRunner
 from table import write_table
 
-from divergraph.capture import CaptureRequest, capture
-from divergraph.execution.installed import open_executor
-from divergraph.export.npy_file import write_npy
-from divergraph.root_cause.limits import MethodChoice
+from divergraph.execute.installed import open_executor
+from divergraph.files.npy_file import write_npy
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause.options import MethodChoice
 from graphstore.errors import DivergraphError
 from importers.registry import read_graph
 

@@ -27,11 +27,11 @@ from measured import relative_error
 from training_device import TrainingDevice
 from training_graphs import FEEDS, STEPS
 
-from divergraph.capture import CaptureRequest, capture
-from divergraph.capture.file_names import MAPPING, FileNames
-from divergraph.export.npy_file import write_npy
-from divergraph.pipeline import CompareRequest, compare
-from divergraph.root_cause.limits import MethodChoice
+from divergraph.comparison import CompareRequest, compare
+from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.npy_file import write_npy
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause.options import MethodChoice
 from graphstore.contract import RunData
 from graphstore.model import Guilt, ModelGraph, TensorIO
 from importers.dumps import scan_golden_dumps
@@ -229,7 +229,7 @@ def _off(values: Mapping[str, Array], step: Step, name: str) -> float:
 def _compared(step: Step, values: Mapping[str, Array], folder: Path) -> RunData:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         dump = Path(place)
-        names = FileNames(step.graph, 1)
+        names = DumpFileNames(step.graph, 1)
         for op in step.graph.ops:
             for port, tensor in enumerate(op.outputs):
                 if tensor.name in values:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from faults import Array
 
-from divergraph.execution.installed import open_executor
+from divergraph.execute.installed import open_executor
 from importers.registry import read_graph
 
 UNITS = {"fp16": 2.0**-11, "bf16": 2.0**-8, "fp32": 2.0**-24}

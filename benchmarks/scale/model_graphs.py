@@ -26,8 +26,8 @@ from benchmarks.scale.layers import (
     LayerPart,
     Template,
 )
-from graphstore.collector import paused_collector
 from graphstore.contract import RunData
+from graphstore.gc_paused import gc_paused
 from graphstore.model import (
     AttrValue,
     Comparison,
@@ -98,7 +98,7 @@ class _Draft:
 def made_run(size: int, seed: int = 0, name: str = "large") -> RunData:
     """A diverging run whose original graph has exactly *size* ops (at least 1000)."""
     rng = random.Random(seed)
-    with paused_collector():
+    with gc_paused():
         draft = _original_draft(size)
         golden = _original_graph(draft, f"golden_{size}")
         device, links, origin_of = _device_graph(draft, rng, f"device_{size}")
@@ -108,7 +108,7 @@ def made_run(size: int, seed: int = 0, name: str = "large") -> RunData:
 
 def made_graph(size: int) -> ModelGraph:
     """The original graph alone."""
-    with paused_collector():
+    with gc_paused():
         return _original_graph(_original_draft(size), f"golden_{size}")
 
 

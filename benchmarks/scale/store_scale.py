@@ -28,8 +28,8 @@ from typing import Any
 from benchmarks.scale.model_graphs import made_run
 from benchmarks.scale.tables import NAMED, Facts, tables
 from graphstore.contract import GraphStore
+from graphstore.cypher.queries import list_queries
 from graphstore.model import Side
-from graphstore.queries import list_queries
 
 RUN = "large"
 WARM = 20_000
@@ -120,7 +120,7 @@ def _embedded_read(size: int, place: str) -> Facts:  # noqa: ARG001 - one signat
 @contextmanager
 def _server(place: Path) -> Iterator[None]:
     """A Neo4j, which a file in *place* says how to reach."""
-    from graphstore.neo4j.local_server import LTS, local_server
+    from graphstore.neo4j.local_server.temporary import LTS, local_server
 
     home = place / "neo4j"
     with local_server(home, version=LTS, heap="1g", quick_start=False) as server:

@@ -20,9 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from graphstore.algorithms import first_diverging
 from graphstore.contract import GraphStore, RunData
-from graphstore.measured import measured_ops, over_ops
 from graphstore.model import (
     Comparison,
     DType,
@@ -43,7 +41,9 @@ from graphstore.model import (
     TensorIO,
     TensorRef,
 )
-from graphstore.topo import graph_arrays
+from graphstore.traverse.algorithms import first_diverging
+from graphstore.traverse.measured_ops import measured_ops, over_ops
+from graphstore.traverse.topological_order import graph_arrays
 
 if TYPE_CHECKING:
     from textual.pilot import Pilot
@@ -154,7 +154,7 @@ def made_errors(count: int, rng: random.Random) -> list[float | None]:
 
 def made_run(count: int) -> RunData:
     """A run of *count* device ops with its real origins, states and verdict."""
-    from divergraph.analysis import verdicts
+    from divergraph.thresholds import verdicts
 
     names = op_names(count)
     device, golden = made_graph(names, GraphKind.DEVICE), made_graph(names, GraphKind.ORIGINAL)
@@ -211,9 +211,9 @@ async def watch(store_url: str) -> None:
     """Open the app on the run and time what a user does."""
     from graphstore.open_store import open_store
     from tui.app import DivergraphApp
+    from tui.screens.ops import OpsScreen
     from tui.session import Session
     from tui.settings import Settings
-    from tui.views.ops import OpsScreen
     from tui.widgets.filter_bar import FilterBar
     from tui.widgets.row_list import RowList
 

@@ -16,12 +16,12 @@ from textual.app import App, ComposeResult
 from textual.widget import Widget
 from textual.widgets import DataTable
 
+from graphstore.filter import parse_filter
 from graphstore.model import Metric, MetricSet, OpState, Side
-from graphstore.op_filter import parse_filter
 from graphstore.op_row import OpRow
-from tui import op_table
-from tui.glyphs import UNICODE
-from tui.op_table import OpTable, Order
+from tui.render import op_table
+from tui.render.op_table import OpTable, Order
+from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 
 KEYS = ("j", "pagedown", "G", "g")
@@ -65,7 +65,7 @@ class ListApp(App[None]):
         self.animation_level = "none"
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        from tui.theme import DARK_VARIABLES
+        from tui.style.theme import DARK_VARIABLES
 
         return DARK_VARIABLES
 

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 import click
 
-from divergraph import __version__
 from divergraph.cli.say import say, say_usage
 from divergraph.cli.streams import drop_unwritten, fit_streams
 from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
+from divergraph.version import __version__
 from graphstore.errors import DivergraphError
 
 # What shells show of a program whose reader went away: no verdict, and no error either.
@@ -24,40 +24,52 @@ READER_GONE = 141
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     # command: (module below divergraph.cli, one line for --help)
-    "compare": ("compare_command", "Compare two dumps and say where the error starts."),
-    "analyse": ("analyse_command", "Find the root cause in a run compared before."),
-    "diff": ("diff_command", "Compare two tensors or folders of them, without any graph."),
-    "capture": ("capture_command", "Run a model here and dump every tensor: the golden side."),
-    "detect": ("detect_command", "Say what files and folders are, how sure that is, and why."),
-    "dumps": ("dumps_command", "List the dumps of a folder: times, ranks, models, steps."),
-    "import": ("import_command", "Read a graph file into the store."),
-    "runs": ("listing_commands", "List the runs and imported graphs of the store."),
-    "ops": ("listing_commands", "List ops with their state and metrics; --where filters."),
-    "origins": ("spread_commands", "Say where the error of a run starts, and why."),
-    "trace": ("spread_commands", "Follow an error from an op to the outputs."),
-    "roles": ("spread_commands", "Say which ops make, carry, enlarge or lessen the error."),
-    "blame": ("blame_command", "Say which ops made the error of the outputs; list them to keep."),
-    "compare-runs": ("across_command", "Say what changed between two runs, op by op."),
-    "consistency": ("consistency_command", "Check a device dump by itself, or two of one model."),
-    "advise": ("advise_command", "Say what a run shows as a whole, and what to do next."),
-    "lineage": ("run_commands", "Show which originals an op was made of, both ways."),
-    "between": ("run_commands", "List the ops between a start and an end."),
-    "submodel": ("submodel_command", "Cut a part of a model out, with its data."),
-    "minimize": ("minimize_command", "Find the smallest part of a model that still fails."),
-    "query": ("query_command", "Ask the store in Cypher, read-only."),
-    "report": ("report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."),
-    "export": ("export_command", "Write a run or graph as JSON, CSV or GraphML."),
-    "convert": ("convert_command", "Write dumps as arrays, graphs in other tools' formats."),
-    "delete": ("listing_commands", "Remove a run or imported graph from the store."),
-    "rename": ("store_commands", "Give a run or imported graph another name."),
-    "copy": ("store_commands", "Copy runs and graphs to another store."),
-    "backup": ("store_commands", "Write runs and graphs to one portable file."),
-    "restore": ("store_commands", "Read what backup wrote into the store."),
-    "store": ("store_commands", "Say what the store holds (info), put it in order (repair)."),
-    "tui": ("tui_command", "Browse runs in the terminal."),
-    "neo4j": ("neo4j_command", "Run a Neo4j server of your own on this machine."),
-    "doctor": ("doctor_command", "Check the installation and the store."),
-    "demo": ("demo_command", "Run the main job on data that comes with the package."),
+    "compare": ("make.compare_command", "Compare two dumps and say where the error starts."),
+    "analyse": ("make.analyse_command", "Find the root cause in a run compared before."),
+    "diff": ("make.diff_command", "Compare two tensors or folders of them, without any graph."),
+    "capture": ("make.capture_command", "Run a model here and dump every tensor: the golden side."),
+    "detect": ("make.detect_command", "Say what files and folders are, how sure that is, and why."),
+    "dumps": ("make.dumps_command", "List the dumps of a folder: times, ranks, models, steps."),
+    "import": ("make.import_command", "Read a graph file into the store."),
+    "runs": ("ask.listing_commands", "List the runs and imported graphs of the store."),
+    "ops": ("ask.listing_commands", "List ops with their state and metrics; --where filters."),
+    "origins": ("ask.propagation_commands", "Say where the error of a run starts, and why."),
+    "trace": ("ask.propagation_commands", "Follow an error from an op to the outputs."),
+    "roles": (
+        "ask.propagation_commands",
+        "Say which ops make, carry, enlarge or lessen the error.",
+    ),
+    "blame": (
+        "ask.blame_command",
+        "Say which ops made the error of the outputs; list them to keep.",
+    ),
+    "compare-runs": ("ask.across_command", "Say what changed between two runs, op by op."),
+    "consistency": (
+        "make.consistency_command",
+        "Check a device dump by itself, or two of one model.",
+    ),
+    "advise": ("ask.advise_command", "Say what a run shows as a whole, and what to do next."),
+    "lineage": ("ask.run_commands", "Show which originals an op was made of, both ways."),
+    "between": ("ask.run_commands", "List the ops between a start and an end."),
+    "submodel": ("ask.submodel_command", "Cut a part of a model out, with its data."),
+    "minimize": ("ask.minimize_command", "Find the smallest part of a model that still fails."),
+    "query": ("ask.query_command", "Ask the store in Cypher, read-only."),
+    "report": ("ask.report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."),
+    "export": ("ask.export_command", "Write a run or graph as JSON, CSV or GraphML."),
+    "convert": ("make.convert_command", "Write dumps as arrays, graphs in other tools' formats."),
+    "delete": ("ask.listing_commands", "Remove a run or imported graph from the store."),
+    "rename": ("manage.store_commands", "Give a run or imported graph another name."),
+    "copy": ("manage.store_commands", "Copy runs and graphs to another store."),
+    "backup": ("manage.store_commands", "Write runs and graphs to one portable file."),
+    "restore": ("manage.store_commands", "Read what backup wrote into the store."),
+    "store": (
+        "manage.store_commands",
+        "Say what the store holds (info), put it in order (repair).",
+    ),
+    "tui": ("manage.tui_command", "Browse runs in the terminal."),
+    "neo4j": ("manage.neo4j_command", "Run a Neo4j server of your own on this machine."),
+    "doctor": ("manage.doctor_command", "Check the installation and the store."),
+    "demo": ("make.demo_command", "Run the main job on data that comes with the package."),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from divergraph.wording import known
+from divergraph.text.words import known
 from graphstore.model import Metric, MetricSet
 
 

@@ -12,12 +12,12 @@ import click
 
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json
-from divergraph.json_shapes import Json
+from divergraph.present.json.shapes import Json
 from graphstore.contract import GraphStore
 from graphstore.model import Side
 
 if TYPE_CHECKING:
-    from divergraph.root_cause.limits import RootCauseOptions
+    from divergraph.rootcause.options import RootCauseOptions
 
 DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
@@ -103,9 +103,9 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
     Raises:
         InputError: the limits contradict each other.
     """
-    from divergraph.root_cause.limits import RootCauseOptions
-    from divergraph.root_cause.operands import Operands
-    from divergraph.root_cause.precision import Precision
+    from divergraph.rootcause.devices.operand_precision import Operands
+    from divergraph.rootcause.devices.precision import Precision
+    from divergraph.rootcause.options import RootCauseOptions
 
     if precision in ("hf32", "tf32"):
         operands = Operands(precision)

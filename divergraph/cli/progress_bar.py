@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from divergraph.printable import printable
-from divergraph.progress import NO_PROGRESS, Progress
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.text.printable import printable
 
 if TYPE_CHECKING:
     import rich.progress

@@ -10,7 +10,7 @@ from io import StringIO
 
 import click
 
-from divergraph.printable import printable, printable_json
+from divergraph.text.printable import printable, printable_json
 
 
 def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:

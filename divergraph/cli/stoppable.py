@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from divergraph.cli.say import say
+from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
-from divergraph.waiting import wait_heedfully
 from graphstore.cancellation import Cancellation
 
 _PATIENCE_SECONDS = 3.0
@@ -29,7 +29,7 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
     with ThreadPoolExecutor(1) as thread:
         done: Future[_T] = thread.submit(work, cancellation)
         try:
-            wait_heedfully([done], lambda: _give_up(cancellation))
+            wait_interruptible([done], lambda: _give_up(cancellation))
         except KeyboardInterrupt:
             cancellation.cancel()
             if wait([done], _PATIENCE_SECONDS).not_done:

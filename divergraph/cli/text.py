@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from divergraph.ask.analysed import read_analysis
+from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
+from divergraph.ask.reasons import reason_groups
+from divergraph.ask.sentences import origin_sentence
+from divergraph.ask.trace_answers import TraceStep
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
-from divergraph.json_shapes import worst_first
-from divergraph.questions.analysed import read_analysis
-from divergraph.questions.answers import UnmatchedOp, UnmatchedOps
-from divergraph.questions.reasons import reason_groups
-from divergraph.questions.trace_answers import TraceStep
-from divergraph.spread_words import origin_sentence
-from divergraph.wording import REASON_WORDS, STATE_MARKS, counted, shape_text, verdict_text
+from divergraph.present.json.shapes import worst_first
+from divergraph.text.words import REASON_WORDS, STATE_MARKS, counted, shape_text, verdict_text
 from graphstore.contract import GraphInfo
 from graphstore.model import (
     Comparison,

@@ -1,1 +1,5 @@
-"""Holding device tensors against golden ones: metrics, thresholds and the CSV report."""
+"""From the user's four paths to a finished run: resolve, link, pair, compare, judge."""
+
+from divergraph.comparison.compare_run import CompareRequest, compare
+
+__all__ = ["CompareRequest", "compare"]

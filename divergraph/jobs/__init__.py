@@ -4,14 +4,14 @@ A job is a list of items and a :class:`Work` that turns each into a small result
 come back in the order of the items and are the same whatever did the work.
 """
 
-from divergraph.jobs.executors import Executor, SerialExecutor, chosen_executor
+from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor
 from divergraph.jobs.job import Job, JobCancelledError
 from divergraph.jobs.journal import Journal
 from divergraph.jobs.states import JobProgress, JobState
 from divergraph.jobs.work import Work
 
 __all__ = [
-    "Executor",
+    "BatchExecutor",
     "Job",
     "JobCancelledError",
     "JobProgress",

@@ -127,7 +127,7 @@ class DaskExecutor:
             self._client.cancel(list(running))
 
     def _check_workers(self) -> None:
-        from divergraph import __version__
+        from divergraph.version import __version__
 
         try:
             versions = self._client.run(_version)
@@ -146,6 +146,6 @@ class DaskExecutor:
 
 
 def _version() -> str:
-    from divergraph import __version__
+    from divergraph.version import __version__
 
     return __version__

@@ -19,7 +19,7 @@ _WORTH_ITEMS = 2000
 _MOST_WORKERS = 32
 
 
-class Executor(Protocol):
+class BatchExecutor(Protocol):
     """Does batches. ``workers`` is how many at once."""
 
     workers: int
@@ -57,7 +57,7 @@ class SerialExecutor:
 
 def chosen_executor(
     items: int, size: int, jobs: int | None = None, cluster: str | None = None
-) -> Executor:
+) -> BatchExecutor:
     """The executor for *items* of *size* bytes in all.
 
     *jobs* is the number of processes (1: this one), None for what the work is worth:

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Generic, TypeVar
 
 from divergraph.jobs.batches import BATCH_BYTES, BATCH_ITEMS, in_batches
-from divergraph.jobs.executors import Executor, SerialExecutor
+from divergraph.jobs.executors import BatchExecutor, SerialExecutor
 from divergraph.jobs.journal import Journal
 from divergraph.jobs.states import JobProgress, JobState
 from divergraph.jobs.work import Work
@@ -40,7 +40,7 @@ class Job(Generic[T, R]):
         work: Work[T, R],
         sizes: Sequence[int],
         *,
-        executor: Executor | None = None,
+        executor: BatchExecutor | None = None,
         journal: Journal[R] | None = None,
         watch: Callable[[JobProgress, int], None] | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class Job(Generic[T, R]):
         self._items = items
         self._work = work
         self._sizes = sizes
-        self._executor: Executor = executor or SerialExecutor()
+        self._executor: BatchExecutor = executor or SerialExecutor()
         self._journal = journal
         self._watch = watch
         self._cancelled = threading.Event()

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from divergraph.jobs.job import JobCancelledError
+from divergraph.jobs.progress import Progress
 from divergraph.jobs.states import JobState
-from divergraph.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from divergraph.demo import demo_request
-from divergraph.runs import compare_into
+from divergraph.comparison.demo import demo_request
+from divergraph.comparison.keep_run import compare_into
 from graphstore.contract import GraphStore
 from graphstore.open_store import open_store
 from tui.app import DivergraphApp

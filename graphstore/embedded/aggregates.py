@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from graphstore.cypher_text import Token, tokens
+from graphstore.cypher.text import Token, tokens
 from graphstore.errors import QueryError
 
 _AGGREGATES = frozenset(("COUNT", "COLLECT", "SUM", "AVG", "MIN", "MAX"))

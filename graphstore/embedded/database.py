@@ -16,7 +16,7 @@ from graphstore.contract import QueryResult
 from graphstore.embedded.engine import connect, connected, engine_errors, open_file, opened
 from graphstore.embedded.query_errors import query_error, too_long
 from graphstore.errors import QueryError
-from graphstore.schema_statements import embedded_ddl
+from graphstore.schema.statements import embedded_ddl
 
 _POOL_A_BYTE = 2
 """The memory the engine may take for each byte of the file it reads."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from graphstore import codec
-from graphstore.codec import plain_text
 from graphstore.contract import GraphInfo
-from graphstore.cypher_targets import Place
+from graphstore.cypher.targets import TargetKeys
 from graphstore.embedded.folders import Entry
 from graphstore.errors import StoreError
 from graphstore.model import Run
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ def entry_info(entry: Entry) -> GraphInfo:
         raise damaged(entry) from error
 
 
-def entry_place(entry: Entry) -> Place:
+def entry_place(entry: Entry) -> TargetKeys:
     """Where the rows of an entry are in its database."""
     try:
         device = entry.manifest["device"]
         if entry.kind == "graphs":
-            return Place(entry.name, device["key"], device["content"])
+            return TargetKeys(entry.name, device["key"], device["content"])
         golden = entry.manifest["golden"]
-        return Place(
+        return TargetKeys(
             entry.name,
             device["key"],
             device["content"],

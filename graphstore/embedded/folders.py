@@ -32,7 +32,7 @@ from graphstore.embedded.drafts import (
     remove_draft,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
-from graphstore.schema import FIRST_READABLE, SCHEMA_VERSION, TOO_OLD_HINT
+from graphstore.schema.tables import FIRST_READABLE, SCHEMA_VERSION, TOO_OLD_HINT
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")

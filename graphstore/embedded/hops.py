@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from graphstore.cypher_text import hop_bounds, tokens
+from graphstore.cypher.text import hop_bounds, tokens
 from graphstore.errors import QueryError
 
 MAX_HOPS = 65535

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphstore import codec
-from graphstore.codec import plain_text
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry
 from graphstore.embedded.table_writing import arrow_types
-from graphstore.schema import NODES, RELS, Column, ColumnType, NodeTable, RelTable
-from graphstore.stored_graph import first_id
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.stored_graph import first_id
+from graphstore.schema.tables import NODES, RELS, Column, ColumnType, NodeTable, RelTable
 
 _SLICE = 200_000
 """Rows asked for at once: the engine keeps an answer in its buffer."""

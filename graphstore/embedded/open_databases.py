@@ -10,7 +10,7 @@ from graphstore.embedded.entry_facts import damaged, is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.scratch import Scratch
 from graphstore.errors import UnknownNameError
-from graphstore.schema import SCHEMA_VERSION
+from graphstore.schema.tables import SCHEMA_VERSION
 
 
 class OpenDatabases:

@@ -6,7 +6,7 @@ import difflib
 import re
 
 from graphstore.errors import DivergraphError, QueryError, StoreError
-from graphstore.schema import NODES, RELS
+from graphstore.schema.tables import NODES, RELS
 
 _PLACE = re.compile(r"\(line: (\d+), offset: (\d+)\)")
 _KIND = re.compile(r"^(?:Parser|Binder|Catalog|Runtime|Conversion) exception: ")

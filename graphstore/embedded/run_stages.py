@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphstore.codec import plain_text
 from graphstore.contract import RunData
-from graphstore.graph_rows import (
+from graphstore.schema.codec import plain_text
+from graphstore.schema.graph_rows import (
     block_rows,
     controls_table,
     feeds_table,
@@ -22,10 +22,10 @@ from graphstore.graph_rows import (
     op_table,
     tensor_table,
 )
-from graphstore.records import Records
-from graphstore.run_rows import RunEnds, RunRows
-from graphstore.stored_graph import StoredGraph, stored_graph
-from graphstore.tables import Table
+from graphstore.schema.records import Records
+from graphstore.schema.row_slices import Table
+from graphstore.schema.run_rows import RunEnds, RunRows
+from graphstore.schema.stored_graph import StoredGraph, stored_graph
 
 
 def graph_keys(stored: StoredGraph) -> dict[str, object]:

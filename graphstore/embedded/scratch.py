@@ -12,15 +12,15 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from graphstore import codec
-from graphstore.codec import plain_text
 from graphstore.embedded.database import ReadDatabase, change_database, complete_database
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
 from graphstore.embedded.table_writing import write_tables
 from graphstore.errors import StoreError
-from graphstore.schema import SCHEMA_VERSION
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.tables import SCHEMA_VERSION
 
 DATABASE = "graph.lbug"
 

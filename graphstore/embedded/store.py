@@ -12,11 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from graphstore import codec
-from graphstore.collector import paused_collector
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
-from graphstore.cypher_store import CypherStore
-from graphstore.cypher_targets import Place
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.cypher.queries import Dialect, NamedQuery
+from graphstore.cypher.store import CypherStore
+from graphstore.cypher.targets import TargetKeys
+from graphstore.cypher.traversals import deepest_way
 from graphstore.embedded.aggregates import check_aggregates, check_lists
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import (
@@ -43,11 +44,10 @@ from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError, StoreError
+from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Run
-from graphstore.queries import Dialect, NamedQuery
-from graphstore.query_limits import NO_LIMITS, QueryLimits
-from graphstore.stored_graph import StoredGraph, graph_info, stored_graph
-from graphstore.traversals import deepest_way
+from graphstore.schema import codec
+from graphstore.schema.stored_graph import StoredGraph, graph_info, stored_graph
 
 
 def utc_now() -> datetime:
@@ -86,7 +86,7 @@ class EmbeddedStore(CypherStore):
     ) -> GraphInfo:
         """Keep *graph* under *name*; visible in one step or not at all."""
         self._check_name(name)
-        with paused_collector():
+        with gc_paused():
             stored = stored_graph(graph, {})
         known = self._same_graph(name, stored)
         if known is None:
@@ -105,7 +105,7 @@ class EmbeddedStore(CypherStore):
         name = data.run.name
         self._check_name(name)
         self._check_free("runs", name, replace)
-        with paused_collector():
+        with gc_paused():
             stages = RunStages(data)
             with self._folder.writing() as folder:
                 write_database(folder / DATABASE, stages, stages.meanwhile())
@@ -229,12 +229,12 @@ class EmbeddedStore(CypherStore):
     def _names(self) -> list[str]:
         return [entry.name for kind in ("runs", "graphs") for entry in self._folder.entries(kind)]
 
-    def _place(self, target: str) -> Place:
+    def _place(self, target: str) -> TargetKeys:
         return entry_place(self._known(target))
 
     def _ask(
         self,
-        place: Place,
+        place: TargetKeys,
         query: NamedQuery,
         params: Mapping[str, object],
         limits: QueryLimits = NO_LIMITS,
@@ -310,7 +310,7 @@ class EmbeddedStore(CypherStore):
             "info": asdict(info),
             "device": graph_keys(stored),
         }
-        with self._folder.writing() as folder, paused_collector():
+        with self._folder.writing() as folder, gc_paused():
             twin = self._linked_twin(stored, folder / DATABASE)
             if twin is not None:
                 manifest |= {"written": asdict(as_written(twin)), "schema": twin.schema}

@@ -14,15 +14,15 @@ import numpy as np
 from graphstore.embedded.copy_memory import LEAST_POOL, node_pool, rel_pool
 from graphstore.embedded.engine import connected, engine_errors, opened
 from graphstore.embedded.freed_memory import give_back
-from graphstore.records import Records, as_table
-from graphstore.schema import (
+from graphstore.schema.records import Records, as_table
+from graphstore.schema.row_slices import Absent, Repeated, Row
+from graphstore.schema.statements import embedded_ddl
+from graphstore.schema.tables import (
     NODES,
     RELS,
     Column,
     ColumnType,
 )
-from graphstore.schema_statements import embedded_ddl
-from graphstore.tables import Absent, Repeated, Row
 
 _BATCH = 50_000
 """Rows made into Arrow at once."""

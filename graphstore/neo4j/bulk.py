@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from graphstore.errors import StoreError
 from graphstore.neo4j.columns import parts
 from graphstore.neo4j.writers import server_code
-from graphstore.records import Records, as_table
-from graphstore.schema import NODES, RELS
-from graphstore.tables import Absent, Row, plain_values
+from graphstore.schema.records import Records, as_table
+from graphstore.schema.row_slices import Absent, Row, plain_values
+from graphstore.schema.tables import NODES, RELS
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Statement

@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.arrays import Bool, GraphArrays
-from graphstore.codec import plain_texts
-from graphstore.op_search import OpIndex
-from graphstore.records import as_table
-from graphstore.run_outputs import RunOutputs
-from graphstore.schema import NODES
-from graphstore.stored_graph import StoredGraph
-from graphstore.tables import Columns, Row, Table
+from graphstore.cypher.op_search import OpIndex
+from graphstore.schema.codec import plain_texts
+from graphstore.schema.records import as_table
+from graphstore.schema.row_slices import Columns, Row, Table
+from graphstore.schema.stored_graph import StoredGraph
+from graphstore.schema.tables import NODES
+from graphstore.traverse.arrays import Bool, GraphArrays
+from graphstore.traverse.run_outputs import RunOutputs
 
 PART = 1_000_000
 """Most bytes in one node; a value of several parts is one after the other."""
@@ -173,15 +173,15 @@ def linked_ops(columns: Mapping[str, Any]) -> tuple[Bool, Bool]:
 def packed(columns: Packed) -> bytes:
     """*columns* as bytes: arrays of numbers, or lists of JSON values."""
     arrays = {name: values for name, values in columns.items() if isinstance(values, np.ndarray)}
-    pieces = {
+    subgraphs = {
         name: arrays[name].tobytes() if name in arrays else json.dumps(list(values)).encode("ascii")
         for name, values in columns.items()
     }
     head = [
-        [name, arrays[name].dtype.str if name in arrays else None, len(piece)]
-        for name, piece in pieces.items()
+        [name, arrays[name].dtype.str if name in arrays else None, len(subgraph)]
+        for name, subgraph in subgraphs.items()
     ]
-    text = b"\n".join([json.dumps(head).encode("ascii"), b"".join(pieces.values())])
+    text = b"\n".join([json.dumps(head).encode("ascii"), b"".join(subgraphs.values())])
     return zlib.compress(text, _LEVEL)
 
 
@@ -191,9 +191,11 @@ def unpacked(data: bytes) -> dict[str, Any]:
     start = bytes(text).index(b"\n") + 1
     columns: dict[str, Any] = {}
     for name, kind, size in json.loads(bytes(text[:start])):
-        piece = text[start : start + size]
+        subgraph = text[start : start + size]
         start += size
-        columns[name] = json.loads(bytes(piece)) if kind is None else np.frombuffer(piece, kind)
+        columns[name] = (
+            json.loads(bytes(subgraph)) if kind is None else np.frombuffer(subgraph, kind)
+        )
     return columns
 
 

@@ -15,14 +15,14 @@ from graphstore.contract import QueryResult
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.server_errors import (
-    Asked,
+    ServerRequest,
     bad_driver_url,
     check_server_version,
     is_hopeless,
     server_error,
     wire_error,
 )
-from graphstore.schema import NODES, RELS
+from graphstore.schema.tables import NODES, RELS
 
 if TYPE_CHECKING:
     import neo4j
@@ -312,8 +312,8 @@ class Connection:
                 check_server_version(str(self._driver.get_server_info().agent), self.url)
                 self._met = True
 
-    def _asked(self, cypher: str | None = None, timeout: float | None = None) -> Asked:
-        return Asked(self.url, self.database, self._source, cypher, timeout)
+    def _asked(self, cypher: str | None = None, timeout: float | None = None) -> ServerRequest:
+        return ServerRequest(self.url, self.database, self._source, cypher, timeout)
 
     @contextmanager
     def _hopeless(

@@ -128,7 +128,7 @@ def _sections(path: Path) -> Iterator[_Section]:
 
 
 def _of_managed_server(address: Address) -> Credentials | None:
-    from graphstore.neo4j.managed_server import managed_password
+    from graphstore.neo4j.local_server.managed import managed_password
 
     password = managed_password(address)
     if password is None:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import StoreError
 from graphstore.neo4j.writers import take_turn
-from graphstore.schema import (
-    FIRST_READABLE,
-    NEO4J_VERSION,
-    TOO_OLD_HINT,
-)
-from graphstore.schema_statements import (
+from graphstore.schema.statements import (
     NAME_PARTS,
     NEO4J_DROPPED,
     neo4j_ddl,
     neo4j_search_ddl,
+)
+from graphstore.schema.tables import (
+    FIRST_READABLE,
+    NEO4J_VERSION,
+    TOO_OLD_HINT,
 )
 
 if TYPE_CHECKING:

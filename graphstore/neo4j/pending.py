@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from graphstore import codec
-from graphstore.codec import plain_text
 from graphstore.errors import NameTakenError
 from graphstore.neo4j.writers import Known, known_writers, take_away
-from graphstore.stored_graph import StoredGraph
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.stored_graph import StoredGraph
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Statement
@@ -67,7 +67,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class WriteLease:
     """What a writer got.
 
     ``mine`` are the keys of the graphs it has to write, ``run`` the key of its run.
@@ -83,7 +83,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class WriteIntent:
     """What a writer wants to write: a run or an imported graph, and its graphs."""
 
     kind: str
@@ -92,7 +92,7 @@ class Wish:
     replace: bool
 
 
-def claim(run: Statement, token: str, wish: Wish) -> Claim:
+def claim(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
     """Take the name and the graphs of *wish* for the writer *token*, all or nothing.
 
     Raises:
@@ -111,18 +111,18 @@ def claim(run: Statement, token: str, wish: Wish) -> Claim:
         if owner is None:
             left.append(item)
         elif is_graph or (wish.kind == "graph" and item.graphs == sorted(keys)):
-            return Claim(busy=owner.place)
+            return WriteLease(busy=owner.place)
         elif not wish.replace:
             raise _being_written(wish.name, owner)
-    return Claim(left=tuple(left)) if left else _take(run, token, wish)
+    return WriteLease(left=tuple(left)) if left else _take(run, token, wish)
 
 
-def _take(run: Statement, token: str, wish: Wish) -> Claim:
+def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
     mine: dict[str, StoredGraph] = {}
     for stored in wish.graphs:
         rows = run(_GRAPH, id=stored.key)
         if any(row["content"] != stored.content for row in rows):
-            return Claim(other=True)
+            return WriteLease(other=True)
         if not rows:
             mine[stored.key] = stored
     for graph_key, stored in mine.items():
@@ -155,10 +155,10 @@ def _take(run: Statement, token: str, wish: Wish) -> Claim:
             graph=wish.graphs[0].key,
             token=token,
         )
-    return Claim(frozenset(mine), key)
+    return WriteLease(frozenset(mine), key)
 
 
-def show_run(run: Statement, token: str, wish: Wish, claimed: Claim) -> bool:
+def show_run(run: Statement, token: str, wish: WriteIntent, claimed: WriteLease) -> bool:
     """Show a written run and its graphs, hide the one it replaces; False if it is lost."""
     mine = {"key": claimed.run, "token": token}
     if not run("MATCH (r:PendingRun {id: $key, writer: $token}) RETURN r.id", **mine):
@@ -174,7 +174,9 @@ def show_run(run: Statement, token: str, wish: Wish, claimed: Claim) -> bool:
     return True
 
 
-def show_graph(run: Statement, token: str, wish: Wish, claimed: Claim, created: str) -> bool:
+def show_graph(
+    run: Statement, token: str, wish: WriteIntent, claimed: WriteLease, created: str
+) -> bool:
     """Show a written graph under its name, hide what it replaces; False if it is lost."""
     if not run("MATCH (i:PendingImport {id: $token}) RETURN i.id", token=token):
         return False
@@ -295,7 +297,7 @@ def _being_written(name: str, owner: Known) -> NameTakenError:
     )
 
 
-def _show_graphs(run: Statement, claimed: Claim) -> None:
+def _show_graphs(run: Statement, claimed: WriteLease) -> None:
     run(
         "UNWIND $keys AS key MATCH (g:PendingGraph {id: key}) "
         "REMOVE g:PendingGraph, g.writer SET g:Graph",

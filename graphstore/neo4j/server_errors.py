@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import DivergraphError, InputError, QueryError, StoreError
 from graphstore.neo4j.address import parse_address
-from graphstore.neo4j.jars import OLDEST
+from graphstore.neo4j.local_server.jars import OLDEST
 
 if TYPE_CHECKING:
     import neo4j
@@ -25,7 +25,7 @@ _OLDEST = ".".join(map(str, OLDEST))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServerRequest:
     """What was asked of whom; ``source`` says where the password is from."""
 
     url: str
@@ -58,7 +58,7 @@ def is_hopeless(error: neo4j.exceptions.Neo4jError) -> bool:
     return not error.is_retryable() or any(part in (error.code or "") for part in _HOPELESS)
 
 
-def wire_error(error: neo4j.exceptions.DriverError, asked: Asked) -> DivergraphError:
+def wire_error(error: neo4j.exceptions.DriverError, asked: ServerRequest) -> DivergraphError:
     """Our error for a server that is not reached, or lost."""
     import neo4j
 
@@ -101,7 +101,7 @@ def wire_error(error: neo4j.exceptions.DriverError, asked: Asked) -> DivergraphE
     return _lost(said, asked, chain)
 
 
-def _lost(said: str, asked: Asked, chain: list[BaseException]) -> StoreError:
+def _lost(said: str, asked: ServerRequest, chain: list[BaseException]) -> StoreError:
     address = parse_address(asked.url)
     if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
         what, hint = "nothing listens there", "is the server running there?"
@@ -119,7 +119,7 @@ def _lost(said: str, asked: Asked, chain: list[BaseException]) -> StoreError:
     return StoreError(f"cannot reach Neo4j: {what}", where=asked.url, hint=hint, retryable=True)
 
 
-def server_error(error: neo4j.exceptions.Neo4jError, asked: Asked) -> DivergraphError:
+def server_error(error: neo4j.exceptions.Neo4jError, asked: ServerRequest) -> DivergraphError:
     """Our error for what the server refused or could not do."""
     code, message = error.code or "", (error.message or "").partition("\n")[0]
     known = _known_trouble(code, asked)
@@ -138,7 +138,7 @@ def server_error(error: neo4j.exceptions.Neo4jError, asked: Asked) -> Divergraph
     )
 
 
-def _known_trouble(code: str, asked: Asked) -> DivergraphError | None:
+def _known_trouble(code: str, asked: ServerRequest) -> DivergraphError | None:
     if code.endswith("AuthenticationRateLimit"):
         return StoreError(
             "Neo4j has locked this user for a while: too many wrong passwords",
@@ -197,12 +197,12 @@ def bad_driver_url(error: Exception, url: str) -> InputError:
     return InputError(f"not a usable Neo4j URL: {error}", where=url)
 
 
-def _from(asked: Asked) -> str:
+def _from(asked: ServerRequest) -> str:
     return f", from {asked.source}" if asked.source else ""
 
 
-def _is_ours(asked: Asked) -> bool:
-    from graphstore.neo4j.managed_server import is_managed
+def _is_ours(asked: ServerRequest) -> bool:
+    from graphstore.neo4j.local_server.managed import is_managed
 
     return is_managed(parse_address(asked.url))
 

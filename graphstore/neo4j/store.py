@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from graphstore import codec
-from graphstore.arrays import GraphArrays
-from graphstore.codec import plain_text
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
-from graphstore.cypher_store import CypherStore
-from graphstore.cypher_targets import Place
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.cypher.op_search import OpIndex
+from graphstore.cypher.queries import Dialect, NamedQuery, load
+from graphstore.cypher.store import CypherStore
+from graphstore.cypher.targets import TargetKeys
 from graphstore.entry_names import check_new_name
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
@@ -32,13 +32,13 @@ from graphstore.neo4j.credentials import find_credentials
 from graphstore.neo4j.migrations import make_schema, schema_version
 from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.pending import left_behind
-from graphstore.op_search import OpIndex
-from graphstore.queries import Dialect, NamedQuery, load
-from graphstore.query_limits import NO_LIMITS, QueryLimits
-from graphstore.run_outputs import RunOutputs
-from graphstore.stored_graph import StoredGraph, graph_info
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.stored_graph import StoredGraph, graph_info
+from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.run_outputs import RunOutputs
 
-_ANY = Place("", "", "")
+_ANY = TargetKeys("", "", "")
 
 
 def _utc_now() -> datetime:
@@ -198,19 +198,19 @@ class Neo4jStore(CypherStore):
     def _names(self) -> list[str]:
         return [run.name for run in self.runs()] + [info.name for info in self.graphs()]
 
-    def _place(self, target: str) -> Place:
+    def _place(self, target: str) -> TargetKeys:
         place = self._lookup("run_place", target) or self._lookup("import_place", target)
         if place is None:
             raise self._unknown_target("run or graph", target)
         return place
 
-    def _lookup(self, query: str, name: str) -> Place | None:
+    def _lookup(self, query: str, name: str) -> TargetKeys | None:
         rows = self._rows(_ANY, query, {"name": plain_text(name)})
-        return Place(name, **rows[0]) if rows else None
+        return TargetKeys(name, **rows[0]) if rows else None
 
     def _ask(
         self,
-        place: Place,
+        place: TargetKeys,
         query: NamedQuery,
         params: Mapping[str, object],
         limits: QueryLimits = NO_LIMITS,
@@ -227,30 +227,32 @@ class Neo4jStore(CypherStore):
             self._check_there(place)
         return answer
 
-    def _columns(self, place: Place, of: str, kind: str) -> dict[str, Any] | None:
+    def _columns(self, place: TargetKeys, of: str, kind: str) -> dict[str, Any] | None:
         """Packed columns of a graph or run; None if an older program wrote it."""
         rows = self._rows(place, "columns", {"of": of, "kind": kind})
         return unpacked(b"".join(row["data"] for row in rows)) if rows else None
 
-    def _read_index(self, place: Place, key: str) -> OpIndex:
+    def _read_index(self, place: TargetKeys, key: str) -> OpIndex:
         columns = self._columns(place, key, "ops")
         return super()._read_index(place, key) if columns is None else op_index(columns)
 
-    def _quick_arrays(self, place: Place, key: str, content: str) -> GraphArrays | None:
+    def _quick_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays | None:
         return self._arrays_of(place, key, content)
 
-    def _read_arrays(self, place: Place, key: str, content: str) -> GraphArrays:
+    def _read_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
         columns = self._columns(place, key, "edges")
         if columns is None:
             return super()._read_arrays(place, key, content)
         index = self._indexes.get(content, lambda: self._read_index(place, key))
         return graph_arrays(index.ids, columns)
 
-    def _read_outputs(self, place: Place) -> RunOutputs:
+    def _read_outputs(self, place: TargetKeys) -> RunOutputs:
         columns = self._columns(place, str(place.run), "outputs")
         return super()._read_outputs(place) if columns is None else run_outputs(columns)
 
-    def _whole(self, place: Place, query: NamedQuery, params: Mapping[str, object]) -> QueryResult:
+    def _whole(
+        self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]
+    ) -> QueryResult:
         links = None
         if query.name in ("sides", "unlinked_ops"):
             links = self._columns(place, str(place.run), "links")
@@ -270,7 +272,7 @@ class Neo4jStore(CypherStore):
         rows = ((topo, index.ids[topo], index.kinds[topo], counted[topo]) for topo in unlinked)
         return QueryResult(("topo", "op", "type", "originals"), tuple(rows))
 
-    def _check_there(self, place: Place) -> None:
+    def _check_there(self, place: TargetKeys) -> None:
         """Return if *place* is still shown, so that what was just read of it is whole.
 
         Raises:

@@ -8,11 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphstore.codec import plain_text
-from graphstore.collector import paused_collector
 from graphstore.contract import RunData
 from graphstore.errors import StoreError
-from graphstore.graph_rows import graph_records
+from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
 from graphstore.neo4j.bulk import (
     LANES,
@@ -36,8 +34,8 @@ from graphstore.neo4j.columns import (
 )
 from graphstore.neo4j.migrations import make_search_indexes, set_names_aside
 from graphstore.neo4j.pending import (
-    Claim,
-    Wish,
+    WriteIntent,
+    WriteLease,
     check_name_free,
     claim,
     hide,
@@ -48,9 +46,11 @@ from graphstore.neo4j.pending import (
     show_run,
 )
 from graphstore.neo4j.writers import Writer, lost_claim, take_turn
-from graphstore.records import Records
-from graphstore.run_rows import run_records
-from graphstore.stored_graph import StoredGraph, stored_graph
+from graphstore.schema.codec import plain_text
+from graphstore.schema.graph_rows import graph_records
+from graphstore.schema.records import Records
+from graphstore.schema.run_rows import run_records
+from graphstore.schema.stored_graph import StoredGraph, stored_graph
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement
@@ -68,16 +68,16 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
     name = data.run.name
     wire.change(lambda run: check_name_free(run, "run", name, replace=replace))
 
-    def wish() -> Wish:
+    def wish() -> WriteIntent:
         golden = stored(wire, data.golden)
         device = stored(wire, data.device, {golden.key: golden.content})
-        return Wish("run", name, (golden, device), replace)
+        return WriteIntent("run", name, (golden, device), replace)
 
     with Writer(wire, LANES).living() as writer:
         wanted, claimed = _claimed(writer, wish)
         golden, device = wanted.graphs
         set_names_aside(wire, _new_ops(wanted, claimed))
-        with Sender(writer).running() as sender, paused_collector():
+        with Sender(writer).running() as sender, gc_paused():
             _send_graphs(writer, sender, wanted, claimed)
             key = claimed.run or name
             records = run_records(data, golden, device, key)
@@ -96,14 +96,14 @@ def save_graph(
 ) -> None:
     """Write a graph, if it is not there, and give it a name."""
 
-    def wish() -> Wish:
-        return Wish("graph", name, (stored(wire, graph.graph),), replace)
+    def wish() -> WriteIntent:
+        return WriteIntent("graph", name, (stored(wire, graph.graph),), replace)
 
-    first = Wish("graph", name, (graph,), replace)
+    first = WriteIntent("graph", name, (graph,), replace)
     with Writer(wire, LANES).living() as writer:
         wanted, claimed = _claimed(writer, wish, first)
         set_names_aside(wire, _new_ops(wanted, claimed))
-        with Sender(writer).running() as sender, paused_collector():
+        with Sender(writer).running() as sender, gc_paused():
             _send_graphs(writer, sender, wanted, claimed)
         make_search_indexes(wire)
         _show(writer, lambda run: show_graph(run, writer.token, wanted, claimed, created))
@@ -145,13 +145,13 @@ def stored(
     """*graph* under a key no graph of other content has, nor one of *others* (key to content)."""
     rows = wire.read(_CONTENTS, {"id": plain_text(graph.id)}).rows
     taken = {**(others or {}), **{str(key): str(content) for key, content in rows}}
-    with paused_collector():
+    with gc_paused():
         return stored_graph(graph, taken)
 
 
 def _claimed(
-    writer: Writer, wish: Callable[[], Wish], first: Wish | None = None
-) -> tuple[Wish, Claim]:
+    writer: Writer, wish: Callable[[], WriteIntent], first: WriteIntent | None = None
+) -> tuple[WriteIntent, WriteLease]:
     """Claim what is wished; waits for others who write the same graphs."""
     wanted = first or wish()
     while True:
@@ -168,11 +168,11 @@ def _claimed(
             return wanted, got
 
 
-def _new_ops(wanted: Wish, claimed: Claim) -> int:
+def _new_ops(wanted: WriteIntent, claimed: WriteLease) -> int:
     return sum(len(graph.graph.ops) for graph in wanted.graphs if graph.key in claimed.mine)
 
 
-def _send_graphs(writer: Writer, sender: Sender, wanted: Wish, claimed: Claim) -> None:
+def _send_graphs(writer: Writer, sender: Sender, wanted: WriteIntent, claimed: WriteLease) -> None:
     by_key = {graph.key: graph for graph in wanted.graphs}
     for key in claimed.mine:
         records = graph_records(by_key[key])

@@ -10,11 +10,11 @@ from google.protobuf.message import DecodeError, Message
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, DType
-from importers.caffe.net import MAX_DIM, V1_TYPES, Blob, Layer, Net, Rule, State, input_shapes
+from importers.caffe.net import MAX_DIM, V1_TYPES, Blob, Layer, Net, PhaseRule, State, input_shapes
 from importers.kept import kept_list, kept_text
-from importers.protos import caffe_pb2 as pb
-from importers.prototext import Buffer
-from importers.wire import BLOCK, FIXED32, Span, spans
+from importers.proto.messages import caffe_pb2 as pb
+from importers.proto.text_reader import Buffer
+from importers.proto.wire import BLOCK, FIXED32, FieldSpan, spans
 
 _LAYERS, _LAYER = 2, 100
 _BLOBS = {_LAYERS: 6, _LAYER: 7}
@@ -59,7 +59,7 @@ def read_binary(buffer: Buffer, path: Path) -> Net:
     )
 
 
-def _layer(buffer: Buffer, place: Span) -> Layer:
+def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
     """The layer at *place*: its blobs by where they lie, the rest as a message."""
     rest = bytearray()
     blobs: list[Blob] = []
@@ -90,16 +90,16 @@ def _layer(buffer: Buffer, place: Span) -> Layer:
     )
 
 
-def _blob(buffer: Buffer, place: Span) -> Blob:
+def _blob(buffer: Buffer, place: FieldSpan) -> Blob:
     rest = bytearray()
-    dtype, offset, nbytes, pieces = DType.FLOAT32, None, 0, 0
+    dtype, offset, nbytes, subgraphs = DType.FLOAT32, None, 0, 0
     for span in spans(buffer, place.start, place.end):
         if span.number in _VALUES and span.wire_type != 0:
             dtype = _VALUES[span.number]
             single = FIXED32 if span.number == _DATA else 1
             # Values may be written one by one, then each has a key of its own in between.
-            offset = span.start if pieces == 0 and span.wire_type == BLOCK else None
-            pieces += 1
+            offset = span.start if subgraphs == 0 and span.wire_type == BLOCK else None
+            subgraphs += 1
             nbytes += span.end - span.start if span.wire_type in (BLOCK, single) else 0
         elif span.number not in (_DIFF, _DOUBLE_DIFF):
             rest += buffer[span.key : span.end]
@@ -116,8 +116,8 @@ def _phase(message: Any) -> str:
     return _PHASES[message.phase] if message.HasField("phase") else ""
 
 
-def _rule(rule: pb.NetStateRule) -> Rule:
-    return Rule(
+def _rule(rule: pb.NetStateRule) -> PhaseRule:
+    return PhaseRule(
         phase=_phase(rule) or None,
         min_level=rule.min_level if rule.HasField("min_level") else None,
         max_level=rule.max_level if rule.HasField("max_level") else None,

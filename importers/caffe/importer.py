@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph
 from importers.contract import HEAD_BYTES, Confidence, Detection
-from importers.prototext import outline
-from importers.wire import BLOCK, FIXED32, VARINT, WireField, outer_fields
+from importers.proto.text_reader import outline
+from importers.proto.wire import BLOCK, FIXED32, VARINT, WireField, outer_fields
 
 if TYPE_CHECKING:
     from importers.caffe.net import Net
-    from importers.prototext import Buffer
+    from importers.proto.text_reader import Buffer
 
 # Source: caffe.proto, message NetParameter.
 _FIELDS = {

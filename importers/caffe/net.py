@@ -67,7 +67,7 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PhaseRule:
     """A condition of ``include`` or ``exclude``; None and empty parts are no condition."""
 
     phase: str | None = None
@@ -85,7 +85,7 @@ class State:
     level: int = 0
     stages: tuple[str, ...] = ()
 
-    def meets(self, rule: Rule) -> bool:
+    def meets(self, rule: PhaseRule) -> bool:
         """Whether every condition of *rule* holds. Source: Net::StateMeetsRule of Caffe."""
         return (
             (rule.phase is None or rule.phase == self.phase)
@@ -109,8 +109,8 @@ class Layer:
     tops: tuple[str, ...] = ()
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     shapes: tuple[tuple[int, ...], ...] = ()
-    include: tuple[Rule, ...] = ()
-    exclude: tuple[Rule, ...] = ()
+    include: tuple[PhaseRule, ...] = ()
+    exclude: tuple[PhaseRule, ...] = ()
     phase: str = ""
     blobs: tuple[Blob, ...] = ()
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue
-from importers.caffe.net import MAX_DIM, V1_TYPES, Layer, Net, Rule, State, input_shapes
+from importers.caffe.net import MAX_DIM, V1_TYPES, Layer, Net, PhaseRule, State, input_shapes
 from importers.kept import kept_list, kept_text
-from importers.literals import boolean, integer, is_string, real, string
-from importers.prototext import Buffer, EventKind, Fields, TextReader, Value
+from importers.proto.literals import boolean, integer, is_string, real, string
+from importers.proto.text_reader import Buffer, EventKind, Fields, TextReader, Value
 
 _Reader: TypeAlias = Callable[[Value], str]
 _OWN = frozenset({b"name", b"type", b"bottom", b"top", b"include", b"exclude", b"blobs"})
@@ -80,9 +80,9 @@ def _layer(fields: Fields, *, old: bool) -> Layer:
     )
 
 
-def _rule(fields: Fields) -> Rule:
+def _rule(fields: Fields) -> PhaseRule:
     levels = {name: _number(value) for name, value in fields if name.endswith(b"_level")}
-    return Rule(
+    return PhaseRule(
         phase=_last(fields, b"phase", _phase) or None,
         min_level=levels.get(b"min_level"),
         max_level=levels.get(b"max_level"),

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from importers.dumps.ascend import scan_device_dumps
+    from importers.dumps.arrays.golden import scan_golden_dumps
+    from importers.dumps.ascend.file import DeviceFile, read_device_file
+    from importers.dumps.ascend.index import scan_device_dumps
+    from importers.dumps.ascend.overflow import record_json
+    from importers.dumps.ascend.values import DumpHeader, HeaderTensor, RawBlock
     from importers.dumps.detect import (
         DumpKind,
         FoundDump,
@@ -13,7 +17,6 @@ if TYPE_CHECKING:
         detect_tensor_file,
         list_dumps,
     )
-    from importers.dumps.device_file import DeviceFile, read_device_file
     from importers.dumps.folder import (
         ANY_DUMP,
         DumpChoice,
@@ -21,10 +24,7 @@ if TYPE_CHECKING:
         find_dump_folder,
         model_names,
     )
-    from importers.dumps.golden import scan_golden_dumps
-    from importers.dumps.header import DumpHeader, HeaderTensor, RawBlock
     from importers.dumps.index import DumpIndex, DumpProblem, OverflowRecord
-    from importers.dumps.overflow import record_json
     from importers.dumps.read import read_array
     from importers.dumps.scan import scan_dumps
     from importers.dumps.tree import is_dump_name
@@ -58,17 +58,17 @@ __all__ = [
 
 _HOMES = {
     "ANY_DUMP": "importers.dumps.folder",
-    "DeviceFile": "importers.dumps.device_file",
+    "DeviceFile": "importers.dumps.ascend.file",
     "DumpChoice": "importers.dumps.folder",
     "DumpFolder": "importers.dumps.folder",
-    "DumpHeader": "importers.dumps.header",
+    "DumpHeader": "importers.dumps.ascend.values",
     "DumpIndex": "importers.dumps.index",
     "DumpKind": "importers.dumps.detect",
     "DumpProblem": "importers.dumps.index",
     "FoundDump": "importers.dumps.detect",
-    "HeaderTensor": "importers.dumps.header",
+    "HeaderTensor": "importers.dumps.ascend.values",
     "OverflowRecord": "importers.dumps.index",
-    "RawBlock": "importers.dumps.header",
+    "RawBlock": "importers.dumps.ascend.values",
     "detect_dumps": "importers.dumps.detect",
     "detect_tensor_file": "importers.dumps.detect",
     "find_dump_folder": "importers.dumps.folder",
@@ -76,11 +76,11 @@ _HOMES = {
     "list_dumps": "importers.dumps.detect",
     "model_names": "importers.dumps.folder",
     "read_array": "importers.dumps.read",
-    "read_device_file": "importers.dumps.device_file",
-    "record_json": "importers.dumps.overflow",
-    "scan_device_dumps": "importers.dumps.ascend",
+    "read_device_file": "importers.dumps.ascend.file",
+    "record_json": "importers.dumps.ascend.overflow",
+    "scan_device_dumps": "importers.dumps.ascend.index",
     "scan_dumps": "importers.dumps.scan",
-    "scan_golden_dumps": "importers.dumps.golden",
+    "scan_golden_dumps": "importers.dumps.arrays.golden",
 }
 
 

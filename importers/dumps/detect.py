@@ -8,17 +8,17 @@ from enum import StrEnum
 from pathlib import Path
 
 from importers.contract import Confidence
-from importers.dumps.ascend import is_device_dump
-from importers.dumps.device_file import look_at
-from importers.dumps.golden import NPY, golden_ending
-from importers.dumps.index import DamagedError, Listing, list_folder
-from importers.dumps.msprobe import DUMP
+from importers.dumps.arrays.golden import NPY, golden_ending
+from importers.dumps.arrays.npy import read_npy_header
+from importers.dumps.arrays.polygraphy import JSON, is_results
+from importers.dumps.arrays.tfdbg import device_folders
+from importers.dumps.ascend.file import look_at
+from importers.dumps.ascend.index import is_device_dump
+from importers.dumps.index import DamagedError, FolderListing, list_folder
+from importers.dumps.msprobe.index import DUMP
+from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, parse_dump_name, read_mapping
-from importers.dumps.npy import read_npy_header
-from importers.dumps.openfile import open_dump
-from importers.dumps.polygraphy import JSON, is_results
-from importers.dumps.statistics_csv import ENDING, TABLE
-from importers.dumps.tfdbg import device_folders
+from importers.dumps.open_file import open_dump
 from importers.dumps.tree import dump_leaves
 
 _TRIED = 3
@@ -113,7 +113,7 @@ def _of_file(path: Path) -> Iterator[FoundDump]:
         yield FoundDump(path, DumpKind.POLYGRAPHY, Confidence.SURE, reason, 1)
 
 
-def _of_folder(folder: Path, listing: Listing) -> Iterator[FoundDump]:
+def _of_folder(folder: Path, listing: FolderListing) -> Iterator[FoundDump]:
     if DUMP in listing.files:
         reason = f"{DUMP} names the tensors"
         yield FoundDump(folder, DumpKind.MSPROBE, Confidence.SURE, reason, 1)

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from graphstore.errors import InputError
-from importers.dumps.golden import NPY
+from importers.dumps.arrays.golden import NPY
 from importers.dumps.tree import Leaf, dump_leaves
 
 _STAMP = re.compile(r"\d{8,}")

@@ -95,7 +95,7 @@ class DamagedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FolderListing:
     """The names in a folder, sorted: files, and why each other thing is not read."""
 
     folder: Path
@@ -103,7 +103,7 @@ class Listing:
     others: Mapping[str, str]
 
 
-def list_folder(folder: Path) -> Listing:
+def list_folder(folder: Path) -> FolderListing:
     """The names directly in *folder*. A link that leads out of it is no file of it.
 
     Raises:
@@ -128,7 +128,7 @@ def list_folder(folder: Path) -> Listing:
         raise InputError(
             f"the dump folder cannot be read: {error.strerror}", where=str(folder)
         ) from error
-    return Listing(folder, tuple(sorted(files)), dict(sorted(others.items())))
+    return FolderListing(folder, tuple(sorted(files)), dict(sorted(others.items())))
 
 
 def is_inside(path: str, home: str) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from graphstore.model import ModelGraph, Op
 from importers.dumps.index import DamagedError
-from importers.dumps.openfile import open_dump
+from importers.dumps.open_file import open_dump
 
 _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
 _SLICE = re.compile(r"_lxslice(\d{1,9})")

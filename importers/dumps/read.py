@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, DumpTensorRef
+from importers.dumps.arrays.npy import parse_npy_header, read_npy_header
+from importers.dumps.arrays.small_npy import MOST_BYTES, small_npy, small_npy_file
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError
-from importers.dumps.npy import parse_npy_header, read_npy_header
-from importers.dumps.openfile import open_dump
-from importers.dumps.small_npy import MOST_BYTES, small_npy, small_npy_file
+from importers.dumps.open_file import open_dump
 
 _WHOLE = 1 << 16
 """Files up to this are read in one go, header and all."""
@@ -66,7 +66,7 @@ def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
             return _from_member(fd, ref)
         fortran, swapped = _check(fd, size, ref)
         if ref.format is DumpFormat.TFDBG:
-            from importers.dumps.tfdbg import event_values  # it loads TensorFlow's messages
+            from importers.dumps.arrays.tfdbg import event_values  # it loads TensorFlow's messages
 
             values = event_values(fd, size, ref)
             if values is not None:
@@ -77,7 +77,7 @@ def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
 
 def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
     """The values of a ``.npy`` file kept as base64."""
-    from importers.dumps.polygraphy import array_bytes
+    from importers.dumps.arrays.polygraphy import array_bytes
 
     header, data = array_bytes(fd, ref)
     if header.shape != ref.shape:
@@ -130,7 +130,7 @@ def read_npy(
 
 def _from_member(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
     """The values of one array of an archive."""
-    from importers.dumps.npz import member_data
+    from importers.dumps.arrays.npz import member_data
 
     header, found = member_data(fd, ref)
     if header.shape != ref.shape:

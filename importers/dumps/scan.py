@@ -7,19 +7,19 @@ from pathlib import Path
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
-from importers.dumps.ascend import scan_device_listing
-from importers.dumps.golden import golden_ending, scan_golden_listing
+from importers.dumps.arrays.golden import golden_ending, scan_golden_listing
+from importers.dumps.arrays.polygraphy import JSON, is_results, scan_polygraphy
+from importers.dumps.arrays.tfdbg import device_folders, scan_tfdbg
+from importers.dumps.ascend.index import scan_device_listing
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
     DumpProblem,
-    Listing,
+    FolderListing,
     list_folder,
     merged,
 )
-from importers.dumps.msprobe import DUMP, scan_msprobe
-from importers.dumps.polygraphy import JSON, is_results, scan_polygraphy
-from importers.dumps.tfdbg import device_folders, scan_tfdbg
+from importers.dumps.msprobe.index import DUMP, scan_msprobe
 
 
 def scan_dumps(path: Path, graph: ModelGraph, *, step: int | None = None) -> DumpIndex:
@@ -55,7 +55,7 @@ def _whole(path: Path, scan: Callable[[], DumpIndex]) -> DumpIndex:
         raise ImportFormatError(path, damage.detail) from damage
 
 
-def _results(listing: Listing, graph: ModelGraph, step: int | None) -> list[DumpIndex]:
+def _results(listing: FolderListing, graph: ModelGraph, step: int | None) -> list[DumpIndex]:
     """Polygraphy's JSON files in a folder; a damaged one is a problem of its own."""
     found: list[DumpIndex] = []
     for name in listing.files:

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphstore.errors import InputError
-from importers.dumps.ascend import is_device_dump
-from importers.dumps.golden import NPY, golden_ending
+from importers.dumps.arrays.golden import NPY, golden_ending
+from importers.dumps.arrays.polygraphy import JSON, is_results
+from importers.dumps.arrays.tfdbg import DEVICE
+from importers.dumps.ascend.index import is_device_dump
 from importers.dumps.index import is_inside
-from importers.dumps.msprobe import DUMP
+from importers.dumps.msprobe.index import DUMP
+from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, read_mapping
-from importers.dumps.polygraphy import JSON, is_results
-from importers.dumps.statistics_csv import ENDING, TABLE
-from importers.dumps.tfdbg import DEVICE
 
 # Two more than the device makes: users may point at a folder around dump_path.
 _LEVELS = 7

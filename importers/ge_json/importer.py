@@ -12,10 +12,10 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
-from importers.ge.assembly import RawGraph, assemble
-from importers.ge.messages import read_attr, read_node
-from importers.ge.values import Fields, Value, message, text
 from importers.ge_json.reading import MAX_BYTES, Json, JsonReader
+from importers.ge_proto.assembly import RawGraph, assemble
+from importers.ge_proto.messages import read_attr, read_node
+from importers.ge_proto.values import Fields, Value, message, text
 from importers.om.compression import Tables, read_tables
 from importers.source import mapped, sha256
 

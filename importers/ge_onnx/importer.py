@@ -9,12 +9,12 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, ModelGraph
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
-from importers.ge.assembly import RawGraph, assemble
-from importers.ge.messages import Node
-from importers.ge.values import Fields, message, text, word
 from importers.ge_onnx.nodes import OnnxNode, read_onnx_node
 from importers.ge_onnx.owners import name_owners
-from importers.prototext import EventKind, TextReader, outline
+from importers.ge_proto.assembly import RawGraph, assemble
+from importers.ge_proto.messages import Node
+from importers.ge_proto.values import Fields, message, text, word
+from importers.proto.text_reader import EventKind, TextReader, outline
 from importers.source import mapped, sha256
 
 _GE_TYPE = re.compile(rb"\bop_type\s*+:\s*+[\"']ge:")

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from graphstore.model import AttrValue, Shape, Tensor, TensorOrigin
-from importers.ge.messages import Fed, Node
-from importers.ge.types import dtype_named, layout_named
-from importers.ge.values import Fields, Value, message, number, text, whole, word
+from importers.ge_proto.messages import Fed, Node
+from importers.ge_proto.types import dtype_named, layout_named
+from importers.ge_proto.values import Fields, Value, message, number, text, whole, word
 from importers.kept import MAX_PORT, kept_list, kept_text, tensor_text
 
 SUBGRAPH = "subgraph"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from importers.ge.assembly import RawGraph
-from importers.ge.messages import Node
+from importers.ge_proto.assembly import RawGraph
+from importers.ge_proto.messages import Node
 from importers.kept import told_of
 
 _CALLERS = frozenset({"PartitionedCall", "If", "Case", "While", "For"})

@@ -64,7 +64,7 @@ def show(shape: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouping:
+class WeightGrouping:
     """How FRACTAL_Z packs the weights of a grouped convolution.
 
     ``together`` groups share one diagonal block; ``channels`` and ``filters`` are those
@@ -79,7 +79,7 @@ class Grouping:
     n_blocks: int
 
 
-def grouping(channels: int, all_filters: int, block: int, groups: int) -> Grouping:
+def grouping(channels: int, all_filters: int, block: int, groups: int) -> WeightGrouping:
     """How the weights of *groups* groups, *channels* each, are packed.
 
     Raises:
@@ -92,7 +92,7 @@ def grouping(channels: int, all_filters: int, block: int, groups: int) -> Groupi
         lcm(lcm(channels, block) // channels, lcm(filters, N0) // filters),
         groups,
     )
-    return Grouping(
+    return WeightGrouping(
         together,
         channels,
         filters,
@@ -102,7 +102,7 @@ def grouping(channels: int, all_filters: int, block: int, groups: int) -> Groupi
     )
 
 
-def pack_slices(grouping: Grouping, group: int) -> tuple[int, slice, slice, slice]:
+def pack_slices(grouping: WeightGrouping, group: int) -> tuple[int, slice, slice, slice]:
     """Where one group lies: its pack, rows C and N in the pack, rows N in the whole."""
     pack, place = divmod(group, grouping.together)
     c_from, n_from = place * grouping.channels, place * grouping.filters

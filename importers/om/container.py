@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
-from importers.ge.values import Span
-from importers.prototext import Buffer
+from importers.ge_proto.values import BinarySpan
+from importers.proto.text_reader import Buffer
 
 MAGIC = b"IMOD"
 HEADER_BYTES = 256
@@ -54,7 +54,7 @@ class Partition:
     """One part of a model: its type number and where it lies in the file."""
 
     type: int
-    span: Span
+    span: BinarySpan
 
     @property
     def name(self) -> str:
@@ -175,7 +175,7 @@ class _Tables:
                 part = PARTITIONS.get(kind, f"partition of type {kind}")
                 what = f"{part}: {size} bytes at {data + offset} reach past the end of the file"
                 raise self._error(entry, what)
-            found.append(Partition(kind, Span(data + offset, size)))
+            found.append(Partition(kind, BinarySpan(data + offset, size)))
         self._check_overlaps(found, start)
         ends = (part.span.offset + part.span.size for part in found if part.span.size)
         return tuple(found), max(ends, default=data)

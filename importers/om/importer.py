@@ -7,7 +7,7 @@ from pathlib import Path
 from graphstore.model import AttrValue, ModelGraph
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
-from importers.ge.assembly import assemble
+from importers.ge_proto.assembly import assemble
 from importers.om.container import MAGIC, Container
 from importers.om.model import OfflineModel, read_model
 from importers.source import mapped, sha256

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, Shape
-from importers.ge.assembly import RawGraph
-from importers.ge.binary import BinaryReader
-from importers.ge.messages import Node, read_attr, read_desc, read_node
-from importers.ge.values import Fields, Span, Value, message, text, whole
+from importers.ge_proto.assembly import RawGraph
+from importers.ge_proto.binary import BinaryReader
+from importers.ge_proto.messages import Node, read_attr, read_desc, read_node
+from importers.ge_proto.values import BinarySpan, Fields, Value, message, text, whole
 from importers.om.compression import Tables, read_tables
 from importers.om.container import MODEL_DEF, WEIGHTS, Container, Partition, read_container
-from importers.prototext import Buffer
+from importers.proto.text_reader import Buffer
 
 _CONSTANTS = ("Const", "Constant")
 _VALUE = "value"
@@ -26,7 +26,7 @@ class Weight:
     ``origin_layout`` and ``origin_shape`` are those of the framework's tensor.
     """
 
-    span: Span
+    span: BinarySpan
     dtype: DType | None
     shape: Shape | None
     layout: str | None
@@ -96,14 +96,14 @@ class _Block:
         self._path = path
         self._definition = definition.span
         self._weights = weights.span if weights else None
-        self._graphs: list[Span] = []
+        self._graphs: list[BinarySpan] = []
         self.weights: list[tuple[Node, Weight]] = []
 
     def read_attrs(self, into: RawGraph, root: Tables | None) -> Tables:
         """Keep the model's attributes in *into*; gives what its codes stand for."""
         entries: list[Fields] = []
         for name, value, at in self._reader.top("ModelDef", self._definition):
-            if name == b"graph" and isinstance(value, Span):
+            if name == b"graph" and isinstance(value, BinarySpan):
                 self._graphs.append(value)
             elif name == b"attr":
                 entries.append(message(value))
@@ -118,7 +118,7 @@ class _Block:
         """The model's graphs, its weights noted."""
         return [self._graph(span, tables) for span in self._graphs]
 
-    def _graph(self, span: Span, tables: Tables) -> RawGraph:
+    def _graph(self, span: BinarySpan, tables: Tables) -> RawGraph:
         graph = RawGraph()
         for name, value, at in self._reader.top("GraphDef", span):
             with self._told(at):
@@ -149,7 +149,9 @@ class _Block:
         if tensor is None:
             return None
         desc: Fields = next((message(v) for name, v in tensor if name == b"desc"), [])
-        inline = next((v for name, v in tensor if name == b"data" and isinstance(v, Span)), None)
+        inline = next(
+            (v for name, v in tensor if name == b"data" and isinstance(v, BinarySpan)), None
+        )
         span = inline if inline is not None and inline.size else self._stored(desc, at)
         if span is None:
             return None
@@ -164,7 +166,7 @@ class _Block:
             origin.shape if origin else None,
         )
 
-    def _stored(self, desc: Fields, at: int) -> Span | None:
+    def _stored(self, desc: Fields, at: int) -> BinarySpan | None:
         """Where the weights partition holds a tensor; None where the model has none.
 
         The first model of several describes the ops of the others without their weights.
@@ -176,7 +178,7 @@ class _Block:
         if offset < 0 or size < 0 or offset + size > self._weights.size:
             what = f"weights of {size} bytes at {offset} in a partition of {self._weights.size}"
             raise self._reader.error(at, what)
-        return Span(self._weights.offset + offset, size)
+        return BinarySpan(self._weights.offset + offset, size)
 
     def _told(self, offset: int) -> _Told:
         return _Told(self._reader, offset)

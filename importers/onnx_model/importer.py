@@ -11,9 +11,9 @@ from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph
 from importers.contract import Confidence, Detection
 from importers.kept import kept_text
 from importers.onnx_model.forms import Form
-from importers.prototext import outline
+from importers.proto.text_reader import outline
+from importers.proto.wire import BLOCK, VARINT, outer_fields
 from importers.source import read_head
-from importers.wire import BLOCK, VARINT, outer_fields
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphstore.errors import ImportFormatError
-from importers.filled import fill
+from importers.filled_files import fill
 from importers.onnx_model.forms import Form
-from importers.prototext import Buffer, EventKind, TextReader
+from importers.proto.text_reader import Buffer, EventKind, TextReader
+from importers.proto.wire import Plan, without_long
 from importers.source import mapped, sha256
-from importers.wire import Plan, without_long
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -18,7 +18,7 @@ from graphstore.model import (
 )
 from importers.kept import told_of
 from importers.names import UniqueIds
-from importers.nesting import Reading, with_inner_readers
+from importers.nesting import BodyInput, with_inner_readers
 from importers.onnx_model.functions import Functions, function_key
 from importers.onnx_model.values import attr_value, constant, tensor_of
 
@@ -285,13 +285,13 @@ def _subgraph(body: _Body) -> Subgraph:
     return Subgraph(body.name, body.owner, body.role, outputs=tuple(_fed_outputs(body)))
 
 
-def _from_owner(body: _Body) -> Iterator[Reading]:
+def _from_owner(body: _Body) -> Iterator[BodyInput]:
     """Who reads what enters a body, by the inputs of its owner."""
     for name, entry in body.scope.entries.items():
         arrives = _owner_input(body, entry)
         if arrives is not None:
             for op, position in body.scope.readings.get(name, ()):
-                yield Reading(arrives, op, position)
+                yield BodyInput(arrives, op, position)
 
 
 def _owner_input(body: _Body, entry: int) -> int | None:

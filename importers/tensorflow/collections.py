@@ -9,8 +9,8 @@ from google.protobuf.message import DecodeError
 
 from graphstore.model import AttrValue
 from importers.kept import kept_list, kept_text
-from importers.protos import tf_graph_pb2 as pb
-from importers.wire import BLOCK, outer_fields
+from importers.proto.messages import tf_graph_pb2 as pb
+from importers.proto.wire import BLOCK, outer_fields
 
 _Context: TypeAlias = "pb.CondContext | pb.WhileContext"
 _CONTEXTS: Mapping[str, type[_Context]] = {

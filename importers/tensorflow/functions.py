@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from importers.protos import tf_graph_pb2 as pb
+from importers.proto.messages import tf_graph_pb2 as pb
 from importers.tensorflow.outputs import OutputArg, declared_outputs
 
 Attrs = Mapping[str, pb.AttrValue]

@@ -9,19 +9,23 @@ from pathlib import Path, PurePath
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import HEAD_BYTES, Confidence, Detection
-from importers.literals import string
-from importers.prototext import outline
-from importers.tensorflow.sniff import Kind, binary_kind, text_kind
+from importers.proto.literals import string
+from importers.proto.text_reader import outline
+from importers.tensorflow.sniff import TensorFlowMessage, binary_kind, text_kind
 
 _LATEST = re.compile(rb'\s*model_checkpoint_path\s*:\s*("(?:[^"\\\n]|\\.)*")')
 _NO = Detection(Confidence.NO, "")
-_MESSAGES = {Kind.GRAPH: "GraphDef", Kind.META: "MetaGraphDef", Kind.SAVED: "SavedModel"}
+_MESSAGES = {
+    TensorFlowMessage.GRAPH: "GraphDef",
+    TensorFlowMessage.META: "MetaGraphDef",
+    TensorFlowMessage.SAVED: "SavedModel",
+}
 
 
 class _TensorFlowImporter:
     """What the three importers share; each reads one *kind*."""
 
-    kind: Kind
+    kind: TensorFlowMessage
 
     def detect(self, path: Path, head: bytes) -> Detection:
         """By the shape of the outermost protobuf fields or field names; a folder by its file."""
@@ -58,7 +62,7 @@ class GraphDefImporter(_TensorFlowImporter):
 
     name = "tf_graphdef"
     reads = "TensorFlow GraphDef .pb or .pbtxt"
-    kind = Kind.GRAPH
+    kind = TensorFlowMessage.GRAPH
 
 
 class MetaGraphImporter(_TensorFlowImporter):
@@ -66,7 +70,7 @@ class MetaGraphImporter(_TensorFlowImporter):
 
     name = "tf_meta"
     reads = "TensorFlow .meta"
-    kind = Kind.META
+    kind = TensorFlowMessage.META
 
     def inside(self, folder: Path) -> Path | None:
         """The ``.meta`` of the checkpoint that the list called ``checkpoint`` names latest."""
@@ -87,7 +91,7 @@ class SavedModelImporter(_TensorFlowImporter):
 
     name = "tf_saved_model"
     reads = "SavedModel file or folder"
-    kind = Kind.SAVED
+    kind = TensorFlowMessage.SAVED
     options: Mapping[str, str] = {
         "tags": "the tags of the graph to read, with commas between (default: serve)"
     }

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
 from importers.kept import CALLS_ITSELF, MAX_PORT, TOO_MANY_CALLS, told_of
 from importers.names import UniqueIds
-from importers.nesting import Reading, with_inner_readers
-from importers.protos import tf_graph_pb2 as pb
+from importers.nesting import BodyInput, with_inner_readers
+from importers.proto.messages import tf_graph_pb2 as pb
 from importers.tensorflow.frames import ENTER, frames
 from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
 from importers.tensorflow.outputs import OutputArg, known, output_port, output_types
@@ -43,7 +43,7 @@ class _Body:
     args: dict[str, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     by_name: dict[str, pb.NodeDef] = field(default_factory=dict)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[BodyInput] = field(default_factory=list)
 
     @property
     def attrs(self) -> Attrs:
@@ -79,7 +79,7 @@ class GraphNodes:
         self._root = _Body(graph.node)
         self._queue = deque([self._root])
         bodies: list[Subgraph] = []
-        readings: dict[str, list[Reading]] = {}
+        readings: dict[str, list[BodyInput]] = {}
         while self._queue:
             body = self._queue.popleft()
             self._read(body)
@@ -160,7 +160,7 @@ class GraphNodes:
             if ref.producer is not None:
                 self._note_port(ref.producer)
             elif (arg := _arg(body, entry)) is not None:
-                body.readings.append(Reading(arg, op, len(inputs)))
+                body.readings.append(BodyInput(arg, op, len(inputs)))
             else:
                 self._missing.append(f"{entry} of {op}")
             inputs.append(ref)
@@ -276,14 +276,14 @@ class GraphNodes:
         ]
 
 
-def _from_owner(body: _Body) -> list[Reading]:
+def _from_owner(body: _Body) -> list[BodyInput]:
     """The readings of a body's arguments by the inputs of its owner they come from."""
     call = body.call
     if call is None or call.first is None:
         return []
     shift = call.first - call.skip
     return [
-        Reading(reading.entry + shift, reading.op, reading.position)
+        BodyInput(reading.entry + shift, reading.op, reading.position)
         for reading in body.readings
         if reading.entry >= call.skip
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
-from importers.protos import tf_graph_pb2 as pb
+from importers.proto.messages import tf_graph_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,20 @@ from google.protobuf.message import DecodeError, Message
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph, TensorRef
 from importers.contract import HEAD_BYTES
-from importers.filled import fill
-from importers.protos import tf_graph_pb2 as pb
-from importers.prototext import Buffer, EventKind, TextReader
+from importers.filled_files import fill
+from importers.proto.messages import tf_graph_pb2 as pb
+from importers.proto.text_reader import Buffer, EventKind, TextReader
+from importers.proto.wire import Plan, without_long
 from importers.source import mapped, sha256
 from importers.tensorflow.collections import collection_attrs, control_contexts, signature_attrs
 from importers.tensorflow.nodes import GraphNodes
 from importers.tensorflow.outputs import declared
-from importers.tensorflow.sniff import Kind, binary_kind
-from importers.wire import Plan, without_long
+from importers.tensorflow.sniff import TensorFlowMessage, binary_kind
 
-_ENTER: Mapping[Kind, tuple[bytes, ...]] = {
-    Kind.GRAPH: (),
-    Kind.META: (b"graph_def",),
-    Kind.SAVED: (b"meta_graphs", b"graph_def"),
+_ENTER: Mapping[TensorFlowMessage, tuple[bytes, ...]] = {
+    TensorFlowMessage.GRAPH: (),
+    TensorFlowMessage.META: (b"graph_def",),
+    TensorFlowMessage.SAVED: (b"meta_graphs", b"graph_def"),
 }
 # The values of constants are left in the file: field 4 of a TensorProto and those after it, in
 # `value` (and lists) of the attributes of nodes, of the graph and of its functions.
@@ -32,16 +32,16 @@ _VALUE: Plan = {8: _TENSOR, 1: {8: _TENSOR}}
 _NODE: Plan = {5: {2: _VALUE}}
 _GRAPH_PLAN: Plan = {1: _NODE, 2: {1: {3: _NODE}}}
 _META_PLAN: Plan = {2: _GRAPH_PLAN}
-_PLANS: Mapping[Kind, Plan] = {
-    Kind.GRAPH: _GRAPH_PLAN,
-    Kind.META: _META_PLAN,
-    Kind.SAVED: {2: _META_PLAN},
+_PLANS: Mapping[TensorFlowMessage, Plan] = {
+    TensorFlowMessage.GRAPH: _GRAPH_PLAN,
+    TensorFlowMessage.META: _META_PLAN,
+    TensorFlowMessage.SAVED: {2: _META_PLAN},
 }
 _MOST = 1 << 12
 _HINT = "it was cut or damaged; save or copy it again"
 
 
-def read_tensorflow(path: Path, kind: Kind, tags: str = "") -> ModelGraph:
+def read_tensorflow(path: Path, kind: TensorFlowMessage, tags: str = "") -> ModelGraph:
     """The graph in the file *path*, which holds a message of *kind*, binary or text.
 
     Of a SavedModel the graph with the *tags* (separated by commas) is read.
@@ -51,7 +51,11 @@ def read_tensorflow(path: Path, kind: Kind, tags: str = "") -> ModelGraph:
         InputError: no graph has the tags.
     """
     saved, meta = pb.SavedModel(), pb.MetaGraphDef()
-    message = {Kind.GRAPH: meta.graph_def, Kind.META: meta, Kind.SAVED: saved}[kind]
+    message = {
+        TensorFlowMessage.GRAPH: meta.graph_def,
+        TensorFlowMessage.META: meta,
+        TensorFlowMessage.SAVED: saved,
+    }[kind]
     with mapped(path) as buffer:
         if binary_kind(buffer[:HEAD_BYTES]) is not None:
             _parse(message, buffer, path, _PLANS[kind])
@@ -59,7 +63,7 @@ def read_tensorflow(path: Path, kind: Kind, tags: str = "") -> ModelGraph:
             _parse_text(message, TextReader(buffer, path), _ENTER[kind])
         digest = sha256(buffer)
     told: list[str] = []
-    if kind is Kind.SAVED:
+    if kind is TensorFlowMessage.SAVED:
         meta, told = _main(saved, path, tags)
     if not meta.graph_def.node:
         raise ImportFormatError(path, "the graph has no nodes", hint=_HINT)
@@ -108,7 +112,7 @@ def _main(saved: pb.SavedModel, path: Path, tags: str) -> tuple[pb.MetaGraphDef,
 
 
 def _graph(
-    meta: pb.MetaGraphDef, path: Path, kind: Kind, digest: str, told: list[str]
+    meta: pb.MetaGraphDef, path: Path, kind: TensorFlowMessage, digest: str, told: list[str]
 ) -> ModelGraph:
     ops = declared(meta.meta_info_def.stripped_op_list)
     nodes = GraphNodes(meta.graph_def, ops, control_contexts(meta))

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from importers.wire import BLOCK, VARINT, WireField, outer_fields
+from importers.proto.wire import BLOCK, VARINT, WireField, outer_fields
 
 _OP_TYPE = re.compile(rb"[A-Za-z_>][\w>./-]*")
 
 
-class Kind(Enum):
+class TensorFlowMessage(Enum):
     """Which message a TensorFlow file holds."""
 
     GRAPH = "graphdef"
@@ -22,28 +22,28 @@ class Kind(Enum):
     SAVED = "saved_model"
 
 
-def binary_kind(head: bytes) -> Kind | None:
+def binary_kind(head: bytes) -> TensorFlowMessage | None:
     """The kind of a binary file that starts with *head*."""
     fields = outer_fields(head)
     kinds = {field.kind for field in fields}
     if not fields:
         return None
     if kinds <= {(1, VARINT), (2, BLOCK)} and _holds_meta(fields):
-        return Kind.SAVED
+        return TensorFlowMessage.SAVED
     if not kinds <= {(n, BLOCK) for n in range(1, 8)} | {(3, VARINT)}:
         return None
     if _is_graph(fields):
-        return Kind.GRAPH
-    return Kind.META if _is_meta_fields(fields) else None
+        return TensorFlowMessage.GRAPH
+    return TensorFlowMessage.META if _is_meta_fields(fields) else None
 
 
-def text_kind(names: set[tuple[bytes, ...]]) -> Kind | None:
+def text_kind(names: set[tuple[bytes, ...]]) -> TensorFlowMessage | None:
     """The kind of a text with the field *names* (see ``prototext.outline``)."""
     if (b"meta_graphs",) in names:
-        return Kind.SAVED
+        return TensorFlowMessage.SAVED
     if (b"meta_info_def",) in names or (b"graph_def",) in names:
-        return Kind.META
-    return Kind.GRAPH if (b"node", b"op") in names else None
+        return TensorFlowMessage.META
+    return TensorFlowMessage.GRAPH if (b"node", b"op") in names else None
 
 
 def _holds_meta(fields: list[WireField]) -> bool:

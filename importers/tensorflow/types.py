@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import kept_list, kept_text, tensor_text
-from importers.protos import tf_graph_pb2 as pb
+from importers.proto.messages import tf_graph_pb2 as pb
 
 DTYPES = {
     pb.DT_FLOAT: DType.FLOAT32,

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.pipeline import CompareRequest, compare
-from divergraph.reports.csv_report import report_rows
-from divergraph.root_cause.limits import MethodChoice
+from divergraph.comparison import CompareRequest, compare
+from divergraph.present.csv_report import report_rows
+from divergraph.rootcause.options import MethodChoice
 from graphstore.model import TensorIO
 from importers import read_graph
-from importers.dumps.numbers import DTYPES, layout_number
+from importers.dumps.number_formats import DTYPES, layout_number
 from importers.layouts import from_layout, to_layout
-from importers.protos import dump_data_pb2 as pb
+from importers.proto.messages import dump_data_pb2 as pb
 
 NC1HWC0, ND = layout_number("NC1HWC0"), layout_number("ND")
 FLOAT = {np.dtype("f2"): 2, np.dtype("f4"): 1, np.dtype("f8"): 12}

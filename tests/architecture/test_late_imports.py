@@ -33,7 +33,7 @@ def test_starting_is_light(code):
 
 
 def test_comparing_npy_dumps_needs_no_ui_and_no_server():
-    loaded = loaded_by("import divergraph.pipeline, divergraph.questions")
+    loaded = loaded_by("import divergraph.comparison, divergraph.ask")
     assert loaded & {"textual", "tui", "neo4j", "onnxruntime", "networkx"} == set()
 
 
@@ -43,5 +43,5 @@ def test_the_model_knows_nothing_else_of_ours():
 
 
 def test_a_worker_loads_numpy_and_little_else():
-    loaded = loaded_by("import divergraph.jobs.worker, divergraph.comparison.work")
+    loaded = loaded_by("import divergraph.jobs.worker, divergraph.metrics.pairs.work")
     assert loaded & (HEAVY | {"tui", "google", "dask", "distributed", "rich", "click"}) == set()

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.execution.contract import Additive, Alterable, Piece
-from divergraph.execution.onnxruntime_executor import OnnxRuntimeExecutor
+from divergraph.execute.contract import Additive, Alterable, RunnableSubgraph
+from divergraph.execute.onnx.executor import OnnxRuntimeExecutor
 from graphstore.errors import InputError
 from importers.onnx_model.importer import OnnxImporter
 
@@ -70,9 +70,9 @@ def test_nothing_is_added_to_integers_or_to_what_is_not_there(
 
 def test_an_op_is_run_with_other_attributes(executor: OnnxRuntimeExecutor) -> None:
     assert isinstance(executor, Alterable)
-    piece = Piece("p", ("x",), ("r",))
-    moved = executor.run_altered(piece, {"x": x()}, "c", {"pads": (1, 0, 1, 2)})
+    subgraph = RunnableSubgraph("p", ("x",), ("r",))
+    moved = executor.run_altered(subgraph, {"x": x()}, "c", {"pads": (1, 0, 1, 2)})
     shifted = np.roll(dict(executor.run({"x": x()}))["r"], -1, axis=3)
     assert moved is not None
     assert np.allclose(moved["r"][..., :-1], shifted[..., :-1], atol=1e-5)
-    assert executor.run_altered(piece, {"x": x()}, "c", {"kernel_shape": (9, 9)}) is None
+    assert executor.run_altered(subgraph, {"x": x()}, "c", {"kernel_shape": (9, 9)}) is None

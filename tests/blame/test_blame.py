@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divergraph.root_cause.blame import blame
-from divergraph.root_cause.blame_sample import Introduced, Sample
+from divergraph.blame.attribution import blame
+from divergraph.blame.sample import Introduced, ModelSample
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ def device(chain: Chain, errors: list[Introduced]) -> Mapping[str, Array]:
 def test_shares_are_ordered_by_what_they_do_at_the_end(
     chain: Chain, errors: list[Introduced]
 ) -> None:
-    found = blame([Sample(chain, errors, device(chain, errors))])
+    found = blame([ModelSample(chain, errors, device(chain, errors))])
     assert [share.tensor for share in found.shares] == ["t", "a", "y"]
     assert sum(share.share for share in found.shares) == pytest.approx(1, abs=1e-9)
     assert found.unexplained == pytest.approx(0, abs=1e-9)
@@ -62,7 +62,7 @@ def test_shares_are_ordered_by_what_they_do_at_the_end(
 
 
 def test_the_list_to_keep_is_proved_by_runs(chain: Chain, errors: list[Introduced]) -> None:
-    found = blame([Sample(chain, errors, device(chain, errors))], keep=2)
+    found = blame([ModelSample(chain, errors, device(chain, errors))], keep=2)
     assert [kept.op for kept in found.keep] == ["op_t", "op_a"]
     exact = [each for each in errors if each.tensor == "y"]
     left = np.linalg.norm(device(chain, exact)["y"] - chain.run({})["y"])
@@ -74,7 +74,7 @@ def test_what_gains_nothing_is_not_kept(chain: Chain, errors: list[Introduced]) 
     rounding = 0.4 * errors[1].values()
     large = replace(errors[1], handed_on=lambda: rounding)
     both = [large, introduced("a", np.full(500, 1e-7))]
-    kept = blame([Sample(chain, both, device(chain, both))]).keep
+    kept = blame([ModelSample(chain, both, device(chain, both))]).keep
     assert [(each.tensor, round(each.left, 2)) for each in kept] == [("t", 0.4)]
 
 
@@ -93,13 +93,13 @@ def test_a_device_that_the_imitation_misses_is_not_imitated(
             return self.run({**additions, **read})
 
     known = [replace(each, reads=("a",)) for each in errors[:3] if each.tensor == "a"]
-    found = blame([Sample(Reading(chain._x), known, device(chain, errors[:3]))])
+    found = blame([ModelSample(Reading(chain._x), known, device(chain, errors[:3]))])
     assert not found.imitated
     assert "its outputs would be off by" in found.not_imitated
 
 
 def test_errors_that_do_not_fit_in_memory_are_said(chain: Chain, errors: list[Introduced]) -> None:
-    found = blame([Sample(chain, errors, device(chain, errors), memory=2 * 500 * 8)])
+    found = blame([ModelSample(chain, errors, device(chain, errors), memory=2 * 500 * 8)])
     assert len(found.shares) == 2
     assert found.unexplained > 0.01
     assert len(found.left_out) == 2
@@ -111,8 +111,10 @@ def test_one_list_is_made_for_several_samples(chain: Chain, errors: list[Introdu
     other = Chain(draw.standard_normal(500))
     others = [introduced("a", 0.1 * draw.standard_normal(500))]
     given = [(chain, errors[:2]), (other, others)]
-    alone = [blame([Sample(model, erring, device(model, erring))]) for model, erring in given]
-    found = blame([Sample(model, erring, device(model, erring)) for model, erring in given], keep=2)
+    alone = [blame([ModelSample(model, erring, device(model, erring))]) for model, erring in given]
+    found = blame(
+        [ModelSample(model, erring, device(model, erring)) for model, erring in given], keep=2
+    )
     assert {kept.tensor for kept in found.keep} == {"t", "a"}
     shares = {share.tensor: share for share in found.shares}
     assert shares["a"].share == pytest.approx(0.5)
@@ -133,7 +135,7 @@ def test_an_infinity_that_ends_as_zero_is_blamed(chain: Chain) -> None:
     model = Hiding(np.arange(8.0))
     error = np.zeros(8)
     error[3] = np.inf
-    found = blame([Sample(model, [introduced("t", error)], model.run({"t": error}))])
+    found = blame([ModelSample(model, [introduced("t", error)], model.run({"t": error}))])
     assert found.shares[0].share == pytest.approx(1)
     assert found.keep[0].left == 0
 
@@ -148,7 +150,7 @@ def test_what_is_rounded_to_16_bits_behind_an_exact_op_is_left(
         for each in errors[:3]
     ]
     given = device(chain, rounded)
-    found = blame([Sample(chain, rounded, given)], keep=1)
+    found = blame([ModelSample(chain, rounded, given)], keep=1)
     assert [kept.op for kept in found.keep] == ["op_t"]
     again = {each.tensor: each.values() for each in rounded} | {"t": rounded[1].handed_on()}
     clean = chain.run({})["y"]

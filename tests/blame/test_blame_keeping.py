@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from divergraph.root_cause.blame_keeping import Left, Search, Shortener, Told
+from divergraph.blame.search import KeepSearch, Left, Shortener, Told
 
 NAMES = [f"op{n}" for n in range(12)]
 
@@ -35,8 +35,8 @@ class Outputs:
         error = self.error([name for name in self.names if name not in exact])
         return Left(float(np.linalg.norm(error) / self._base), error)
 
-    def search(self, told: Told = Told.MUCH) -> Search:
-        return Search(self.left, {name: self.error([name]) for name in self.names}, told)
+    def search(self, told: Told = Told.MUCH) -> KeepSearch:
+        return KeepSearch(self.left, {name: self.error([name]) for name in self.names}, told)
 
 
 @pytest.mark.parametrize("told", [Told.MUCH, Told.ALL])

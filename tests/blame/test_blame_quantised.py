@@ -12,15 +12,15 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.capture import CaptureRequest, capture
-from divergraph.execution.contract import Quantising, Reading
-from divergraph.execution.onnxruntime_executor import OnnxRuntimeExecutor
-from divergraph.pipeline.compare_run import CompareRequest, compare
-from divergraph.progress import NO_PROGRESS
-from divergraph.root_cause.blame import Blame
-from divergraph.root_cause.blame_files import block_list_lines
-from divergraph.root_cause.blame_run import BlameChoice, blame_run
-from divergraph.root_cause.limits import RootCauseOptions
+from divergraph.blame.attribution import Blame
+from divergraph.blame.keep_lists import block_list_lines
+from divergraph.blame.run import BlameChoice, blame_run
+from divergraph.comparison.compare_run import CompareRequest, compare
+from divergraph.execute.contract import QuantisedRead, Quantising
+from divergraph.execute.onnx.executor import OnnxRuntimeExecutor
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.jobs.progress import NO_PROGRESS
+from divergraph.rootcause.options import RootCauseOptions
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
 from importers.onnx_model.importer import OnnxImporter
@@ -185,7 +185,7 @@ def test_a_model_too_old_to_quantise_is_refused(
     write(tmp_path / "old.onnx", frozenset(), {}, opset=9)
     executor = OnnxRuntimeExecutor(tmp_path / "old.onnx", read(tmp_path / "old.onnx"))
     assert isinstance(executor, Quantising)
-    reading = Reading("m1", "x1", np.array([scales["x1"]]), np.zeros(1))
+    reading = QuantisedRead("m1", "x1", np.array([scales["x1"]]), np.zeros(1))
     with pytest.raises(ExecutionError, match="cannot quantise"):
         executor.with_readings({"x0": x}, ["m1"], ["x8"], [reading])
 
@@ -198,7 +198,7 @@ def test_readings_of_several_scales_are_those_of_the_quantising_op(
     plain = dict(executor.run({"x0": x}))
     steps = np.linspace(0.01, 0.05, WIDE).astype(np.float32)
     zero = np.zeros(1) if signed else np.full(WIDE, 128)
-    reading = Reading("m1", "x1", steps, zero, signed, axis=1)
+    reading = QuantisedRead("m1", "x1", steps, zero, signed, axis=1)
     model = executor.with_readings({"x0": x}, ["m1"], ["m1", f"x{LAYERS}"], [reading])
     assert np.array_equal(model.run({})[f"x{LAYERS}"], plain[f"x{LAYERS}"])
     assert np.array_equal(model.run_quantised({}, {"m1"})["m1"], plain["m1"])

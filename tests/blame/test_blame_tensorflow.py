@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divergraph.execution.contract import Additive
-from divergraph.execution.installed import open_executor
-from divergraph.execution.tensorflow_files import tensorflow
+from divergraph.execute.contract import Additive
+from divergraph.execute.installed import open_executor
+from divergraph.execute.tensorflow.files import tensorflow
 from graphstore.errors import ExecutionError, InputError
 from importers.registry import read_graph
 

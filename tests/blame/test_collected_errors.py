@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from divergraph.root_cause.blame_collected import Collected
-from divergraph.root_cause.explaining import Judged
-from divergraph.root_cause.groups import Group
+from divergraph.blame.collected_errors import Collected
+from divergraph.rootcause.explaining import Judged
+from divergraph.rootcause.groups.groups import Group
 from graphstore.model import ErrorSplit, Role, TensorRef
 
 

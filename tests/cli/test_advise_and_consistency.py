@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from importers.protos import dump_data_pb2 as pb
+from importers.proto.messages import dump_data_pb2 as pb
 
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 ORIGIN = "LeNet/conv2/Conv2DRelu"

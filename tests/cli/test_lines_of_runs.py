@@ -7,11 +7,11 @@ import math
 import pytest
 from layered_run import analysed_run, made_run
 
-from divergraph.cli.spread_text import show_origins_answer, show_roles, show_trace
+from divergraph.ask import NextDump, OriginAnswer, OriginsAnswer, read_analysis
+from divergraph.ask.role_table import RoleTable
+from divergraph.ask.trace_answers import ErrorPath, Trace, TraceStep
+from divergraph.cli.ask.propagation_text import show_origins_answer, show_roles, show_trace
 from divergraph.cli.text import show_run, show_steps
-from divergraph.questions import NextDump, OriginAnswer, OriginsAnswer, read_analysis
-from divergraph.questions.role_table import RoleTable
-from divergraph.questions.trace_answers import Trace, TraceStep, Way
 from graphstore.contract import RunData
 from graphstore.model import Guilt, OpState, Side
 from graphstore.op_row import OpRow
@@ -90,6 +90,6 @@ def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
 )
 def test_other_ends_say_how_bad_they_are(printed, error, said):
     step = OpRow(0, "a", "a", "Add", Side.DEVICE, "", "", None, "", 1, ())
-    ways = tuple(Way(to, (), number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
+    ways = tuple(ErrorPath(to, (), number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
     trace = Trace("a", (TraceStep(step, 0),), ("y", "z"), 0, 0, (), ways)
     assert f"another end: z{said}; --to follows it" in printed(show_trace, trace, whole=False)

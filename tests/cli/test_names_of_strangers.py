@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import divergraph.cli
-from divergraph.printable import printable, printable_json
+from divergraph.text.printable import printable, printable_json
 
 CLEAR, CLIPBOARD, C1_RED = "\x1b[2J", "\x1b]52;c;cm0gLXJm\x07", "\x9b31m"
 HOSTILE = f"relu{CLEAR}{CLIPBOARD}{C1_RED}[red]x[/]\u202erewop\n   2 # clean\r\t\x7f"
@@ -59,7 +59,7 @@ def test_json_keeps_every_character_and_shows_none_that_acts(text, ascii_only):
 
 def test_all_text_for_people_goes_one_way():
     folder = Path(divergraph.cli.__file__).parent
-    others = [file for file in folder.glob("*.py") if file.name != "say.py"]
+    others = [file for file in folder.rglob("*.py") if file.name != "say.py"]
     assert len(others) > 30
     for file in others:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from divergraph.cli.demo_command import _typed_command
+from divergraph.ask import UnmatchedOp
+from divergraph.ask.answers import UnmatchedOps
+from divergraph.cli.make.demo_command import _typed_command
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.text import show_unmatched
-from divergraph.comparison.metrics import compare_arrays
-from divergraph.questions import UnmatchedOp
-from divergraph.questions.answers import UnmatchedOps
-from divergraph.wording import NOT_KNOWN, STATE_MARKS
+from divergraph.metrics.metrics import compare_arrays
+from divergraph.text.words import NOT_KNOWN, STATE_MARKS
 from graphstore.model import Metric, Reason
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphstore.contract import GraphStore, RunData
-from graphstore.copying import whole_run_hash
 from graphstore.model import (
     Comparison,
     Counts,
@@ -41,6 +40,7 @@ from graphstore.model import (
     TensorRef,
     Verdict,
 )
+from graphstore.transfer.copying import whole_run_hash
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from(
     [math.nan, math.inf, -math.inf, 0.0, 5e-324, 1.7976931348623157e308]

@@ -13,13 +13,13 @@ import pytest
 from asking import by_cypher, ops_of, same, sample_parameters
 from full_run import sample_run
 
-from divergraph.questions.output_errors import output_errors
+from divergraph.ask.output_errors import output_errors
 from graphstore.contract import GraphStore
+from graphstore.cypher.queries import list_queries, load
+from graphstore.cypher.traversals import ON_ARRAYS
 from graphstore.errors import QueryError, UnknownNameError
 from graphstore.model import Comparison, Side, Tensor, TensorIO
-from graphstore.queries import list_queries, load
-from graphstore.topo import graph_arrays, topo_order
-from graphstore.traversals import ON_ARRAYS
+from graphstore.traverse.topological_order import graph_arrays, topo_order
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from full_run import sample_run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphstore.backup import MANIFEST, write_backup
-from graphstore.backup_reading import open_backup, restore
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import DivergraphError, InputError
+from graphstore.transfer.backup import MANIFEST, write_backup
+from graphstore.transfer.restore import open_backup, restore
 
 
 @pytest.fixture(scope="session")

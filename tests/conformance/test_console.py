@@ -15,13 +15,13 @@ from shaped_runs import shaped_graph
 
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.contract import GraphStore, QueryParameters
+from graphstore.cypher.traversals import deepest_way
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.hops import hop_notes
 from graphstore.errors import QueryError
 from graphstore.neo4j import Neo4jStore
-from graphstore.neo4j.local_server import LocalServer
-from graphstore.traversals import deepest_way
+from graphstore.neo4j.local_server.temporary import LocalServer
 
 ENDLESS = (
     "MATCH (a:Op), (b:Op), (c:Op), (d:Op) "

@@ -11,22 +11,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odd_run import odd_graph, odd_run
 
-from divergraph.demo import demo_request
-from divergraph.pipeline import compare
-from graphstore.backup import write_backup
-from graphstore.backup_reading import open_backup, restore
+from divergraph.comparison import compare
+from divergraph.comparison.demo import demo_request
 from graphstore.contract import GraphStore, RunData
-from graphstore.copying import Done, copy_entries, copy_entry
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import InputError, NameTakenError, UnknownNameError
 from graphstore.model import ModelGraph, Op
-from graphstore.portable import (
+from graphstore.transfer.backup import write_backup
+from graphstore.transfer.copying import Done, copy_entries, copy_entry
+from graphstore.transfer.portable import (
     content_hash,
     graph_from_lines,
     graph_lines,
     run_from_lines,
     run_lines,
 )
+from graphstore.transfer.restore import open_backup, restore
 from importers import read_graph
 
 Sample = Callable[..., RunData]

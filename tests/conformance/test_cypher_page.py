@@ -12,7 +12,7 @@ import pytest
 from full_run import metric_set
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
-from graphstore.cypher_store import CypherStore
+from graphstore.cypher.store import CypherStore
 from graphstore.model import (
     Comparison,
     Counts,
@@ -39,7 +39,7 @@ from graphstore.model import (
     TensorRef,
     Verdict,
 )
-from graphstore.schema import NODES
+from graphstore.schema.tables import NODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cypher.md").read_text(encoding="utf-8")
 

@@ -131,7 +131,7 @@ print(c.execute("MATCH (o:Op) RETURN count(*)").get_all())
 
 
 class TestKnownDefects:
-    """Worked around in graphstore/embedded/engine.py and graphstore/schema.py."""
+    """Worked around in graphstore/embedded/engine.py and graphstore/schema/tables.py."""
 
     def test_thirty_hops_by_default(self, tmp_path: Path) -> None:
         connection = chain(tmp_path / "g.lbug", 100)

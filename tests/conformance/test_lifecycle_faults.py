@@ -23,9 +23,9 @@ CHILD = """
 import os, shutil, signal, sys
 from pathlib import Path
 import ladybug, pyarrow
-from graphstore.backup import write_backup
-from graphstore.backup_reading import open_backup, restore
-from graphstore.copying import copy_entry
+from graphstore.transfer.backup import write_backup
+from graphstore.transfer.restore import open_backup, restore
+from graphstore.transfer.copying import copy_entry
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import DivergraphError
 sys.path.insert(0, sys.argv[1])

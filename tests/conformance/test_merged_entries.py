@@ -11,7 +11,7 @@ import pytest
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.model import GraphKind
-from graphstore.schema import NODES, RELS
+from graphstore.schema.tables import NODES, RELS
 
 Sample = Callable[..., RunData]
 _OF_RUN = {"OF", "AGAINST", "COMPARED", "NEXT_MEASURED", "FUSES"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from shaped_runs import shaped_graph
 
 from graphstore.contract import GraphStore
+from graphstore.cypher.queries import load
 from graphstore.errors import QueryError
-from graphstore.queries import load
 
 FEW = settings(
     max_examples=12,

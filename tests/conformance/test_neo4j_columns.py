@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore
 from graphstore.neo4j.columns import PART, packed, parts, unpacked
-from graphstore.neo4j.local_server import LocalServer
+from graphstore.neo4j.local_server.temporary import LocalServer
 
 COUNT = "MATCH (c:Columns) RETURN count(c)"
 ASKED: Mapping[str, Mapping[str, object]] = {
@@ -50,8 +50,8 @@ def test_columns_come_back_as_they_were(
 def test_large_columns_are_kept_in_parts() -> None:
     data = np.random.default_rng(1).bytes(2 * PART + 1)
     found = list(parts(data))
-    assert [(number, len(piece)) for number, piece in found] == [(0, PART), (1, PART), (2, 1)]
-    assert b"".join(piece for _, piece in found) == data
+    assert [(number, len(subgraph)) for number, subgraph in found] == [(0, PART), (1, PART), (2, 1)]
+    assert b"".join(subgraph for _, subgraph in found) == data
 
 
 @pytest.mark.neo4j

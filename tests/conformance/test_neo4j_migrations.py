@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from graphstore.copying import whole_run_hash
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore, migrations
-from graphstore.neo4j.local_server import LocalServer
-from graphstore.schema import NEO4J_VERSION
-from graphstore.schema_statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
+from graphstore.neo4j.local_server.temporary import LocalServer
+from graphstore.schema.statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
+from graphstore.schema.tables import NEO4J_VERSION
+from graphstore.transfer.copying import whole_run_hash
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 

@@ -18,7 +18,7 @@ from graphstore.contract import RunData
 from graphstore.errors import StoreError
 from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore, connection
-from graphstore.neo4j.local_server import LTS, LocalServer, local_server
+from graphstore.neo4j.local_server.temporary import LTS, LocalServer, local_server
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts")]
 

@@ -12,11 +12,11 @@ import ladybug
 import pytest
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
-from graphstore.copying import Done, copy_entry, whole_run_hash
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.open_store import open_store
-from graphstore.schema import FIGURE_COLUMNS, SCHEMA_VERSION, SPLIT_COLUMNS
+from graphstore.schema.tables import FIGURE_COLUMNS, SCHEMA_VERSION, SPLIT_COLUMNS
+from graphstore.transfer.copying import Done, copy_entry, whole_run_hash
 
 SINCE_3 = (
     "DROP TABLE ABOUT",

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from graphstore.contract import QueryParameters
+from graphstore.cypher.queries import Dialect, NamedQuery, list_queries, load
 from graphstore.embedded import EmbeddedStore
 from graphstore.neo4j import Neo4jStore
-from graphstore.queries import Dialect, NamedQuery, list_queries, load
 
 
 def texts(dialect: Dialect) -> list[NamedQuery]:

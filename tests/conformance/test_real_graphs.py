@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphstore.contract import GraphStore
-from graphstore.topo import graph_arrays
+from graphstore.traverse.topological_order import graph_arrays
 from importers import read_graph
 
 FILES = [

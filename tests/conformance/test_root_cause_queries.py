@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from graphstore.contract import GraphStore, QueryParameters
-from graphstore.cypher_store import CypherStore
-from graphstore.queries import load
+from graphstore.cypher.queries import load
+from graphstore.cypher.store import CypherStore
 
 
 def across(store: GraphStore, name: str, **params: object) -> list[tuple[object, ...]]:

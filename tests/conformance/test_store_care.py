@@ -17,7 +17,7 @@ from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.drafts import draft_folder, draft_path
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
-from graphstore.schema import NEO4J_VERSION, SCHEMA_VERSION
+from graphstore.schema.tables import NEO4J_VERSION, SCHEMA_VERSION
 
 Sample = Callable[..., RunData]
 

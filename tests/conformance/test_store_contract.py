@@ -14,7 +14,7 @@ from graphstore.model import (
     OpState,
     Side,
 )
-from graphstore.topo import topo_order
+from graphstore.traverse.topological_order import topo_order
 
 
 def test_an_imported_graph_comes_back_equal(store: GraphStore, sample_run) -> None:

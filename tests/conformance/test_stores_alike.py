@@ -9,12 +9,12 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from divergraph.pipeline import CompareRequest, compare
+from divergraph.comparison import CompareRequest, compare
 from graphstore.contract import GraphStore, QueryParameters, RunData
+from graphstore.cypher.queries import list_queries
 from graphstore.embedded import EmbeddedStore
 from graphstore.model import EdgeKind, ModelGraph, Side
 from graphstore.neo4j import Neo4jStore
-from graphstore.queries import list_queries
 from importers import read_graph
 
 

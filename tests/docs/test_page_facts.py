@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from divergraph.comparison.thresholds import DEFAULT_FAIL, DEFAULT_WARN
-from divergraph.wording import STATE_MARKS
+from divergraph.metrics.limits.thresholds import DEFAULT_FAIL, DEFAULT_WARN
+from divergraph.text.words import STATE_MARKS
 from graphstore.model import Level, LineageRule, Metric, OpState, Reason, Verdict
-from tui.glyphs import UNICODE
+from tui.style.glyphs import UNICODE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])

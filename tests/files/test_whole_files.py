@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from divergraph.whole_files import check_place, whole_file
+from divergraph.files.whole_files import check_place, whole_file
 from graphstore.errors import InputError
 
 
@@ -95,7 +95,7 @@ def test_a_folder_without_permission_is_said_early(tmp_path):
 FULL = """
 import resource, sys
 from pathlib import Path
-from divergraph.whole_files import whole_file
+from divergraph.files.whole_files import whole_file
 from graphstore.errors import InputError
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:

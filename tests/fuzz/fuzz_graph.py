@@ -18,7 +18,7 @@ from pathlib import Path
 READERS = {
     "ge_json": ("importers.ge_json.importer", "GeJsonImporter", ("model.json",)),
     "ge_onnx": ("importers.ge_onnx.importer", "GeOnnxImporter", ("model.pbtxt",)),
-    "ge_proto": ("importers.ge.importer", "GeProtoImporter", ("model.txt",)),
+    "ge_proto": ("importers.ge_proto.importer", "GeProtoImporter", ("model.txt",)),
     "onnx": ("importers.onnx_model.importer", "OnnxImporter", ("model.onnx",)),
     "msprobe_graph": (
         "importers.msprobe.importer",

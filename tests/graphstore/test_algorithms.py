@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.algorithms import (
+from graphstore.traverse.algorithms import (
     ancestors,
     between,
     descendants,
@@ -23,7 +23,7 @@ from graphstore.algorithms import (
     propagation,
     worst_before,
 )
-from graphstore.arrays import GraphArrays, arrays_from_edges
+from graphstore.traverse.arrays import GraphArrays, arrays_from_edges
 
 Case = tuple[int, list[tuple[int, int]], list[bool], list[bool]]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphstore.arrays import arrays_from_edges
-from graphstore.dominators import common_dominators, immediate_dominators
-from graphstore.widest_ways import way_to, widest_ways
+from graphstore.traverse.arrays import arrays_from_edges
+from graphstore.traverse.dominators import common_dominators, immediate_dominators
+from graphstore.traverse.widest_paths import way_to, widest_ways
 
 
 @st.composite

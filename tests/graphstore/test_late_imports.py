@@ -13,7 +13,7 @@ ENGINES = ("ladybug", "neo4j", "pyarrow", "networkx", "jgo")
 @pytest.mark.parametrize(
     "code",
     [
-        "import graphstore.open_store, graphstore.queries, graphstore.algorithms",
+        "import graphstore.open_store, graphstore.cypher.queries, graphstore.traverse.algorithms",
         "from graphstore.open_store import open_store; open_store('none-here').runs()",
     ],
 )

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from graphstore.cypher.limits import limited
+from graphstore.cypher.queries import WINDOWED, Dialect, list_queries, load
+from graphstore.cypher.read_only import check_read_only
 from graphstore.errors import UnknownNameError
-from graphstore.queries import WINDOWED, Dialect, list_queries, load
-from graphstore.query_limits import limited
-from graphstore.read_only import check_read_only
 
 QUERIES = [(query.name, dialect) for query in list_queries() for dialect in Dialect]
 

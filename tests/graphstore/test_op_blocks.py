@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.edge_columns import edge_columns, places
 from graphstore.model import (
     DType,
     Framework,
@@ -18,8 +17,9 @@ from graphstore.model import (
     TensorOrigin,
     TensorRef,
 )
-from graphstore.op_blocks import BLOCK, OpReader, attrs_of, op_blocks
-from graphstore.packed_graph import Packing
+from graphstore.schema.op_blocks import BLOCK, OpReader, attrs_of, op_blocks
+from graphstore.schema.packed_graph import Packing
+from graphstore.traverse.edge_columns import edge_columns, places
 
 NAMES = st.sampled_from(["a", "b", "c/d", "gone", "ä", "with:0"])
 SHAPES = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=3).map(tuple)

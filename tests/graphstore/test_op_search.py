@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphstore.op_search import OpIndex
+from graphstore.cypher.op_search import OpIndex
 
 INDEX = OpIndex.of(
     (name, name, kind)

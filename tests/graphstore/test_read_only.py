@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.cypher_text import hop_bounds, parameters, tokens
+from graphstore.cypher.queries import Dialect
+from graphstore.cypher.read_only import check_read_only
+from graphstore.cypher.text import hop_bounds, parameters, tokens
 from graphstore.errors import QueryError
-from graphstore.queries import Dialect
-from graphstore.read_only import check_read_only
 
 HARMLESS = [
     "MATCH (o:Op) RETURN o",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.tables import Absent, Repeated, Table
+from graphstore.schema.row_slices import Absent, Repeated, Table
 
 ROWS = st.lists(st.tuples(st.integers(), st.text()), max_size=12)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphstore.model import Framework, GraphKind, InputRef, ModelGraph, Op, Tensor, TensorRef
-from graphstore.topo import graph_arrays, topo_order
+from graphstore.traverse.topological_order import graph_arrays, topo_order
 
 Edges = list[tuple[int, int]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphstore.algorithms import first_diverging
 from graphstore.model import ModelGraph
-from graphstore.topo import graph_arrays
+from graphstore.traverse.algorithms import first_diverging
+from graphstore.traverse.topological_order import graph_arrays
 from importers import read_graph
 
 CHAIN = """

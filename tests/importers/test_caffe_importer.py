@@ -10,8 +10,8 @@ import pytest
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, Framework, GraphKind, InputRef, TensorRef
 from importers import read_graph
-from importers.dumps.golden_names import GoldenNames
-from importers.protos import caffe_pb2 as pb
+from importers.dumps.arrays.golden_names import GoldenNames
+from importers.proto.messages import caffe_pb2 as pb
 
 NET = """
 name: "small"  # a comment
@@ -362,7 +362,7 @@ def test_real_weights_beside_a_real_net(shared_data, net, unused):
 
 @pytest.mark.shared
 def test_a_device_graph_holds_every_layer_of_its_net(shared_data):
-    from divergraph.lineage.linking import link_graphs
+    from divergraph.graphs.lineage.linking import link_graphs
 
     net = read_graph(shared_data / "caffe" / "ResNet-50-deploy.prototxt")
     device = read_graph(shared_data / "ge_proto" / "ge_proto_00000062_Build.txt")

@@ -6,7 +6,7 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from importers import choose_graph, read_graph
-from importers.ge.folder import candidates
+from importers.ge_proto.folder import candidates
 
 
 @pytest.fixture

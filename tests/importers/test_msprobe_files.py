@@ -8,7 +8,7 @@ import pytest
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Framework
-from graphstore.topo import topo_order
+from graphstore.traverse.topological_order import topo_order
 from importers import read_graph
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, Framework, GraphKind, InputRef, TensorRef
-from graphstore.topo import topo_order
+from graphstore.traverse.topological_order import topo_order
 from importers import read_graph
 from importers.msprobe.calls import CallName
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphstore.errors import ImportFormatError
-from importers.filled import fill
-from importers.literals import boolean, integer, real, string, string_bytes
-from importers.prototext import EventKind, TextReader, outline
+from importers.filled_files import fill
+from importers.proto.literals import boolean, integer, real, string, string_bytes
+from importers.proto.text_reader import EventKind, TextReader, outline
 
 _HERE = Path("graph.txt")
 _INT_MAX = {"int32": 2**31 - 1, "uint32": 2**32 - 1, "int64": 2**63 - 1}

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from graphstore.errors import ImportFormatError
 from importers import read_graph, registry
-from importers.protos import tf_graph_pb2 as pb
+from importers.proto.messages import tf_graph_pb2 as pb
 
 GE_TEXT = b'graph {\n  name: "g"\n  op {\n    name: "a"\n    type: "Abs"\n  }\n}\n'
 

@@ -7,10 +7,10 @@ from google.protobuf import text_format
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, EdgeKind, TensorRef
-from graphstore.topo import topo_order
+from graphstore.traverse.topological_order import topo_order
 from importers import read_graph
-from importers.dumps.golden_names import GoldenNames
-from importers.protos import tf_graph_pb2 as pb
+from importers.dumps.arrays.golden_names import GoldenNames
+from importers.proto.messages import tf_graph_pb2 as pb
 
 LIBRARY = """
 library {
@@ -115,7 +115,7 @@ def test_a_body_takes_the_types_its_caller_gives(graph_of):
 
 
 def test_ops_of_functions_are_found_by_the_names_inlining_gives_them(graph_of):
-    from divergraph.lineage.golden_tensors import GoldenTensors
+    from divergraph.graphs.lineage.golden_tensors import GoldenTensors
 
     text = (
         X

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, Framework, GraphKind, InputRef, TensorRef
 from importers import read_graph
-from importers.protos import tf_graph_pb2 as pb
+from importers.proto.messages import tf_graph_pb2 as pb
 from importers.tensorflow.outputs import declared, known, output_types
 
 TEXT = r"""
@@ -317,7 +317,7 @@ def test_our_messages_live_beside_others_of_the_same_short_names():
         "file.package = 'tensorflow'\n"
         "file.message_type.add(name='GraphDef')\n"
         "descriptor_pool.Default().Add(file)\n"
-        "import importers.protos.tf_graph_pb2\n"
+        "import importers.proto.messages.tf_graph_pb2\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importers.protos import tf_graph_pb2 as pb
-from importers.wire import BLOCK, VARINT, outer_fields, spans, without_long
+from importers.proto.messages import tf_graph_pb2 as pb
+from importers.proto.wire import BLOCK, VARINT, outer_fields, spans, without_long
 
 VALUE = {5: {2: {2: None}}}
 """The text values of the attributes of a node."""

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from divergraph.diff.diff_dumps import DiffRequest, diff_dumps
+from divergraph.dump_diff.diff_dumps import DiffRequest, diff_dumps
 from divergraph.jobs import JobState
 from divergraph.jobs.queue import JobQueue
 

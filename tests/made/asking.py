@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphstore.contract import GraphStore, QueryResult
-from graphstore.cypher_store import CypherStore
+from graphstore.cypher.queries import load
+from graphstore.cypher.store import CypherStore
 from graphstore.model import Comparison, Finding
-from graphstore.queries import load
 
 
 def rows_of(answer: QueryResult) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from divergraph.comparison.metrics import compare_arrays
+from divergraph.metrics.metrics import compare_arrays
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from divergraph.capture import CaptureRequest, capture
-from divergraph.capture.file_names import MAPPING, FileNames
-from divergraph.execution.installed import open_executor
-from divergraph.execution.tensorflow_files import tensorflow
-from divergraph.pipeline import CompareRequest, compare
-from divergraph.root_cause.limits import MethodChoice
+from divergraph.comparison import CompareRequest, compare
+from divergraph.execute.installed import open_executor
+from divergraph.execute.tensorflow.files import tensorflow
+from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause.options import MethodChoice
 from graphstore.contract import RunData
 from importers.registry import read_graph
 
@@ -63,7 +63,7 @@ def dump_with_fault(
     given = {each.name: fed[each.name] for each in executor.inputs}
     found = {**dict(executor.run(given)), **fed}
     executor.close()
-    names = FileNames(graph, 1)
+    names = DumpFileNames(graph, 1)
     for op in graph.ops:
         for port, tensor in enumerate(op.outputs):
             if tensor.name in found:

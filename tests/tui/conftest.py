@@ -13,7 +13,7 @@ from layered_run import HOSTILE, analysed_run, made_run
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
-from divergraph.questions import open_store
+from divergraph.ask import open_store
 from graphstore.contract import GraphStore
 from graphstore.model import (
     DType,
@@ -23,9 +23,9 @@ from graphstore.model import (
     TensorRef,
 )
 from tui.app import DivergraphApp
-from tui.glyphs import SETS
 from tui.session import Session
 from tui.settings import Settings
+from tui.style.glyphs import SETS
 
 
 @pytest.fixture(scope="session")

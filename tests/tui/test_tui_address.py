@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphstore.errors import InputError
-from tui.address import Address, parse_address
+from tui.address import ScreenAddress, parse_address
 
 names = st.text(min_size=1, max_size=30)
 addresses = st.builds(
-    Address,
+    ScreenAddress,
     target=names,
     kind=st.sampled_from(["run", "graph"]),
     op=names,
@@ -36,12 +36,12 @@ def test_an_address_is_one_printable_ascii_line(address):
 
 
 def test_an_address_reads_as_one_expects():
-    address = Address("14", op="SoftmaxV2_31", output=0, view="ops", where="cos<0.99")
+    address = ScreenAddress("14", op="SoftmaxV2_31", output=0, view="ops", where="cos<0.99")
     assert str(address) == "run/14/op/SoftmaxV2_31/output/0?view=ops&where=cos%3C0.99"
 
 
 def test_a_slash_in_a_name_is_no_separator():
-    text = str(Address("a/b", op="net/conv/Relu"))
+    text = str(ScreenAddress("a/b", op="net/conv/Relu"))
     assert text == "run/a%2Fb/op/net%2Fconv%2FRelu"
     assert parse_address(text).op == "net/conv/Relu"
 

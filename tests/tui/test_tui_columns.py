@@ -5,11 +5,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.widgets.columns import Column, place
+from tui.widgets.columns import ListColumn, place
 
 columns = st.lists(
     st.builds(
-        Column,
+        ListColumn,
         id=st.text("abc", min_size=1),
         title=st.text("abc", max_size=8),
         width=st.integers(1, 12),
@@ -38,13 +38,17 @@ def test_wide_shows_every_column_in_full(given_columns):
 
 
 def test_the_least_important_column_leaves_first():
-    row = [Column("a", "a", 10), Column("b", "b", 10, priority=1), Column("c", "c", 10, priority=2)]
+    row = [
+        ListColumn("a", "a", 10),
+        ListColumn("b", "b", 10, priority=1),
+        ListColumn("c", "c", 10, priority=2),
+    ]
     assert [p.column.id for p in place(row, 32)] == ["a", "b", "c"]
     assert [p.column.id for p in place(row, 25)] == ["a", "b"]
     assert [p.column.id for p in place(row, 5)] == ["a"]
 
 
 def test_an_optional_column_leaves_before_names_are_cut():
-    row = [Column("name", "name", 10, 20), Column("layout", "layout", 6, priority=8)]
+    row = [ListColumn("name", "name", 10, 20), ListColumn("layout", "layout", 6, priority=8)]
     assert [p.column.id for p in place(row, 24)] == ["name"]
     assert [p.column.id for p in place(row, 30)] == ["name", "layout"]

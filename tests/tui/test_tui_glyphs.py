@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from graphstore.model import OpState
-from tui.glyphs import ASCII, SETS, UNICODE
+from tui.style.glyphs import ASCII, SETS, UNICODE
 
 PART = ("2", "f", "b", "B", "5", "o")
 SEVERAL_CELLS = {"name", "bars", "at_least", "at_most", "enter"}

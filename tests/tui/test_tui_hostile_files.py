@@ -14,7 +14,7 @@ from textual.color import Color
 from textual.content import Content
 from textual.widgets import Static
 
-from divergraph.questions import open_store
+from divergraph.ask import open_store
 from tui.only_text import OnlyText, only_text
 
 OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")

@@ -6,31 +6,31 @@ from pathlib import Path
 import pytest
 
 from tui import keys
-from tui.export_form import ExportForm, FolderInput
-from tui.keys import TABLE, Scope
-from tui.overlays import Overlay, YankOverlay
-from tui.views.ops import OpsScreen
-from tui.views.overview import OverviewScreen
-from tui.views.propagation import PropagationScreen
-from tui.views.runs import RunsScreen
-from tui.views.submodel import SubmodelScreen
+from tui.keys import TABLE, KeyScope
+from tui.screens.export_form import ExportForm, FolderInput
+from tui.screens.ops import OpsScreen
+from tui.screens.overlays import Overlay, YankOverlay
+from tui.screens.overview import OverviewScreen
+from tui.screens.propagation import PropagationScreen
+from tui.screens.runs import RunsScreen
+from tui.screens.submodel import SubmodelScreen
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterInput
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
 OWNERS = {
-    Scope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen, SubmodelScreen),
-    Scope.WAYS: (PropagationScreen,),
-    Scope.PART: (SubmodelScreen,),
-    Scope.FORM: (FolderInput,),
-    Scope.LIST: (RowList,),
-    Scope.TEXT: (TextPane,),
-    Scope.OPS: (OpsScreen,),
-    Scope.CURVE: (Curve,),
-    Scope.FILTER: (FilterInput,),
-    Scope.YANK: (YankOverlay,),
-    Scope.OVERLAY: (Overlay, ExportForm),
+    KeyScope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen, SubmodelScreen),
+    KeyScope.WAYS: (PropagationScreen,),
+    KeyScope.PART: (SubmodelScreen,),
+    KeyScope.FORM: (FolderInput,),
+    KeyScope.LIST: (RowList,),
+    KeyScope.TEXT: (TextPane,),
+    KeyScope.OPS: (OpsScreen,),
+    KeyScope.CURVE: (Curve,),
+    KeyScope.FILTER: (FilterInput,),
+    KeyScope.YANK: (YankOverlay,),
+    KeyScope.OVERLAY: (Overlay, ExportForm),
 }
 
 
@@ -38,7 +38,7 @@ def test_ids_are_unique():
     assert len({key.id for key in TABLE}) == len(TABLE)
 
 
-@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("scope", list(KeyScope))
 def test_no_key_means_two_things_in_one_scope(scope):
     used = [name for key in TABLE if key.scope is scope for name in key.keys.split(",")]
     assert len(set(used)) == len(used)

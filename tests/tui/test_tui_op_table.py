@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divergraph.wording import NOT_KNOWN
+from divergraph.text.words import NOT_KNOWN
+from graphstore.filter import parse_filter
 from graphstore.model import ErrorSplit, Guilt, Metric, MetricSet, OpState, Reason, Role, Side
-from graphstore.op_filter import parse_filter
 from graphstore.op_row import OpRow
-from tui import op_table
-from tui.glyphs import ASCII, UNICODE
-from tui.op_table import OpTable, Order
+from tui.render import op_table
+from tui.render.op_table import OpTable, Order
+from tui.style.glyphs import ASCII, UNICODE
 
 
 def metrics_of(error):

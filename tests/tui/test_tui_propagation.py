@@ -5,12 +5,12 @@ import csv
 import pytest
 from browsing import said, text_of
 
-from divergraph.questions import open_store
-from tui.glyphs import UNICODE
-from tui.overlays import YankOverlay
-from tui.views.ops import OpsScreen
-from tui.views.overview import OverviewScreen
-from tui.views.propagation import PropagationScreen
+from divergraph.ask import open_store
+from tui.screens.ops import OpsScreen
+from tui.screens.overlays import YankOverlay
+from tui.screens.overview import OverviewScreen
+from tui.screens.propagation import PropagationScreen
+from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
@@ -146,7 +146,7 @@ async def test_exported_rows_have_the_split(browse, analysed_store, tmp_path):
 
 
 async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
-    from divergraph.questions import trace
+    from divergraph.ask import trace
 
     async with browse(analysed_store) as b:
         await b.press("4", "u")

@@ -2,7 +2,7 @@
 
 from textual.app import App
 
-from tui.widgets.columns import Column
+from tui.widgets.columns import ListColumn
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import Cell
 
@@ -11,10 +11,10 @@ class Counted:
     """100 000 rows that count how often one is asked for."""
 
     columns = (
-        Column("mark", "", 1, sticky=True, sortable=False),
-        Column("name", "name", 12, 20, sticky=True),
-        Column("value", "value", 8, align="right"),
-        Column("long", "long", 10, 200, priority=1),
+        ListColumn("mark", "", 1, sticky=True, sortable=False),
+        ListColumn("name", "name", 12, 20, sticky=True),
+        ListColumn("value", "value", 8, align="right"),
+        ListColumn("long", "long", 10, 200, priority=1),
     )
 
     def __init__(self, rows=100_000):

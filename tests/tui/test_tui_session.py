@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphstore.errors import StoreError
-from tui.address import Address
+from tui.address import ScreenAddress
 from tui.session import JUMPS_KEPT, JumpList, Session
 
-places = st.integers(0, 5).map(lambda number: Address("14", op=f"op{number}"))
+places = st.integers(0, 5).map(lambda number: ScreenAddress("14", op=f"op{number}"))
 
 
 @given(st.lists(places, min_size=1, max_size=30))
@@ -37,9 +37,9 @@ def test_back_and_forward_return_to_the_same_place(visited, steps):
 def test_going_somewhere_new_drops_what_lay_ahead():
     jumps = JumpList()
     for op in "abc":
-        jumps.visit(Address("14", op=op))
+        jumps.visit(ScreenAddress("14", op=op))
     jumps.step(-1)
-    jumps.visit(Address("14", op="d"))
+    jumps.visit(ScreenAddress("14", op="d"))
     assert [place.op for place in jumps.places] == ["a", "b", "d"]
     assert jumps.step(1) is None
 
@@ -47,16 +47,16 @@ def test_going_somewhere_new_drops_what_lay_ahead():
 def test_the_list_forgets_the_oldest_places():
     jumps = JumpList()
     for number in range(JUMPS_KEPT + 5):
-        jumps.visit(Address("14", op=str(number)))
+        jumps.visit(ScreenAddress("14", op=str(number)))
     assert len(jumps.places) == JUMPS_KEPT
     assert jumps.places[0].op == "5"
 
 
 def test_a_late_word_from_another_view_changes_no_place():
     jumps = JumpList()
-    jumps.visit(Address("14", view="overview"))
-    jumps.update(Address("14", view="ops", op="x"))
-    assert jumps.places == [Address("14", view="overview")]
+    jumps.visit(ScreenAddress("14", view="overview"))
+    jumps.update(ScreenAddress("14", view="ops", op="x"))
+    assert jumps.places == [ScreenAddress("14", view="overview")]
 
 
 def test_commands_are_quoted_for_a_shell_and_kept_once():

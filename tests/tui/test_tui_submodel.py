@@ -11,20 +11,20 @@ import pytest
 from browsing import SIZE, Browser, said, text_of
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.capture import CaptureRequest, capture
-from divergraph.pipeline import CompareRequest
-from divergraph.questions import open_store
-from divergraph.runs import compare_into
+from divergraph.ask import open_store
+from divergraph.comparison import CompareRequest
+from divergraph.comparison.keep_run import compare_into
+from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.model import Side
 from tui.address import parse_address
-from tui.export_form import ExportForm, FolderInput, PlainCheckbox
-from tui.glyphs import UNICODE
-from tui.overlays import TextOverlay
 from tui.part_chooser import PartChooser, PartOp
-from tui.part_marks import MarkHistory, Marks
+from tui.render.part_marks import MarkHistory, Marks
+from tui.screens.export_form import ExportForm, FolderInput, PlainCheckbox
+from tui.screens.ops import OpsScreen
+from tui.screens.overlays import TextOverlay
+from tui.screens.submodel import SubmodelScreen
 from tui.stages import Stages
-from tui.views.ops import OpsScreen
-from tui.views.submodel import SubmodelScreen
+from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 
 

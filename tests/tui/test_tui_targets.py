@@ -6,9 +6,9 @@ import pytest
 from browsing import SIZE, op_under_cursor, said, shown_ops, text_of
 from textual.widgets import Static
 
-from divergraph.questions import open_store
-from tui.views.ops import OpsScreen
-from tui.views.runs import RunsScreen
+from divergraph.ask import open_store
+from tui.screens.ops import OpsScreen
+from tui.screens.runs import RunsScreen
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from divergraph.questions import OpDetail, ReasonGroup, TensorRow, open_store, overview
+from divergraph.ask import OpDetail, ReasonGroup, TensorRow, open_store, overview
 from graphstore.model import (
     Comparison,
     Counts,
@@ -21,9 +21,9 @@ from graphstore.model import (
     Verdict,
 )
 from graphstore.op_row import OpRow
-from tui import detail_text, overview_rows, overview_text
-from tui.glyphs import UNICODE
-from tui.palette import SHOWN_OPS, fitting
+from tui.render import detail_text, overview_rows, overview_text
+from tui.screens.palette import SHOWN_OPS, fitting
+from tui.style.glyphs import UNICODE
 from tui.widgets.columns import place
 
 LONG = "/".join(f"层_{number}/[block]" for number in range(30))

@@ -6,9 +6,9 @@ import pytest
 from browsing import op_under_cursor, said, shown_ops, table, text_of
 
 from tui.address import parse_address
-from tui.overlays import LogOverlay, TextOverlay, YankOverlay
-from tui.views.ops import OpsScreen
-from tui.views.overview import OverviewScreen
+from tui.screens.ops import OpsScreen
+from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay
+from tui.screens.overview import OverviewScreen
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.text_pane import TextPane

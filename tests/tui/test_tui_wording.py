@@ -4,10 +4,11 @@ import math
 
 import pytest
 
-from divergraph.wording import REASON_WORDS, shape_text
+from divergraph.text.words import REASON_WORDS, shape_text
 from graphstore.model import LineageRule, Metric, OpState, Reason, Verdict
-from tui import theme, wording
-from tui.glyphs import ASCII, UNICODE
+from tui.style import theme
+from tui.style import words as wording
+from tui.style.glyphs import ASCII, UNICODE
 
 
 @pytest.mark.parametrize(

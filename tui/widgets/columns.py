@@ -12,7 +12,7 @@ OPTIONAL = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ListColumn:
     """One column. ``width`` is the least it needs, ``natural`` what shows all of it.
 
     ``priority`` 0 stays always, higher ones go first where the pane is narrow;
@@ -45,12 +45,12 @@ class Placed:
     """A column at its place: number ``index`` of the source, ``width`` cells at ``x``."""
 
     index: int
-    column: Column
+    column: ListColumn
     x: int
     width: int
 
 
-def place(columns: Sequence[Column], room: int, *, wide: bool = False) -> tuple[Placed, ...]:
+def place(columns: Sequence[ListColumn], room: int, *, wide: bool = False) -> tuple[Placed, ...]:
     """The columns that fit into *room* cells, in order, one or two blanks apart.
 
     With *wide* all of them in full width, however much that takes.
@@ -72,7 +72,7 @@ def place(columns: Sequence[Column], room: int, *, wide: bool = False) -> tuple[
     return _placed([(index, column, widths[index]) for index, column in kept], gap)
 
 
-def _kept(columns: Sequence[Column], room: int) -> list[tuple[int, Column]]:
+def _kept(columns: Sequence[ListColumn], room: int) -> list[tuple[int, ListColumn]]:
     kept = list(enumerate(columns))
     while sum(column.comfort + 1 for _, column in kept) - 1 > room:
         optional = [item for item in kept if item[1].priority >= OPTIONAL]
@@ -87,7 +87,7 @@ def _kept(columns: Sequence[Column], room: int) -> list[tuple[int, Column]]:
     return kept
 
 
-def _placed(widths: list[tuple[int, Column, int]], gap: int) -> tuple[Placed, ...]:
+def _placed(widths: list[tuple[int, ListColumn, int]], gap: int) -> tuple[Placed, ...]:
     placed, x = [], 0
     for index, column, width in widths:
         placed.append(Placed(index, column, x, width))

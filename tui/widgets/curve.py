@@ -12,11 +12,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 
-from divergraph.printable import printable
+from divergraph.text.printable import printable
 from graphstore.model import OpState
-from tui import theme, wording
-from tui.glyphs import UNICODE, Glyphs
-from tui.keys import Scope, bindings
+from tui.keys import KeyScope, bindings
+from tui.style import theme
+from tui.style import words as wording
+from tui.style.glyphs import UNICODE, Glyphs
 from tui.widgets.cells import cut_to, fit, width_of
 from tui.widgets.titled import Titled
 
@@ -39,7 +40,7 @@ class CurveOp:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class CurveScale:
     """Cosine to height in 0..1: straight from ``floor`` to 1, or by nines if it is None."""
 
     floor: float | None
@@ -67,13 +68,13 @@ class Scale:
         return f"{cosine:.{min(digits, 5)}f}"
 
 
-def scale_of(ops: Sequence[CurveOp]) -> Scale:
+def scale_of(ops: Sequence[CurveOp]) -> CurveScale:
     """The scale that shows the drops of *ops*."""
     known = [op.cosine for op in ops if op.cosine is not None]
     low = min(known, default=1.0)
     if low < FAR_BELOW:
-        return Scale(None)
-    return Scale(min(0.999, low - 0.1 * (1.0 - low)))
+        return CurveScale(None)
+    return CurveScale(min(0.999, low - 0.1 * (1.0 - low)))
 
 
 def blocks_of(ops: Sequence[CurveOp], width: int) -> tuple[list[Sequence[CurveOp]], int]:
@@ -97,26 +98,26 @@ def worst_of(block: Sequence[CurveOp]) -> CurveOp:
 
 
 @dataclass(frozen=True)
-class Columns:
+class CurveColumns:
     """The ops as they share a width: blocks, the op each stands for, cells of each, scale."""
 
     width: int
     blocks: Sequence[Sequence[CurveOp]]
     worst: Sequence[CurveOp]
     cells: int
-    scale: Scale
+    scale: CurveScale
 
 
-def columns_of(ops: Sequence[CurveOp], width: int) -> Columns:
+def columns_of(ops: Sequence[CurveOp], width: int) -> CurveColumns:
     """The columns of *ops* in *width* cells."""
     blocks, cells = blocks_of(ops, width)
-    return Columns(width, blocks, [worst_of(block) for block in blocks], cells, scale_of(ops))
+    return CurveColumns(width, blocks, [worst_of(block) for block in blocks], cells, scale_of(ops))
 
 
 class Curve(Titled, can_focus=True):
     """The chart; ``marker`` is the number of the block under the marker."""
 
-    BINDINGS = bindings(Scope.CURVE)
+    BINDINGS = bindings(KeyScope.CURVE)
     marker: reactive[int] = reactive(0)
 
     class Opened(Message):
@@ -131,7 +132,7 @@ class Curve(Titled, can_focus=True):
         self.glyphs = glyphs
         self.ops: Sequence[CurveOp] = ()
         self._empty = "loading"
-        self._columns: Columns | None = None
+        self._columns: CurveColumns | None = None
 
     def show(self, ops: Sequence[CurveOp]) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
@@ -184,7 +185,7 @@ class Curve(Titled, can_focus=True):
 
     _left = 9
 
-    def _shown(self) -> Columns:
+    def _shown(self) -> CurveColumns:
         width = max(1, self.size.width - self._left)
         if self._columns is None or self._columns.width != width:
             self._columns = columns_of(self.ops, width)
@@ -202,7 +203,7 @@ class Curve(Titled, can_focus=True):
         lines.append(self._under_marker(shown))
         return Content("\n").join(lines)
 
-    def _line(self, rows: int, row: int, shown: Columns) -> Content:
+    def _line(self, rows: int, row: int, shown: CurveColumns) -> Content:
         label = self._label(rows, row, shown.scale)
         if row and label == self._label(rows, row - 1, shown.scale):
             label = " " * len(label)  # few digits cannot tell the lines of a high chart apart
@@ -213,10 +214,10 @@ class Curve(Titled, can_focus=True):
             parts.append((bar * shown.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
         return Content.assemble(*_joined(parts))
 
-    def _label(self, rows: int, row: int, scale: Scale) -> str:
+    def _label(self, rows: int, row: int, scale: CurveScale) -> str:
         return fit(scale.label((rows - row) / rows), self._left - 2, "", "right")
 
-    def _bar(self, op: CurveOp, scale: Scale, rows: int, below: int) -> str:
+    def _bar(self, op: CurveOp, scale: CurveScale, rows: int, below: int) -> str:
         """The cell of one column with *below* cells under it."""
         if op.cosine is None or op.state is OpState.BROKEN:
             return self.glyphs.broken if below == 0 else " "
@@ -252,7 +253,7 @@ class Curve(Titled, can_focus=True):
                 line += " " * (x - width_of(line)) + name + " "
         return Content.styled(line, theme.QUIET)
 
-    def _under_marker(self, shown: Columns) -> Content:
+    def _under_marker(self, shown: CurveColumns) -> Content:
         at = min(self.marker, len(shown.blocks) - 1)
         block, op = shown.blocks[at], shown.worst[at]
         value = "NaN" if op.cosine is None else wording.cosine(op.cosine, self.glyphs)

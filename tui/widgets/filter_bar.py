@@ -13,8 +13,8 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from tui import theme
-from tui.keys import Scope, bindings
+from tui.keys import KeyScope, bindings
+from tui.style import theme
 from tui.widgets.plain_input import PlainInput
 
 DEBOUNCE = 0.08
@@ -37,7 +37,7 @@ class WrongPart(Highlighter):
 class FilterInput(PlainInput):
     """The text field; enter and escape tell the bar."""
 
-    BINDINGS = bindings(Scope.FILTER)
+    BINDINGS = bindings(KeyScope.FILTER)
 
     class Accepted(Message):
         """The filter is to be kept."""

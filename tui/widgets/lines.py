@@ -10,10 +10,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from divergraph.printable import printable
-from tui import theme
-from tui.glyphs import Glyphs
+from divergraph.text.printable import printable
 from tui.keys import Key
+from tui.style import theme
+from tui.style.glyphs import Glyphs
 from tui.widgets.cells import cut_to, width_of
 from tui.widgets.text_pane import Build
 

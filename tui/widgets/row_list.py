@@ -14,9 +14,9 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from divergraph.printable import printable
-from tui.glyphs import UNICODE, Glyphs
-from tui.keys import Scope, bindings
+from divergraph.text.printable import printable
+from tui.keys import KeyScope, bindings
+from tui.style.glyphs import UNICODE, Glyphs
 from tui.widgets.cells import fit, width_of
 from tui.widgets.columns import Placed, place
 from tui.widgets.rows import STYLES, Cell, RowSource
@@ -28,7 +28,7 @@ HEADER_LINES = 1
 class RowList(Titled, ScrollView, can_focus=True):
     """A table with a cursor over a :class:`RowSource`."""
 
-    BINDINGS = bindings(Scope.LIST)
+    BINDINGS = bindings(KeyScope.LIST)
     # A bar that comes and goes would change the width of the columns with the rows.
     DEFAULT_CSS = """
     RowList { overflow-y: scroll; overflow-x: auto; scrollbar-size: 1 1; }

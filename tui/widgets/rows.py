@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tui.widgets.columns import Column
+from tui.widgets.columns import ListColumn
 
 STYLES = (
     "origin",
@@ -37,7 +37,7 @@ class RowSource(Protocol):
     """Where a list gets its rows; asked only for those on screen."""
 
     @property
-    def columns(self) -> Sequence[Column]:
+    def columns(self) -> Sequence[ListColumn]:
         """The columns, in order."""
 
     def __len__(self) -> int: ...
@@ -50,7 +50,7 @@ class RowSource(Protocol):
 class FixedRows:
     """Rows that are already there."""
 
-    columns: Sequence[Column]
+    columns: Sequence[ListColumn]
     rows: Sequence[Sequence[Cell]] = ()
 
     def __len__(self) -> int:

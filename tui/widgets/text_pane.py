@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.keys import Scope, bindings
+from tui.keys import KeyScope, bindings
 from tui.widgets.titled import Titled
 
 Build = Callable[[int], Content]
@@ -23,7 +23,7 @@ class TextPane(VerticalScroll, Titled, can_focus=True):
     # A bar that comes and goes would change the width the text was built for.
     DEFAULT_CSS = "TextPane { overflow-y: scroll; }"
     ALLOW_MAXIMIZE = True
-    BINDINGS = bindings(Scope.TEXT)
+    BINDINGS = bindings(KeyScope.TEXT)
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from divergraph.printable import printable
+from divergraph.text.printable import printable
 from tui.widgets.cells import cut_to
 
 CUT = ".."

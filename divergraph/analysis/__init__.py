@@ -1,1 +1,0 @@
-"""What the measured tensors say about the ops: states, origins, verdict."""

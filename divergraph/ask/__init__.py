@@ -1,0 +1,72 @@
+"""What the front ends ask: one function per question, plain values as answers.
+
+The command line, the Python API and the terminal UI call these and nothing below them,
+so they cannot disagree.
+"""
+
+from divergraph.ask.analysed import Analysis, EntryMismatch, read_analysis
+from divergraph.ask.answers import (
+    CurvePoint,
+    ModuleRow,
+    OpDetail,
+    Overview,
+    ReasonGroup,
+    TensorRow,
+    UnmatchedOp,
+    UnmatchedOps,
+)
+from divergraph.ask.details import lineage, op_detail, unmatched
+from divergraph.ask.facts import load_facts, op_rows, resolve_op
+from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer, origins
+from divergraph.ask.overview import overview
+from divergraph.ask.reasons import reason_groups
+from divergraph.ask.recurring import Recurring, RecurringAnswer, recurring
+from divergraph.ask.role_table import RoleTable, roles
+from divergraph.ask.run_changes import ChangeKind, OpChange, RunChanges, compare_runs
+from divergraph.ask.trace_answers import Cut, ErrorPath, PathStep, Trace, TraceStep
+from divergraph.ask.traces import ops_between, trace
+from divergraph.rootcause.next_dump import NextDump
+from graphstore.open_store import open_store
+
+__all__ = [
+    "Analysis",
+    "ChangeKind",
+    "CurvePoint",
+    "Cut",
+    "EntryMismatch",
+    "ErrorPath",
+    "ModuleRow",
+    "NextDump",
+    "OpChange",
+    "OpDetail",
+    "OriginAnswer",
+    "OriginsAnswer",
+    "Overview",
+    "PathStep",
+    "ReasonGroup",
+    "Recurring",
+    "RecurringAnswer",
+    "RoleTable",
+    "RunChanges",
+    "TensorRow",
+    "Trace",
+    "TraceStep",
+    "UnmatchedOp",
+    "UnmatchedOps",
+    "compare_runs",
+    "lineage",
+    "load_facts",
+    "op_detail",
+    "op_rows",
+    "open_store",
+    "ops_between",
+    "origins",
+    "overview",
+    "read_analysis",
+    "reason_groups",
+    "recurring",
+    "resolve_op",
+    "roles",
+    "trace",
+    "unmatched",
+]

@@ -1,0 +1,298 @@
+"""Says what a finished run shows as a whole, in the three detections MindStudio users know.
+
+Float16 overflow, inconsistent inputs, and the consistency of the whole network: a problem
+node, a single-point error, or consistent. Unlike that advisor this one follows the graph
+instead of the row order, uses the origins (of the root-cause analysis if it ran), knows
+values golden has too, and says nothing of differences that are rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.ask.advisor.inputs import INPUT_INCONSISTENT, inconsistent_inputs
+from divergraph.ask.advisor.view import RunView
+from divergraph.metrics.limits import notes as comparison_notes
+from divergraph.metrics.limits.exceptions import NEGLIGIBLE
+from divergraph.text.words import counted, reserve_text
+from divergraph.thresholds.starts import Starts
+from divergraph.thresholds.verdicts import worst
+from graphstore.contract import RunData
+from graphstore.model import (
+    Comparison,
+    Finding,
+    FindingKind,
+    Level,
+    Method,
+    Metric,
+    Origin,
+    TensorIO,
+)
+from graphstore.traverse.algorithms import first_diverging
+
+OVERFLOW = "fp16_overflow"
+PROBLEM_NODE = "problem_node"
+SINGLE_POINT = "single_point_error"
+CONSISTENT = "consistent"
+NOT_COMPARED = "not_compared"
+
+PROBLEMS = frozenset({OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
+"""The labels that ask for something to be done."""
+
+_LISTED = 20
+
+_HARDLY_ANY = 0.3
+"""How sure it is that all is well where fewer tensors were compared than not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the advisor found, most important first, never empty."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def first(self) -> Finding:
+        """The finding to act on, as the summary file names it."""
+        return self.findings[0]
+
+    @property
+    def quiet(self) -> bool:
+        """True if nothing has to be done."""
+        return self.first.label not in PROBLEMS
+
+
+def advise(data: RunData) -> Advice:
+    """The advice on a finished run.
+
+    First comes an overflow no other error explains, then what was fed differently, then
+    the origins that matter at the network's ends, then those that die out.
+    """
+    view = RunView(data)
+    if not data.run.counts.compared:
+        return Advice((_nothing_compared(),))
+    inputs = list(inconsistent_inputs(view))
+    fed = [str(finding.evidence.get("seen_at") or finding.op) for finding in inputs]
+    fed = [op for op in fed if op in view.ops]
+    overflows = list(_overflows(view, fed))
+    origins, notes = _origins(view, fed)
+    known = {finding.op for finding in overflows}
+    starts = [pair for pair in origins if pair[0].op not in known]
+    nodes = [_node(view, item, origin, len(starts)) for item, origin in starts[:_LISTED]]
+    nodes.sort(key=lambda finding: finding.label != PROBLEM_NODE)
+    found = [*overflows, *inputs, *nodes]
+    if not found:
+        found.append(_consistent(view, notes))
+    return Advice(tuple(found))
+
+
+def _nothing_compared() -> Finding:
+    return Finding(
+        FindingKind.ADVICE,
+        NOT_COMPARED,
+        "nothing could be compared, so nothing can be said: the reasons are in the report",
+        confidence=1.0,
+    )
+
+
+def _overflows(view: RunView, fed: Sequence[str]) -> Iterator[Finding]:
+    """The first ops that leave float16's range where golden does not, unless an origin
+    before them made the values large."""
+    items: dict[str, Comparison] = {}
+    over = np.zeros(len(view.arrays.ids), np.bool_)
+    for item in view.data.comparisons:
+        if item.io is TensorIO.OUTPUT and item.overflow and item.over:
+            items.setdefault(item.op, item)
+            over[view.arrays.number[item.op]] = True
+    if not items:
+        return
+    causes = [*(origin.op for origin in view.data.origins), *fed]
+    for number in first_diverging(view.arrays, view.measured, over):
+        op = view.arrays.ids[number]
+        earlier = [cause for cause in causes if cause != op]
+        if op not in causes and view.reaches(earlier, op):
+            continue
+        yield _overflow(view, items[op])
+
+
+def _overflow(view: RunView, item: Comparison) -> Finding:
+    figures, metrics = item.figures, item.metrics
+    assert metrics is not None
+    reach = ""
+    if figures is not None:
+        reach = f", golden goes up to {max(abs(figures.golden.low), abs(figures.golden.high)):.6g}"
+    broken = metrics.device_nonfinite
+    what = "values at 65504, float16's largest"
+    if broken:
+        what = counted(broken, "NaN or infinite value")
+    return Finding(
+        FindingKind.ADVICE,
+        OVERFLOW,
+        f"{item.op} ({view.type_of(item.op)}) overflows: output {item.port} has {what}{reach}. "
+        "Keep this op in float32 (or bfloat16), or scale its inputs down",
+        item.op,
+        item.io,
+        item.port,
+        0.9,
+        {**_numbers(view, item), "device_nonfinite": broken, "detail": item.detail},
+    )
+
+
+def _origins(
+    view: RunView, fed: Sequence[str]
+) -> tuple[list[tuple[Comparison, Origin | None]], list[str]]:
+    """The outputs where an error starts that is no input's, and why others are no error."""
+    found: list[tuple[Comparison, Origin | None]] = []
+    starts = view.starts if _by_thresholds(view) else Starts()
+    notes = [*starts.notes(view.ops)]
+    for origin in view.data.origins:
+        if view.reaches(fed, origin.op):
+            continue
+        outputs = view.outputs.get(origin.op, ())
+        item = next((one for one in outputs if one.port == origin.output), None)
+        if item is None or item.metrics is None:
+            continue
+        if _negligible(item):
+            notes.append(f"{origin.op} ({origin.type}): noise where golden is zero")
+            continue
+        if origin.op not in starts.choices:
+            found.append((item, None if origin.op in starts.grown else origin))
+    return found, notes
+
+
+def _negligible(item: Comparison) -> bool:
+    """Golden is zero and the device all but zero: any ratio of errors is about noise."""
+    assert item.metrics is not None
+    said = item.metrics.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE, "")
+    is_zero = said in (comparison_notes.GOLDEN_ZERO, comparison_notes.BOTH_ZERO)
+    return is_zero and item.metrics.max_absolute_error <= NEGLIGIBLE
+
+
+def _by_thresholds(view: RunView) -> bool:
+    return view.data.run.method is Method.THRESHOLDS
+
+
+def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -> Finding:
+    """The problem node, or single-point error, whose output *item* is."""
+    after = set(view.later(item.op)) | {item.op}
+    reached = [end for end in view.ends if end.op in after]
+    spoilt = [end for end in reached if end.over]
+    label = PROBLEM_NODE if spoilt else SINGLE_POINT
+    confidence = 0.9 if origin is not None and item.level is Level.FAIL else 0.5
+    evidence = {
+        **_numbers(view, item),
+        "results_over": len(spoilt),
+        "results": len(view.ends),
+        "later_ops_over": sum(bool(view.over[view.arrays.number[op]]) for op in after) - 1,
+        "originals": [ref.op for ref in origin.golden] if origin is not None else [],
+        "suspicion": None if origin is None else origin.suspicion,
+        "origins": starts,
+        "method": view.data.run.method.value,
+    }
+    sentence = f"{item.op} ({view.type_of(item.op)}) is where the error starts"
+    if origin is None:
+        sentence = (
+            f"from {item.op} ({view.type_of(item.op)}) on the error is too large for rounding"
+        )
+    sentence += _seen(item)
+    causes = [one for one in view.data.findings if _is_cause(one, item.op)]
+    if causes:
+        sentence += f". Likely cause: {causes[0].sentence}"
+        evidence["cause"] = causes[0].label
+    elif origin is not None and origin.cause:
+        evidence["cause"] = origin.cause
+    sentence += ". " + (_remedy(view, item, spoilt) if spoilt else _mild(reached))
+    return Finding(
+        FindingKind.ADVICE, label, sentence, item.op, item.io, item.port, confidence, evidence
+    )
+
+
+def _is_cause(finding: Finding, op: str) -> bool:
+    return finding.kind is FindingKind.CAUSE and finding.op == op
+
+
+def _seen(item: Comparison) -> str:
+    assert item.metrics is not None
+    metrics = item.metrics
+    said = f": cosine {metrics.cosine_similarity:.6f}, "
+    said += f"relative error {metrics.relative_euclidean_distance:.3g}"
+    if metrics.device_nonfinite > metrics.golden_nonfinite:
+        said = f": {counted(metrics.device_nonfinite, 'NaN or infinite value')}"
+    where = "" if item.figures is None else item.figures.where_bad
+    return f"{said} in output {item.port}{f', bad in {where}' if where else ''}"
+
+
+def _remedy(view: RunView, item: Comparison, spoilt: Sequence[Comparison]) -> str:
+    worst_end = worst(spoilt)
+    assert worst_end is not None
+    said = f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst). "
+    if view.ops[item.op].is_fused:
+        known = {link.original for link in view.data.links if link.device == item.op}
+        count = len(known) or len(view.ops[item.op].original_names or ())
+        originals = counted(count, "original")
+        return said + f"The op stands for {originals}: switch that fusion off and compare again"
+    return said + "Run this op alone on golden's inputs, or keep it in float32, and compare again"
+
+
+def _mild(reached: Sequence[Comparison]) -> str:
+    """What to do about an error that leaves all *reached* results within their limits."""
+    end = worst(reached)
+    error = math.nan
+    if end is not None and end.metrics is not None:
+        error = end.metrics.relative_euclidean_distance
+    if end is None or math.isnan(error):
+        return "Every result that was dumped is within its limits"
+    return (
+        f"Every result that was dumped is within its limits; the worst it reaches, {end.op}, has "
+        f"a relative error of {error:.3g}. Look into it only if that, or this op's own output, "
+        "matters"
+    )
+
+
+def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
+    failed = sum(item.over for item in view.data.comparisons)
+    sentence = "both sides are consistent: no op shows an error beyond its rounding"
+    if notes:
+        more = f"; and {len(notes) - 3} more" if len(notes) > 3 else ""
+        sentence += f". Not counted as an error: {'; '.join(notes[:3])}{more}"
+    elif failed:
+        sentence += (
+            f". {counted(failed, 'tensor')} over a limit all the same: rounding added up, or what "
+            "follows from differences that are no fault"
+        )
+    confidence = 0.9 if not failed else 0.7
+    reserve = reserve_text(view.data.run)
+    if reserve:
+        sentence += f". But {reserve}: dump more of them, an error may start at any other"
+        confidence = min(confidence, _HARDLY_ANY)
+    else:
+        sentence += ". If the final result is still wrong, check what comes after the network"
+    return Finding(
+        FindingKind.ADVICE,
+        CONSISTENT,
+        sentence,
+        confidence=confidence,
+        evidence={
+            "compared": view.data.run.counts.compared,
+            "over": failed,
+            "choices": list(notes),
+            "method": view.data.run.method.value,
+        },
+    )
+
+
+def _numbers(view: RunView, item: Comparison) -> dict[str, object]:
+    assert item.metrics is not None
+    return {
+        "index": view.indices.get(item.op),
+        "type": view.type_of(item.op),
+        "cosine_similarity": item.metrics.cosine_similarity,
+        "max_absolute_error": item.metrics.max_absolute_error,
+        "relative_euclidean_distance": item.metrics.relative_euclidean_distance,
+        "limit": item.limit,
+        "before": view.before(item.op)[:5],
+    }

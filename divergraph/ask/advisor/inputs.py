@@ -1,0 +1,144 @@
+"""Whether both sides were fed the same: what is wrong from the start is no op's fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from divergraph.ask.advisor.view import RunView
+from divergraph.consistency.repeat import RANDOM_TYPES
+from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
+
+INPUT_INCONSISTENT = "input_inconsistent"
+
+_WEIGHTS = re.compile(r"(Const|Variable|RefData|VarHandleOp|ReadVariableOp|Parameter)")
+_KEEPS_VALUES = re.compile(r"(TransData|Trans_TransData|Cast|Identity|Reshape|ReFormat|Squeeze)")
+_GIVES = re.compile(
+    r"(Data|AnnData|AippData|RefData|IteratorGetNext|IteratorV2|GetNext|DequeueQueue|"
+    r"Placeholder|PlaceholderWithDefault|Input|Parameter|QueueDequeue.*)$"
+)
+
+
+def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
+    """A finding for each thing fed to the network that is over a limit, each once.
+
+    Looked at are the outputs of ops that give data, what ops that keep all values make of
+    it, dumped inputs that come from there, and what the root-cause analysis found at the
+    entries.
+    """
+    named: set[str] = set()
+    for item in view.data.comparisons:
+        if not item.over or item.metrics is None:
+            continue
+        source = _source(view, item)
+        if source is None or source in named:
+            continue
+        named.add(source)
+        yield _finding(view, source, item)
+    yield from _entries(view, named)
+
+
+def _source(view: RunView, item: Comparison) -> str | None:
+    """The op, or the tensor without one, that gave what *item* is; None if an op made it."""
+    op, port = view.ops[item.op], item.port
+    if item.io is TensorIO.OUTPUT:
+        if _is_source(op):
+            return None if _got_wrong_data(view, op) else op.id
+        if not _KEEPS_VALUES.match(op.type):
+            return None
+        port = 0
+    return _given(view, op, port)
+
+
+def _is_source(op: Op) -> bool:
+    if _GIVES.match(op.type) or RANDOM_TYPES.match(op.type):
+        return True
+    return not op.inputs and _WEIGHTS.match(op.type) is not None
+
+
+def _is_right(view: RunView, op: Op, port: int) -> bool:
+    """The output was compared and is within its limits."""
+    outputs = view.outputs.get(op.id, ())
+    return any(one.compared and not one.over for one in outputs if one.port == port)
+
+
+def _got_wrong_data(view: RunView, op: Op) -> bool:
+    """Something right before *op* (a dropout, say) was over already."""
+    return any(one.over for before in view.before(op.id) for one in view.outputs.get(before, ()))
+
+
+def _given(view: RunView, op: Op, port: int) -> str | None:
+    for _ in range(len(view.ops)):
+        ref = op.inputs[port] if port < len(op.inputs) else None
+        if ref is None:
+            return None
+        if ref.producer is None:
+            return ref.tensor
+        made = view.ops.get(ref.producer.op)
+        if made is None:
+            return ref.tensor
+        if _is_right(view, made, ref.producer.port):
+            return None  # what was given is right, so an op on the way is to blame
+        if _is_source(made):
+            return made.id
+        if not _KEEPS_VALUES.match(made.type):
+            return None
+        op, port = made, 0
+    return None
+
+
+def _finding(view: RunView, source: str, item: Comparison) -> Finding:
+    assert item.metrics is not None
+    op = view.ops.get(source)
+    what, remedy = _about(op)
+    seen = "" if source == item.op else f" (seen at {item.io} {item.port} of {item.op})"
+    error = item.metrics.relative_euclidean_distance
+    return Finding(
+        FindingKind.ADVICE,
+        INPUT_INCONSISTENT,
+        f"{what} of {source} differ from golden{seen}, relative error {error:.3g}: {remedy}; "
+        "what follows from it is no op's fault",
+        item.op if op is None else source,
+        item.io,
+        item.port,
+        0.9 if source == item.op else 0.7,
+        {
+            "index": view.indices.get(item.op),
+            "input": source,
+            "seen_at": item.op,
+            "cosine_similarity": item.metrics.cosine_similarity,
+            "relative_euclidean_distance": error,
+            "limit": item.limit,
+        },
+    )
+
+
+def _about(op: Op | None) -> tuple[str, str]:
+    """What kind of input it is, and what to do about it."""
+    if op is not None and _WEIGHTS.match(op.type):
+        return "the weights or constants", "export both models from one checkpoint"
+    if op is not None and RANDOM_TYPES.match(op.type):
+        return "the random numbers", "fix the seed, or give both sides the same numbers"
+    return "the data", "feed both sides the same, preprocessed alike, and compare again"
+
+
+def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
+    found = view.data.run.analysis.get("entry_mismatches", ())
+    for entry in found if isinstance(found, list | tuple) else ():
+        if not isinstance(entry, Mapping):
+            continue
+        tensor, op = str(entry.get("tensor") or ""), str(entry.get("op") or "")
+        if not tensor or tensor in named or op in named:
+            continue
+        yield Finding(
+            FindingKind.ADVICE,
+            INPUT_INCONSISTENT,
+            f"both sides were fed different values of {tensor}, relative error "
+            f"{entry.get('error')}: feed both sides the same, preprocessed alike, and compare "
+            "again; what follows from it is no op's fault",
+            op if op in view.ops else "",
+            TensorIO.OUTPUT,
+            -1,
+            0.9,
+            {"index": view.indices.get(op), "input": tensor, **dict(entry)},
+        )

@@ -1,0 +1,255 @@
+"""One op in full: tensors, lineage, and one sentence about its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from divergraph.ask.answers import OpDetail, TensorRow, UnmatchedOp, UnmatchedOps
+from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
+from divergraph.ask.sentences import deed_sentence
+from divergraph.text.words import REASON_WORDS
+from divergraph.thresholds.verdicts import worst
+from graphstore.contract import GraphStore
+from graphstore.errors import UnknownNameError
+from graphstore.model import (
+    Comparison,
+    Finding,
+    LineageLink,
+    LineageRule,
+    Metric,
+    Op,
+    OpState,
+    Reason,
+    Side,
+    TensorIO,
+)
+from graphstore.op_row import OpRow
+
+
+def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE) -> OpDetail:
+    """Everything about *op* of a run or imported graph.
+
+    Raises:
+        UnknownNameError: no such run, graph or op.
+    """
+    facts = load_facts(store, target, side)
+    op_id = resolve_op(store, target, op, side)
+    row = facts.rows[facts.arrays.number[op_id]]
+    near = _Near(store, facts, target, op_id)
+    value = near.ops[op_id]
+    return OpDetail(
+        row,
+        value.attrs,
+        tuple(_inputs(near, value)),
+        tuple(_outputs(near, value)),
+        value.control_inputs,
+        tuple(store.links(target, op_id, side)) if facts.run is not None else (),
+        _explain(facts, row, near.compared.get(op_id, ())),
+        None if facts.answer is None else facts.answer.of(op_id),
+        () if facts.answer is None else _about(facts.answer.findings, op_id),
+    )
+
+
+def _about(findings: Iterable[Finding], op: str) -> tuple[Finding, ...]:
+    return tuple(one for one in findings if one.op == op)
+
+
+class _Near:
+    """An op with those it reads from and those that read it, and their comparisons."""
+
+    def __init__(self, store: GraphStore, facts: Facts, target: str, op: str) -> None:
+        number, ids = facts.arrays.number[op], facts.arrays.ids
+        self.readers = [ids[other] for other in facts.arrays.successors(number).tolist()]
+        before = [ids[other] for other in facts.arrays.predecessors(number).tolist()]
+        self.ops = store.ops(target, list(dict.fromkeys([op, *before, *self.readers])), facts.side)
+        self.compared: dict[str, list[Comparison]] = {}
+        if facts.run is not None and facts.side is Side.DEVICE:
+            for item in store.comparisons(target, list(dict.fromkeys([op, *before]))):
+                self.compared.setdefault(item.op, []).append(item)
+
+    def comparison(self, op: str, io: TensorIO, port: int) -> Comparison | None:
+        """What is known of one tensor of the op or of one it reads from."""
+        items = self.compared.get(op, ())
+        return next((item for item in items if (item.io, item.port) == (io, port)), None)
+
+
+def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
+    """The links of *op*, a device op or else a golden op of this name.
+
+    In an imported graph they are what its attributes say, golden ops by name.
+
+    Raises:
+        UnknownNameError: no such run or graph, or neither side has the op.
+    """
+    if find_run(store, run) is None:
+        return _named_originals(store, run, op)
+    try:
+        device = resolve_op(store, run, op)
+    except UnknownNameError as error:
+        try:
+            original = resolve_op(store, run, op, Side.GOLDEN)
+        except UnknownNameError:
+            raise error from None
+        return tuple(store.links(run, original, Side.GOLDEN))
+    links = store.links(run, device)
+    if op in store.arrays(run, Side.GOLDEN).number:
+        links += store.links(run, op, Side.GOLDEN)
+    return tuple(dict.fromkeys(links))
+
+
+def unmatched(store: GraphStore, run: str) -> UnmatchedOps:
+    """The device ops with no original, or with an output no golden tensor was found for, and
+    the golden ops no device op stands for.
+
+    Raises:
+        UnknownNameError: no such run.
+    """
+    store.run(run)
+    links = store.links(run)
+    linked, used = {link.device for link in links}, {link.original for link in links}
+    why: dict[str, Comparison] = {}
+    open_ops: set[str] = set()
+    for item in store.comparisons(run):
+        if item.io is TensorIO.OUTPUT and item.reason is not None:
+            why.setdefault(item.op, item)
+            if item.reason in _OPEN:
+                open_ops.add(item.op)
+                why[item.op] = item
+    device = [
+        UnmatchedOp(op.id, op.type, why[op.id].reason, why[op.id].detail)
+        if op.id in why
+        else UnmatchedOp(op.id, op.type)
+        for op in store.listed_ops(run)
+        if op.id not in linked or op.id in open_ops
+    ]
+    golden = [
+        UnmatchedOp(op.id, op.type)
+        for op in store.listed_ops(run, Side.GOLDEN)
+        if op.id not in used
+    ]
+    return UnmatchedOps(tuple(device), tuple(golden))
+
+
+_OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LOW_CONFIDENCE})
+
+
+def _named_originals(store: GraphStore, target: str, name: str) -> tuple[LineageLink, ...]:
+    links = [
+        LineageLink(op.id, original, LineageRule.ORIGINAL_NAMES)
+        for op in store.listed_ops(target)
+        for original in op.original_names or ()
+    ]
+    named = tuple(link for link in links if name in (link.device, link.original))
+    if not named:
+        resolve_op(store, target, name)
+    return named
+
+
+def _inputs(near: _Near, op: Op) -> Iterable[TensorRow]:
+    for port, ref in enumerate(op.inputs):
+        own = near.comparison(op.id, TensorIO.INPUT, port)
+        if ref is None:
+            yield TensorRow(port, "", None, (), None, None, None, own)
+            continue
+        source = None if ref.producer is None else near.ops.get(ref.producer.op)
+        if source is None or ref.producer is None or ref.producer.port >= len(source.outputs):
+            yield TensorRow(port, ref.tensor, ref.producer, (), None, None, None, own)
+            continue
+        tensor = source.outputs[ref.producer.port]
+        produced = near.comparison(source.id, TensorIO.OUTPUT, ref.producer.port)
+        yield TensorRow(
+            port,
+            ref.tensor,
+            ref.producer,
+            (),
+            tensor.dtype,
+            tensor.shape,
+            tensor.layout,
+            own or produced,
+        )
+
+
+def _outputs(near: _Near, op: Op) -> Iterable[TensorRow]:
+    readers: dict[int, list[str]] = {}
+    for reader in map(near.ops.__getitem__, near.readers):
+        for ref in reader.inputs:
+            if ref is not None and ref.producer is not None and ref.producer.op == op.id:
+                names = readers.setdefault(ref.producer.port, [])
+                if reader.id not in names:
+                    names.append(reader.id)
+    for port, tensor in enumerate(op.outputs):
+        yield TensorRow(
+            port,
+            tensor.name,
+            None,
+            tuple(readers.get(port, ())),
+            tensor.dtype,
+            tensor.shape,
+            tensor.layout,
+            near.comparison(op.id, TensorIO.OUTPUT, port),
+        )
+
+
+def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
+    item = worst(one for one in compared if one.io is TensorIO.OUTPUT)
+    if row.state is None:
+        return ""
+    if row.state is OpState.NOT_COMPARED or item is None or item.metrics is None:
+        words = REASON_WORDS[row.reason or Reason.NO_OUTPUT]
+        return f"not compared: {words}{f': {row.detail}' if row.detail else ''}"
+    text = _of_state(facts, row, item)
+    return f"{text}; {item.detail}" if item.detail else text
+
+
+def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
+    """The sentence about a compared op by its state."""
+    broken = _broken(facts, item)
+    if row.split is not None and row.state in (OpState.ORIGIN, OpState.DRIFTING):
+        return _of_split(facts, row, broken)
+    if row.state is OpState.ORIGIN:
+        return f"{broken}; the nearest measured ops before it are within their limits"
+    if row.state is OpState.BROKEN:
+        return f"NaN or Inf the golden side does not have, after {_names(row.origins)}"
+    if row.state is OpState.INHERITED:
+        return f"{broken}; inherited from {_names(row.origins) or 'the ops of its bodies'}"
+    if row.state is OpState.DRIFTING:
+        return "within the limits, past a warning level"
+    return "within every limit"
+
+
+def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
+    """The sentence about an origin or a drifting op whose error was split; a cause that is
+    among the findings of the op is told there."""
+    answer = None if facts.answer is None else facts.answer.of(row.id)
+    if facts.answer is not None and answer is not None:
+        if not answer.findings:
+            return answer.sentence
+        precision = facts.answer.analysis.precision or row.dtype
+        return deed_sentence(answer.origin, answer.split, precision)
+    if broken:
+        return f"{broken}; no more than the precision of the ops up to here explains"
+    return "within the limits, past a warning level"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _broken(facts: Facts, item: Comparison) -> str:
+    """The metrics over their limits, and the rule that decided where that is another one."""
+    said = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
+    label, _, rule = item.limit.partition(": ")
+    plain = label in ("", "default", "global") and rule.partition(" ")[0] in said
+    return said if plain else f"{said} ({item.limit})"
+
+
+def _limit_text(facts: Facts, metric: Metric, item: Comparison) -> str:
+    assert item.metrics is not None
+    value = item.metrics.value(metric)
+    limit = None if facts.run is None else facts.run.thresholds.get(metric.value)
+    if isinstance(value, tuple):
+        return metric.value
+    if limit is None:
+        return f"{metric.value} {value:.6g}"
+    sign = "<" if metric is Metric.COSINE_SIMILARITY else ">"
+    return f"{metric.value} {value:.6g} {sign} {limit:g}"

@@ -1,0 +1,122 @@
+"""Is the installation whole, are the four packages ours, can the store be used?"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import util
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from divergraph.text.words import counted
+from graphstore.contract import GraphStore
+from graphstore.errors import DivergraphError, StoreError
+
+_OURS = ("divergraph", "graphstore", "importers", "tui")
+_EXTRAS = {
+    "tensorflow": ("tensorflow", "running TensorFlow graphs"),
+    "distributed": ("cluster", "comparing on many machines"),
+    "jgo": ("neo4j-server", "a Neo4j server started for you"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationCheck:
+    """One thing looked at; ``optional`` ones may be missing."""
+
+    name: str
+    fine: bool
+    detail: str
+    optional: bool = False
+
+
+def checks(store_url: str) -> list[InstallationCheck]:
+    """Everything worth knowing before asking for help, the store last."""
+    return [*_python(), *_packages(), *_libraries(), *_extras(), *_own_server(), *_store(store_url)]
+
+
+def _python() -> Iterator[InstallationCheck]:
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    yield InstallationCheck("python", sys.version_info >= (3, 11), f"{found} at {sys.executable}")
+
+
+def _packages() -> Iterator[InstallationCheck]:
+    """Other distributions use the same package names: say which file stands in the way."""
+    home = Path(__file__).resolve().parents[2]
+    for name in _OURS:
+        spec = util.find_spec(name)
+        places = list(spec.submodule_search_locations or ()) if spec is not None else []
+        place = Path(places[0]).resolve() if places else None
+        fine = place == home / name
+        detail = str(place) if place is not None else "not found"
+        yield InstallationCheck(
+            name, fine, detail if fine else f"{detail} is not ours; use an own environment"
+        )
+
+
+def _libraries() -> Iterator[InstallationCheck]:
+    # By name only: whether the versions fit, the installer has judged.
+    named = [re.match(r"[\w.-]+", text) for text in requires("divergraph") or () if ";" not in text]
+    for name in sorted(found[0] for found in named if found is not None):
+        try:
+            yield InstallationCheck(name, True, version(name))
+        except PackageNotFoundError:
+            yield InstallationCheck(name, False, "not installed; reinstall divergraph")
+
+
+def _extras() -> Iterator[InstallationCheck]:
+    for module, (extra, purpose) in _EXTRAS.items():
+        fine = util.find_spec(module) is not None
+        how = "installed" if fine else f"not installed: pip install 'divergraph[{extra}]'"
+        yield InstallationCheck(module, fine, f"{how} (for {purpose})", optional=True)
+
+
+def _own_server() -> Iterator[InstallationCheck]:
+    """What `divergraph neo4j start` needs."""
+    from graphstore.neo4j.local_server.jars import LTS, NEWEST, fetched_jars
+    from graphstore.neo4j.local_server.java import find_java
+
+    try:
+        java = find_java(NEWEST)
+    except StoreError as error:
+        yield InstallationCheck(
+            "java", False, f"{error} (for `divergraph neo4j start`)", optional=True
+        )
+    else:
+        yield InstallationCheck("java", True, f"{java.major} at {java.program}", optional=True)
+    here = [version for version in (LTS, NEWEST) if fetched_jars(version) is not None]
+    detail = ", ".join(here) or "none here yet: `divergraph neo4j start` fetches them"
+    yield InstallationCheck("neo4j jars", bool(here), detail, optional=True)
+
+
+def _store(url: str) -> Iterator[InstallationCheck]:
+    from graphstore.open_store import open_store
+
+    try:
+        with open_store(url) as store:
+            runs, graphs = len(store.runs()), len(store.graphs())
+            said = f"{url}: {counted(runs, 'run')}, {counted(graphs, 'graph')}"
+            yield InstallationCheck("store", True, said)
+            yield from _store_parts(store)
+    except DivergraphError as error:
+        said = str(error)
+        yield InstallationCheck("store", False, said if said.startswith(url) else f"{url}: {said}")
+
+
+def _store_parts(store: GraphStore) -> Iterator[InstallationCheck]:
+    info = store.info()
+    schema = "no schema yet" if info.schema is None else f"schema {info.schema}"
+    yield InstallationCheck("store engine", True, f"{info.engine}, {schema}")
+    if info.pending:
+        left = f"{counted(len(info.pending), 'thing')} left by writers that died"
+        yield InstallationCheck(
+            "store leftovers", False, f"{left}: divergraph store repair", optional=True
+        )
+    try:
+        store.check_writable()
+    except DivergraphError as error:
+        yield InstallationCheck("store writing", False, f"reading only: {error}", optional=True)
+    else:
+        yield InstallationCheck("store writing", True, "reading and writing")

@@ -1,0 +1,123 @@
+"""What is known of one side of a run or of a graph, loaded once and shared by the questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from divergraph.ask.answers import ReasonGroup
+from divergraph.ask.origin_answers import OriginsAnswer, origins
+from divergraph.ask.reasons import ReasonCounter
+from divergraph.ask.rows import read_rows, with_causes
+from graphstore.contract import GraphStore
+from graphstore.errors import UnknownNameError
+from graphstore.filter import OpFilter
+from graphstore.gc_paused import gc_paused
+from graphstore.model import Origin, Run, Side
+from graphstore.op_row import OpRow
+from graphstore.traverse.arrays import GraphArrays
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One side of a run, or an imported graph (then ``run`` is None and nothing measured).
+
+    ``rows`` has the row of op number i of ``arrays`` at place i; inputs, attributes and
+    files of single ops are asked for when they are shown.
+    """
+
+    side: Side
+    arrays: GraphArrays
+    rows: tuple[OpRow, ...]
+    run: Run | None = None
+    origins: tuple[Origin, ...] = ()
+    reasons: tuple[ReasonGroup, ...] = ()
+    answer: OriginsAnswer | None = None
+
+
+_CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDictionary()
+
+
+def load_facts(store: GraphStore, target: str, side: Side = Side.DEVICE) -> Facts:
+    """The facts of *target*; kept while the store object lives and the run is the same.
+
+    Raises:
+        UnknownNameError: neither a run nor an imported graph has this name.
+    """
+    run = find_run(store, target)
+    kept = _CACHE.setdefault(store, {})
+    facts = kept.get((target, side))
+    if facts is None or facts.run != run:
+        with gc_paused():
+            facts = _load(store, target, side, run)
+        kept[target, side] = facts
+    return facts
+
+
+def op_rows(
+    store: GraphStore,
+    target: str,
+    side: Side = Side.DEVICE,
+    where: OpFilter | None = None,
+) -> list[OpRow]:
+    """The ops of a run's side or of an imported graph in topo order, filtered.
+
+    Raises:
+        UnknownNameError: no such run or graph.
+    """
+    rows = load_facts(store, target, side).rows
+    return [row for row in rows if where is None or where.matches(row)]
+
+
+def find_run(store: GraphStore, target: str) -> Run | None:
+    """The run named *target*, None if that is an imported graph.
+
+    Raises:
+        UnknownNameError: neither a run nor an imported graph has this name.
+    """
+    try:
+        return store.run(target)
+    except UnknownNameError:
+        if any(info.name == target for info in store.graphs()):
+            return None
+        raise
+
+
+def _load(store: GraphStore, target: str, side: Side, run: Run | None) -> Facts:
+    arrays = store.arrays(target, side)
+    reasons = ReasonCounter()
+    rows = read_rows(store, target, side, arrays, reasons)
+    if run is None or side is Side.GOLDEN:
+        return Facts(side, arrays, tuple(rows), run)
+    answer = origins(store, target, next_dumps=False)
+    starts = tuple(one.origin for one in answer.origins)
+    caused = with_causes(rows, arrays, [origin.op for origin in starts])
+    return Facts(side, arrays, caused, run, starts, tuple(reasons.groups()), answer)
+
+
+def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVICE) -> str:
+    """The id of the op *name* (an id, or a name only one op has).
+
+    Raises:
+        UnknownNameError: no such op, or several; close or fitting ids are in ``near``.
+    """
+    ids = store.arrays(target, side).ids
+    if name in store.arrays(target, side).number:
+        return name
+    # an id is the name itself, or <sub-graph>/<name>
+    perhaps = [op_id for op_id in ids if op_id.endswith(f"/{name}")]
+    same_name = [op.id for op in store.ops(target, perhaps, side).values() if op.name == name]
+    if len(same_name) == 1:
+        return same_name[0]
+    if same_name:
+        raise UnknownNameError("single op", name, near=same_name[:5])
+    raise UnknownNameError("op", name, near=_near(ids, name))
+
+
+def _near(ids: tuple[str, ...], name: str) -> list[str]:
+    """Up to three ids that contain *name* or are spelt much like it."""
+    import difflib
+
+    part = name.lower()
+    inside = [op_id for op_id in ids if part in op_id.lower()]
+    return sorted(inside, key=len)[:3] or difflib.get_close_matches(name, ids, n=3)

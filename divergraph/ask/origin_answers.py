@@ -1,0 +1,144 @@
+"""Where the error of a run starts: the guilty ops, the suspects, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from divergraph.ask.analysed import Analysis, read_analysis
+from divergraph.ask.sentences import group_text, origin_sentence
+from divergraph.rootcause.next_dump import NextDump, best_dump
+from graphstore.contract import GraphStore
+from graphstore.model import (
+    Comparison,
+    ErrorSplit,
+    Finding,
+    FindingKind,
+    Guilt,
+    Origin,
+    Run,
+    Side,
+    TensorIO,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginAnswer:
+    """One op an error starts at, or may.
+
+    ``split`` is that of its output, None without root-cause analysis. ``group`` are the
+    golden ops of which it is one, if there are several; ``in_one`` says that they all are
+    one device op. ``findings`` are the causes found, ``share`` its part of the error at the
+    outputs.
+    """
+
+    origin: Origin
+    guilt: Guilt
+    sentence: str
+    split: ErrorSplit | None = None
+    group: tuple[str, ...] = ()
+    in_one: bool = False
+    next_dump: NextDump | None = None
+    findings: tuple[Finding, ...] = ()
+    share: float | None = None
+
+    @property
+    def group_sentence(self) -> str:
+        """``1 of these 3 ops: a, b, c``; empty if it is one op alone."""
+        return group_text(self.group, fused=self.in_one) if self.group else ""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginsAnswer:
+    """The guilty ops of a run in rank order, then the suspects; all findings of the run."""
+
+    run: Run
+    analysis: Analysis
+    origins: tuple[OriginAnswer, ...]
+    suspects: tuple[OriginAnswer, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def of(self, op: str) -> OriginAnswer | None:
+        """What is said of *op*, if it is an origin or a suspect."""
+        both = (*self.origins, *self.suspects)
+        return next((one for one in both if one.origin.op == op), None)
+
+
+def origins(store: GraphStore, run: str, *, next_dumps: bool = True) -> OriginsAnswer:
+    """Where the error of *run* starts.
+
+    *next_dumps* asks which dump would tell more; that reads the golden graph.
+
+    Raises:
+        UnknownNameError: no such run.
+    """
+    value = store.run(run)
+    analysis = read_analysis(value)
+    guilty, suspects = store.origins(run), store.suspects(run)
+    findings = tuple(store.findings(run))
+    outputs = _outputs(store, run, [*guilty, *suspects])
+    asked = store if next_dumps else None
+    describe = _Describer(asked, run, analysis, findings, outputs)
+    return OriginsAnswer(
+        value,
+        analysis,
+        tuple(describe.origin(origin, Guilt.GUILTY) for origin in guilty),
+        tuple(describe.origin(origin, Guilt.SUSPECT) for origin in suspects),
+        findings,
+    )
+
+
+def _outputs(
+    store: GraphStore, run: str, found: Sequence[Origin]
+) -> dict[tuple[str, int], Comparison]:
+    ops = list(dict.fromkeys(origin.op for origin in found))
+    items = store.comparisons(run, ops) if ops else []
+    return {(item.op, item.port): item for item in items if item.io is TensorIO.OUTPUT}
+
+
+class _Describer:
+    """What is known beside the origins themselves; *store* is asked for next dumps."""
+
+    def __init__(
+        self,
+        store: GraphStore | None,
+        run: str,
+        analysis: Analysis,
+        findings: Sequence[Finding],
+        outputs: dict[tuple[str, int], Comparison],
+    ) -> None:
+        self._store, self._run, self._analysis = store, run, analysis
+        self._findings, self._outputs = findings, outputs
+
+    def origin(self, origin: Origin, guilt: Guilt) -> OriginAnswer:
+        """One origin with all that is known of it."""
+        item = self._outputs.get((origin.op, origin.output))
+        split = None if item is None else item.split
+        dtype = "" if item is None or item.device_dtype is None else item.device_dtype.value
+        group = split.group if split is not None and len(split.group) > 1 else ()
+        inside = {ref.op for ref in origin.golden}
+        in_one = bool(group) and inside.issuperset(group)
+        return OriginAnswer(
+            origin,
+            Guilt.NONE if split is None and origin.suspicion is None else guilt,
+            origin_sentence(origin, split, self._analysis.precision or dtype),
+            split,
+            group,
+            in_one,
+            None if in_one else self._next_dump(origin, group),
+            tuple(
+                one
+                for one in self._findings
+                if one.kind is FindingKind.CAUSE
+                and one.op == origin.op
+                and one.port in (-1, origin.output)
+            ),
+            self._analysis.shares.get(origin.op),
+        )
+
+    def _next_dump(self, origin: Origin, group: Sequence[str]) -> NextDump | None:
+        store, run = self._store, self._run
+        if store is None or not group:
+            return None
+        links = [link for original in group for link in store.links(run, original, Side.GOLDEN)]
+        return best_dump(group, origin.op, store.arrays(run, Side.GOLDEN), links)

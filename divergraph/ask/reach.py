@@ -1,0 +1,53 @@
+"""Which of some ops lie upstream of each op of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphstore.traverse.arrays import GraphArrays
+
+
+def upstream_of_each(arrays: GraphArrays, starts: Sequence[int]) -> list[tuple[int, ...]]:
+    """For each op number, the places in *starts* of the ops it can be reached from.
+
+    An op reaches itself only over a loop. Ops reached from the same ones share a tuple,
+    so the answer stays small whatever *starts* is. One pass over the edges, a few more
+    where the graph has loops.
+    """
+    reached = _masks(arrays, starts)
+    tuples: dict[int, tuple[int, ...]] = {0: ()}
+    for mask in reached:
+        if mask not in tuples:
+            tuples[mask] = tuple(place for place in range(mask.bit_length()) if mask >> place & 1)
+    return [tuples[mask] for mask in reached]
+
+
+def _masks(arrays: GraphArrays, starts: Sequence[int]) -> list[int]:
+    """For each op a number whose bit i is set if ``starts[i]`` reaches it."""
+    size = len(arrays.ids)
+    own = {number: 1 << place for place, number in enumerate(starts)}
+    begin, sources = arrays.predecessor_start.tolist(), arrays.predecessor_ops.tolist()
+    reached = [0] * size
+    passed_on = [own.get(number, 0) for number in range(size)]
+    equal: dict[int, int] = {}
+    again = bool(starts)
+    while again:
+        changed = False
+        for number in range(size):
+            mask = reached[number]
+            for source in sources[begin[number] : begin[number + 1]]:
+                mask |= passed_on[source]
+            if mask != reached[number]:
+                changed = True
+                reached[number] = equal.setdefault(mask, mask)
+                passed = mask | own.get(number, 0)
+                passed_on[number] = equal.setdefault(passed, passed)
+        again = changed and _has_way_back(arrays)
+    return reached
+
+
+def _has_way_back(arrays: GraphArrays) -> bool:
+    targets = np.repeat(np.arange(len(arrays.ids)), np.diff(arrays.predecessor_start))
+    return bool(np.any(arrays.predecessor_ops >= targets))

@@ -1,0 +1,310 @@
+"""What changed from one run to another: which op makes more error of its own, which less.
+
+Ops are matched by the golden tensors their outputs were held against, so the two device
+graphs may name and fuse their ops differently. Introduced errors do not depend on what
+happens upstream; without them, only what arrives at each op can be compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from divergraph.ask.analysed import read_analysis
+from divergraph.ask.output_errors import OutputError, output_errors
+from divergraph.ask.rows import split_weight
+from divergraph.ask.sentences import small_number, times_text
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError
+from graphstore.model import (
+    ErrorSplit,
+    Guilt,
+    Level,
+    Method,
+    Run,
+    TensorRef,
+)
+
+TIMES = 2.0
+"""An introduced error that changed by less than this factor is the same."""
+
+
+class ChangeKind(StrEnum):
+    """How an op changed, in the order they are listed."""
+
+    NEWLY_GUILTY = "newly guilty"
+    NEWLY_SUSPECT = "newly suspect"
+    WORSE = "worse"
+    STILL_GUILTY = "still guilty"
+    GONE = "gone"
+    """Was guilty; the new run compares no such output."""
+    BETTER = "better"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class OpChange:
+    """One op whose introduced error changed, or that is guilty in both runs.
+
+    ``op`` is its id in the new run (``old_op`` in the old one), None where there is no such
+    output. ``old_error`` and ``new_error`` are introduced errors, or relative errors where a
+    run was judged by thresholds; ``times`` is new over old. ``regrouped`` is true if the
+    output ends other groups of original ops in the two runs.
+    """
+
+    kind: ChangeKind
+    op: str | None
+    old_op: str | None
+    golden: str
+    type: str
+    old: ErrorSplit | None
+    new: ErrorSplit | None
+    old_error: float | None
+    new_error: float | None
+    regrouped: bool
+    sentence: str
+
+    @property
+    def newly_guilty(self) -> bool:
+        """True if this is a reason not to take the new one."""
+        return self.kind is ChangeKind.NEWLY_GUILTY
+
+    @property
+    def times(self) -> float | None:
+        """New error over old one; None if one of them is not known or both are zero."""
+        return _ratio(self.old_error, self.new_error)
+
+
+@dataclass(frozen=True, slots=True)
+class RunChanges:
+    """The changes from run ``old`` to run ``new``, regressions first.
+
+    ``matched`` counts golden tensors both runs compare, ``only_old`` and ``only_new`` those
+    only one does. ``method`` is what could be compared: errors the ops make themselves
+    (root cause), or those that arrive at them (thresholds).
+    """
+
+    old: Run
+    new: Run
+    method: Method
+    matched: int
+    only_old: int
+    only_new: int
+    changes: tuple[OpChange, ...]
+    notes: tuple[str, ...] = ()
+
+
+def compare_runs(store: GraphStore, old: str, new: str, *, times: float = TIMES) -> RunChanges:
+    """What changed from run *old* to run *new*.
+
+    Raises:
+        UnknownNameError: no such run.
+        InputError: the runs have no original tensor in common.
+    """
+    runs = store.run(old), store.run(new)
+    by_split = all(run.method is Method.ROOT_CAUSE for run in runs)
+    before, after = (_Outputs(store, run, by_split=by_split) for run in runs)
+    common = before.golden & after.golden
+    if not common:
+        raise InputError(
+            f"the runs {old!r} and {new!r} have no original tensor in common",
+            hint="both must have been compared with the same golden model",
+        )
+    limit = max(read_analysis(run).suspect for run in runs) / 2
+    changes = list(_changes(before, after, times, limit))
+    changes.sort(key=_rank)
+    return RunChanges(
+        *runs,
+        Method.ROOT_CAUSE if by_split else Method.THRESHOLDS,
+        len(common),
+        len(before.golden - after.golden),
+        len(after.golden - before.golden),
+        tuple(changes),
+        tuple(_notes(runs, by_split=by_split)),
+    )
+
+
+def _notes(runs: Sequence[Run], *, by_split: bool) -> Iterable[str]:
+    if not by_split:
+        unsplit = [run.name for run in runs if run.method is not Method.ROOT_CAUSE]
+        yield (
+            f"{' and '.join(unsplit)}: judged by thresholds only, so errors that came in from "
+            "upstream count too"
+        )
+    if runs[0].golden != runs[1].golden:
+        yield "the runs were compared with different golden graphs; matched by original names"
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """An output of a run: its op, what it makes (or shows), and of which originals."""
+
+    op: str
+    type: str
+    golden: TensorRef
+    guilt: Guilt
+    error: float | None
+    weight: tuple[int, float]
+    group: frozenset[str]
+    split: ErrorSplit | None
+
+
+class _Outputs:
+    """The outputs of a run by golden tensor and by original op."""
+
+    def __init__(self, store: GraphStore, run: Run, *, by_split: bool) -> None:
+        origins = frozenset() if by_split else {origin.op for origin in store.origins(run.name)}
+        self.all: list[_Output] = []
+        self.by_tensor: dict[TensorRef, list[_Output]] = {}
+        self._by_original: dict[str, list[_Output]] = {}
+        for item in output_errors(store, run):
+            found = _output(item, origins, by_split=by_split)
+            if found is None:
+                continue
+            self.all.append(found)
+            self.by_tensor.setdefault(found.golden, []).append(found)
+            for original in found.group:
+                self._by_original.setdefault(original, []).append(found)
+        self.golden = self.by_tensor.keys()
+
+    def counterpart(self, other: _Output) -> tuple[_Output | None, bool]:
+        """(the output here that stands for *other*, whether it ends another group)."""
+        same = [one for one in self.by_tensor.get(other.golden, ()) if one.group == other.group]
+        if same:
+            return next((one for one in same if one.op == other.op), _worst(same)), False
+        near = [one for name in other.group for one in self._by_original.get(name, ())]
+        return _worst(near), bool(near)
+
+
+def _worst(found: Sequence[_Output]) -> _Output | None:
+    return max(found, key=lambda one: one.weight, default=None)
+
+
+def _output(item: OutputError, origins: Collection[str], *, by_split: bool) -> _Output | None:
+    golden, split = item.golden, item.split
+    if not item.compared or golden is None or (by_split and split is None):
+        return None
+    if by_split and split is not None:
+        group = frozenset(split.group or (golden.op,))
+        weight = split_weight(split)
+        error = split.introduced
+        return _Output(item.op, item.type, golden, split.guilt, error, weight, group, split)
+    distance = item.distance
+    if math.isnan(distance):
+        distance = math.inf if item.broken else 0.0
+    over = item.level is Level.FAIL
+    guilt = Guilt.GUILTY if over and item.op in origins else Guilt.NONE
+    weight = int(over) + int(guilt is Guilt.GUILTY), distance
+    return _Output(
+        item.op, item.type, golden, guilt, distance, weight, frozenset({golden.op}), None
+    )
+
+
+def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> Iterable[OpChange]:
+    seen: set[int] = set()
+    for new in after.all:
+        old, regrouped = before.counterpart(new)
+        if regrouped and old is not None and _RANKS[new.guilt] < max(1, _RANKS[old.guilt]):
+            continue  # the guilt of a group says nothing of a healthier op of another group
+        if old is not None:
+            seen.add(id(old))
+        kind = _kind(old, new, times, limit)
+        if kind is not None:
+            yield _change(kind, old, new, regrouped=regrouped)
+    for was in before.all:
+        if id(was) in seen or was.guilt is not Guilt.GUILTY:
+            continue
+        now, regrouped = after.counterpart(was)
+        if now is None:
+            yield _change(ChangeKind.GONE, was, None, regrouped=False)
+        elif now.guilt is not Guilt.GUILTY and not _still_over(now):
+            yield _change(ChangeKind.FIXED, was, now, regrouped=regrouped)
+
+
+def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> ChangeKind | None:
+    was = Guilt.NONE if old is None else old.guilt
+    if new.guilt is Guilt.GUILTY:
+        return ChangeKind.STILL_GUILTY if was is Guilt.GUILTY else ChangeKind.NEWLY_GUILTY
+    if was is Guilt.GUILTY and not _still_over(new):
+        return ChangeKind.FIXED
+    if new.guilt is Guilt.SUSPECT and was is Guilt.NONE:
+        return ChangeKind.NEWLY_SUSPECT
+    ratio = _ratio(None if old is None else old.error, new.error)
+    if old is None or ratio is None or not (_counts(new, limit) or _counts(old, limit)):
+        return None
+    if ratio >= times:
+        return ChangeKind.WORSE
+    return ChangeKind.BETTER if ratio <= 1 / times else None
+
+
+def _still_over(output: _Output) -> bool:
+    """By thresholds: over a limit, only no longer the first op that is."""
+    return output.split is None and output.weight[0] > 0
+
+
+def _counts(output: _Output, limit: float) -> bool:
+    """True if the error is more than healthy ops show: of noise, doubles say nothing."""
+    return output.weight[1] > limit if output.split is not None else output.weight[0] > 0
+
+
+def _ratio(old: float | None, new: float | None) -> float | None:
+    if old is None or new is None or math.isnan(old) or math.isnan(new) or old == new:
+        return None
+    if math.isinf(old):
+        return 0.0
+    return math.inf if old == 0 else new / old
+
+
+def _change(
+    kind: ChangeKind,
+    old: _Output | None,
+    new: _Output | None,
+    *,
+    regrouped: bool,
+) -> OpChange:
+    shown = new if new is not None else old
+    assert shown is not None
+    return OpChange(
+        kind,
+        None if new is None else new.op,
+        None if old is None else old.op,
+        str(shown.golden),
+        shown.type,
+        None if old is None else old.split,
+        None if new is None else new.split,
+        None if old is None else old.error,
+        None if new is None else new.error,
+        regrouped,
+        _sentence(kind, shown.op, old, new),
+    )
+
+
+def _sentence(kind: ChangeKind, op: str, old: _Output | None, new: _Output | None) -> str:
+    was, now = _error_words(old), _error_words(new)
+    split = any(one is not None and one.split is not None for one in (old, new))
+    what = "introduced error" if split else "relative error"
+    if new is None:
+        return f"{op} was guilty ({what} {was}); the new run compares no such output"
+    if old is None:
+        return f"{op} is {kind.value} ({what} {now}); the old run compares no such output"
+    ratio = _ratio(old.error, new.error)
+    grown = "" if ratio is None else f", {times_text(ratio)}"
+    return f"{op} is {kind.value}: {what} {now}, was {was}{grown}"
+
+
+def _error_words(output: _Output | None) -> str:
+    if output is None or output.error is None:
+        return "not known"
+    return small_number(output.error)
+
+
+_RANKS = {Guilt.NONE: 0, Guilt.SUSPECT: 1, Guilt.GUILTY: 2}
+_ORDER = {kind: number for number, kind in enumerate(ChangeKind)}
+
+
+def _rank(change: OpChange) -> tuple[int, float, str]:
+    shown = change.new if change.new is not None else change.old
+    weight = shown.suspicion if shown is not None else change.new_error
+    return _ORDER[change.kind], -(weight or 0.0), change.golden

@@ -1,0 +1,220 @@
+"""Sentences about who makes an error and who carries it, the same in every front end."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from divergraph.text.words import REASON_WORDS, counted
+from graphstore.model import ErrorSplit, Guilt, MetricSet, OpState, Origin, Role
+
+if TYPE_CHECKING:
+    from divergraph.ask.analysed import Analysis, EntryMismatch
+    from divergraph.ask.trace_answers import PathStep
+
+ROLE_WORDS = {
+    Role.INTRODUCES: "makes more error than it was given",
+    Role.CARRIES: "passes on the error it was given",
+    Role.AMPLIFIES: "enlarges the error it was given",
+    Role.ATTENUATES: "lessens the error it was given",
+    Role.CLEAN: "makes and carries no error worth a word",
+    Role.UNKNOWN: "no reference could be run",
+}
+
+GUILT_WORDS = {
+    Guilt.NONE: "explained by the device's precision",
+    Guilt.SUSPECT: "more than precision explains; may be chance",
+    Guilt.GUILTY: "far more than precision explains",
+}
+
+_HALF = 0.5
+_THOUSAND, _IN_FULL = 999.5, 99999.5
+_SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
+
+
+def times(value: float) -> str:
+    """``87x``; one digit after the point below ten."""
+    if math.isinf(value):
+        return "infinitely many times"
+    if value >= 1e5:
+        return f"{value:.1e}x"
+    return f"{value:.0f}x" if value >= 10 else f"{value:.1f}x"
+
+
+def precision_text(dtype: str) -> str:
+    """``fp16`` for ``float16``."""
+    for long, short in _SHORT_DTYPES:
+        if dtype.startswith(long) and dtype[len(long) :].isdigit():
+            return short + dtype[len(long) :]
+    return dtype
+
+
+def origin_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> str:
+    """What *origin* does, and its cause if that is known. *dtype* is what it computes in."""
+    text = deed_sentence(origin, split, dtype)
+    return f"{text}; cause: {origin.cause}" if origin.cause else text
+
+
+def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> str:
+    """What *origin* does, without its cause."""
+    suspicion = origin.suspicion
+    if split is not None and suspicion is None:
+        suspicion = split.suspicion
+    if split is None and suspicion is None:
+        return (
+            f"{origin.op} is over a limit and nothing measured before it is; how much of the error "
+            "it makes itself was not measured"
+        )
+    if split is not None and split.failure:
+        return (
+            f"{origin.op} stands out by how much the error grows there; no reference could be "
+            f"run: {split.failure}"
+        )
+    precision = precision_text(dtype)
+    arithmetic = f"its {precision} arithmetic" if precision else "its arithmetic"
+    who = _subject(origin, split)
+    if split is not None and _makes_no_numbers(split):
+        return f"{who} makes NaN or Inf of finite inputs"
+    if suspicion is None or math.isinf(suspicion):
+        return f"{who} introduces an error that {arithmetic} does not explain at all"
+    return f"{who} introduces {times(suspicion)} the error {arithmetic} explains"
+
+
+def _makes_no_numbers(split: ErrorSplit) -> bool:
+    """Whether an error has no bound; of a reference of 0 only it has, though not as a share."""
+    if split.introduced is None or not math.isinf(split.introduced):
+        return False
+    return split.suspicion is None or math.isinf(split.suspicion)
+
+
+def _subject(origin: Origin, split: ErrorSplit | None) -> str:
+    if split is None or len(split.group) < 2:
+        return origin.op
+    inside = {ref.op for ref in origin.golden}
+    if inside.issuperset(split.group):
+        return f"{origin.op} ({len(split.group)} originals in one)"
+    return f"one of the {len(split.group)} ops that end in {origin.op}"
+
+
+def reason_text(origin: Origin, split: ErrorSplit, group_sentence: str) -> str:
+    """Why *origin* is accused, in as few words as a column of a table has room for."""
+    if origin.cause:
+        return origin.cause
+    if split.introduced is None:
+        return group_sentence or numbers_text(split)
+    if _makes_no_numbers(split):
+        return "makes NaN or Inf of finite inputs"
+    if math.isinf(split.introduced):
+        return group_sentence or "makes numbers where the original op makes 0 only"
+    return group_sentence or f"makes {small_number(split.introduced)} of its own"
+
+
+def limits_text(analysis: Analysis) -> str:
+    """How suspicion is judged in the run."""
+    how = f"suspect above {analysis.suspect:g}, guilty above {analysis.guilty:g}"
+    floor = f"floors of {precision_text(analysis.precision)}" if analysis.precision else ""
+    by = f"reference run by {analysis.executor}" if analysis.executor else ""
+    return "; ".join(part for part in (f"suspicion: {how}", floor, by) if part)
+
+
+def thresholds_text(analysis: Analysis) -> str:
+    """What origins by thresholds do not tell, and why there are no better ones."""
+    why = f" ({analysis.note})" if analysis.note else ""
+    return (
+        f"found by thresholds only{why}: these are the first ops over a limit, which need not be "
+        "those that make the error"
+    )
+
+
+def mismatch_sentence(mismatch: EntryMismatch) -> str:
+    """Why no op can be blamed yet."""
+    error = "" if mismatch.error is None else f" (relative error {mismatch.error:.3g})"
+    name = mismatch.tensor or mismatch.op
+    return f"the sides were not given the same {name}{error}: no op is to blame for that"
+
+
+def numbers_text(split: ErrorSplit) -> str:
+    """The split in short: ``introduced 0.131, propagated 0.00012, floor 0.00021``."""
+    if split.failure:
+        return f"no reference: {split.failure}"
+    known = (
+        ("introduced", split.introduced),
+        ("propagated", split.propagated),
+        ("floor", split.floor),
+    )
+    return ", ".join(f"{name} {small_number(value)}" for name, value in known if value is not None)
+
+
+def small_number(value: float) -> str:
+    """Three digits, thousands in full; NaN and Inf by name."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf"
+    return f"{value:.0f}" if _THOUSAND <= value < _IN_FULL else f"{value:.3g}"
+
+
+def split_sentence(split: ErrorSplit) -> str:
+    """What an op does to the error, in one sentence with its numbers."""
+    text = f"{split.role.value}: {ROLE_WORDS[split.role]}"
+    numbers = numbers_text(split)
+    return f"{text} ({numbers})" if numbers else text
+
+
+def step_note(step: PathStep, *, first: bool = False) -> str:
+    """What is worth a word about an op on a way; empty if it just carries."""
+    row, notes = step.row, []
+    split = row.split
+    guilty = split is not None and split.guilt is not Guilt.NONE
+    if first:
+        born = row.state is OpState.ORIGIN or guilty
+        notes.append("born here" if born else "start")
+    elif guilty or row.state is OpState.ORIGIN:
+        notes.append("adds an error of its own")
+    if step.other_origins:
+        notes.append(f"the error of {names(step.other_origins)} joins")
+    if step.joins:
+        notes.append(f"joined by {names(step.joins)}")
+    if step.healed:
+        notes.append("healed")
+    elif step.diluted:
+        notes.append("diluted by an input without error")
+    if row.metrics is None and row.reason is not None and not notes:
+        notes.append(REASON_WORDS[row.reason])
+    return "; ".join(notes)
+
+
+def share_text(share: float) -> str:
+    """The op's part of the error at the outputs; errors of several ops can cancel."""
+    if share < 0:
+        return f"its error takes {-share:.0%} off the error at the outputs"
+    return f"{share:.0%} of the error at the outputs"
+
+
+def names(found: tuple[str, ...], shown: int = 2) -> str:
+    """The first few of some names, and how many more there are."""
+    more = len(found) - shown
+    return ", ".join(found[:shown]) + (f" and {more} more" if more > 0 else "")
+
+
+def group_text(group: tuple[str, ...], *, fused: bool) -> str:
+    """``1 of these 3 ops: a, b, c``."""
+    listed = ", ".join(group[:6]) + (f" and {len(group) - 6} more" if len(group) > 6 else "")
+    if fused:
+        return f"{counted(len(group), 'original')} in one device op: {listed}"
+    return f"1 of these {len(group)} ops: {listed}"
+
+
+def times_text(ratio: float) -> str:
+    """``620x as much``, ``0.9x as much``, ``1/40 of it``."""
+    if math.isinf(ratio):
+        return "from nothing"
+    if ratio > _HALF:
+        return f"{times(ratio)} as much"
+    part = 1 / ratio if ratio > 0 else math.inf
+    return f"1/{times(part).removesuffix('x')} of it" if math.isfinite(part) else "nothing left"
+
+
+def error_text(metrics: MetricSet | None) -> str:
+    """The relative error of an output in short."""
+    return "" if metrics is None else small_number(metrics.relative_euclidean_distance)

@@ -1,0 +1,136 @@
+"""Where an error goes: everything downstream of an op, and what lies between two ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.ask.facts import Facts, load_facts, resolve_op
+from divergraph.ask.paths import ATTENUATES, ways_from
+from divergraph.ask.rows import measured_rows
+from divergraph.ask.trace_answers import Trace, TraceStep
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError
+from graphstore.model import Level, OpState, Role, Side
+from graphstore.op_row import OpRow
+from graphstore.traverse.algorithms import ancestors, between, propagation, worst_before
+from graphstore.traverse.arrays import Bool
+
+_OVER = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
+
+
+def trace(
+    store: GraphStore,
+    run: str,
+    op: str | None = None,
+    side: Side = Side.DEVICE,
+    *,
+    to: str | None = None,
+) -> Trace:
+    """What lies downstream of *op* up to the outputs (or to the op *to*), in execution order.
+
+    Without *op* it starts at the first origin of the run.
+
+    Raises:
+        UnknownNameError: no such run, graph or op.
+        InputError: no way leads from *op* to *to*, or *op* is None and there is no origin.
+    """
+    facts = load_facts(store, run, side)
+    op_id = _first_origin(facts, run) if op is None else resolve_op(store, run, op, side)
+    rows = facts.rows
+    number = facts.arrays.number[op_id]
+    reach = propagation(facts.arrays, number)
+    inside = np.zeros(len(rows), dtype=np.bool_)
+    inside[reach.ops] = inside[number] = True
+    outputs = reach.outputs.tolist()
+    if to is not None:
+        outputs = [facts.arrays.number[resolve_op(store, run, to, side)]]
+        _narrow(facts, inside, op_id, outputs[0])
+    far = zip(reach.ops.tolist(), reach.distance.tolist(), strict=True)
+    away = [(number, 0), *((at, distance) for at, distance in far if inside[at])]
+    steps = tuple(TraceStep(rows[at], distance) for at, distance in away)
+    measured = [step for step in steps if step.row.metrics is not None]
+    below = [at for at, _ in away[1:]]
+    healed = tuple(_healed(facts, rows, below, {number, *below}))
+    return Trace(
+        op_id,
+        steps,
+        tuple(rows[at].id for at in outputs),
+        len(measured),
+        sum(_is_over_a_limit(step.row) for step in measured),
+        healed,
+        ways_from(facts, number, inside, outputs, frozenset(healed)),
+    )
+
+
+def _is_over_a_limit(row: OpRow) -> bool:
+    """As ``compare`` counts it: an op may be to blame though its output is within limits."""
+    return row.level is Level.FAIL or (row.level is None and row.state in _OVER)
+
+
+def _first_origin(facts: Facts, run: str) -> str:
+    if not facts.origins:
+        raise InputError(f"{run!r} has no origin to start from", hint="name an op to trace")
+    return facts.origins[0].op
+
+
+def _narrow(facts: Facts, inside: Bool, op: str, end: int) -> None:
+    """Keep of the mask *inside* what leads to *end*."""
+    if not inside[end]:
+        raise InputError(
+            f"no way leads from {op} to {facts.arrays.ids[end]}",
+            hint="is it the other way round? `trace` follows the data",
+        )
+    leads = np.zeros_like(inside)
+    leads[ancestors(facts.arrays, [end])] = True
+    leads[end] = True
+    inside &= leads
+
+
+def ops_between(
+    store: GraphStore,
+    target: str,
+    starts: Sequence[str],
+    ends: Sequence[str],
+    side: Side = Side.DEVICE,
+) -> list[OpRow]:
+    """The ops on some way from a start to an end, both included, in topo order.
+
+    Raises:
+        UnknownNameError: no such run, graph or op.
+    """
+    facts = load_facts(store, target, side)
+    numbers = between(
+        facts.arrays,
+        [facts.arrays.number[resolve_op(store, target, name, side)] for name in starts],
+        [facts.arrays.number[resolve_op(store, target, name, side)] for name in ends],
+    )
+    return [facts.rows[number] for number in numbers]
+
+
+def _healed(
+    facts: Facts, rows: Sequence[OpRow], below: Sequence[int], inside: set[int]
+) -> list[str]:
+    if facts.run is None:
+        return []
+    # of the ops inside, 0 carries the error, 1 does not; so 0 is left where all of them do
+    without = np.full(len(rows), np.nan)
+    for number in inside:
+        without[number] = not _carries(rows[number])
+    all_carry = worst_before(facts.arrays, measured_rows(rows), without) == 0
+    return [rows[op].id for op in below if all_carry[op] and _is_well(rows[op])]
+
+
+def _is_well(row: OpRow) -> bool:
+    if row.metrics is None or _carries(row):
+        return False
+    # where precision explains much, an op can be clean by its role and yet worse than before
+    return row.split is None or row.gain is None or row.gain < ATTENUATES
+
+
+def _carries(row: OpRow) -> bool:
+    """True if the op has an error worth a word: by its role, else by its limits."""
+    if row.split is not None and row.split.role is not Role.UNKNOWN:
+        return row.split.role is not Role.CLEAN
+    return row.state in _OVER

@@ -1,0 +1,219 @@
+"""Which ops are to blame for the error of the model's outputs, by reference runs alone.
+
+Each op's introduced error is added by itself to the golden run; what that changes at the
+outputs is the op's contribution. All of them added together give the device's outputs
+again, so leaving some out is the device with those ops exact: that proves a list of ops to
+keep in higher precision before anyone compiles anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from divergraph.blame.imitated_device import ALIKE, Imitation
+from divergraph.blame.output_changes import root_mean_square
+from divergraph.blame.sample import Alone, Introduced, ModelSample
+from divergraph.blame.search import KeepSearch, Left, Told
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+
+MOST = 100
+"""Ops looked at one by one: those that introduce most."""
+_ENOUGH = 5e-3
+"""Stop keeping ops exact once this share of the error is left, or less than it to be gained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one op's introduced error does to the outputs.
+
+    ``share`` of their error is signed: below zero, it makes up for others. ``size`` is the
+    norm of its contribution over that of the error, ``left`` the relative error of the
+    outputs predicted if this op were exact. ``by_output`` are the shares of each output.
+    """
+
+    op: str
+    port: int
+    tensor: str
+    group: tuple[str, ...]
+    share: float
+    size: float
+    left: float
+    by_output: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class KeepListEntry:
+    """An op of the list of ops to keep exact, and the share of the error left with it.
+
+    ``left`` if all others err just as they did; ``anew`` about, if they err as much, but each
+    for itself: rounding is another once anything before it has changed. Of a device imitated
+    ``left`` is with all others rounding anew, ``anew`` the same on slightly other inputs.
+    """
+
+    op: str
+    tensor: str
+    group: tuple[str, ...]
+    left: float
+    anew: float
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Who made the error of the outputs.
+
+    ``errors`` are the device's relative errors by output, infinite where values are not finite;
+    ``unexplained`` is the share of the error that the introduced errors leave when all are added
+    to the golden run. ``shares`` are ordered by size, ``keep`` in the order of picking; ``runs``
+    counts runs of the model.
+    """
+
+    errors: Mapping[str, float]
+    unexplained: float
+    shares: tuple[Share, ...]
+    keep: tuple[KeepListEntry, ...]
+    runs: int
+    left_out: tuple[str, ...] = ()
+    """Tensors whose error could not be added: no floats, or too many."""
+    imitated: bool = False
+    """The list to keep was searched and measured with the other ops rounding anew."""
+    not_imitated: str = ""
+    """Why that could not be done of a device that quantises."""
+    stand_ins: frozenset[str] = frozenset()
+    """Those of ``errors`` that are no outputs, but the last compared before some."""
+    warnings: tuple[str, ...] = ()
+
+
+def blame(
+    samples: Sequence[ModelSample],
+    *,
+    most: int = MOST,
+    keep: int = 10,
+    progress: Progress = NO_PROGRESS,
+) -> Blame:
+    """Shares of the *most* ops that introduce most in each, and up to *keep* ops to keep exact.
+
+    Of several samples of the same models shares are means, errors and what is left are root mean
+    squares; the list is the one that leaves least so.
+    """
+    chosen = [list(sample.items)[:most] for sample in samples]
+    progress.stage("adding each op's error to the golden run", sum(map(len, chosen)))
+    alone: dict[str, list[Alone | None]] = {}
+    for place, sample in enumerate(samples):
+        for tensor in chosen[place]:
+            alone.setdefault(tensor, [None] * len(samples))[place] = sample.alone(tensor)
+            progress.step()
+    items = {name: item for sample in reversed(samples) for name, item in sample.items.items()}
+    shares = [_share(items[tensor], found, samples) for tensor, found in alone.items()]
+    progress.stage("proving which ops to keep exact")
+    imitations, why_not = _imitations(samples)
+    kept = _worth_it(list(_kept(imitations or samples, samples, keep)))
+    return Blame(
+        errors=_errors(samples),
+        unexplained=root_mean_square(sample.unexplained for sample in samples),
+        shares=tuple(sorted(shares, key=lambda each: -each.size)),
+        keep=tuple(
+            KeepListEntry(items[each].op, each, items[each].group, left, anew)
+            for each, left, anew in kept
+        ),
+        runs=sum(each.runs for each in samples) + sum(each.runs for each in imitations),
+        left_out=tuple(dict.fromkeys(name for sample in samples for name in sample.left_out)),
+        imitated=bool(imitations),
+        not_imitated=why_not,
+    )
+
+
+class _Replays(Protocol):
+    """What tells of a sample what is left with some tensors exact."""
+
+    def left(self, exact: Collection[str]) -> Left: ...
+
+    def anew(self, exact: Collection[str]) -> float: ...
+
+
+def _kept(
+    replays: Sequence[_Replays], samples: Sequence[ModelSample], count: int
+) -> Iterator[tuple[str, float, float]]:
+    """The tensors to keep exact, until hardly any error is left, each with what is left then."""
+    nothing = [np.zeros_like(next(iter(each.effects.values()), np.zeros(1))) for each in samples]
+    effects = {
+        name: np.concatenate(
+            [each.effects.get(name, none) for each, none in zip(samples, nothing, strict=True)]
+        )
+        for name in dict.fromkeys(name for each in samples for name in each.effects)
+    }
+    if not any(np.any(effect) for effect in effects.values()):
+        return
+
+    def replay(exact: frozenset[str]) -> Left:
+        lefts = [each.left(exact) for each in replays]
+        return Left(
+            root_mean_square(left.share for left in lefts),
+            np.concatenate([left.error for left in lefts]),
+        )
+
+    told = Told.MUCH
+    if replays is not samples:
+        told = Told.ALL
+    elif any(sample.rounds for sample in samples):
+        told = Told.LITTLE
+    exact: set[str] = set()
+    for tensor, left in KeepSearch(replay, effects, told).best(count):
+        exact.add(tensor)
+        yield tensor, left, root_mean_square(each.anew(exact) for each in replays)
+        if left <= _ENOUGH:
+            return
+
+
+def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
+    """The first of *kept*, without those at the end that all together hardly gain anything."""
+    for count, each in enumerate(kept, 1):
+        if all(
+            own <= all_kept + _ENOUGH for own, all_kept in zip(each[1:], kept[-1][1:], strict=True)
+        ):
+            return kept[:count]
+    return kept
+
+
+def _imitations(samples: Sequence[ModelSample]) -> tuple[list[Imitation], str]:
+    """The device imitated on each of the samples, if it can be on all; else none, and why."""
+    found = [each for sample in samples if (each := sample.imitation()) is not None]
+    if len(found) < len(samples):
+        return [], ""
+    off = max(each.off for each in found)
+    if off <= ALIKE:
+        return found, ""
+    return [], f"imitated, its outputs would be off by {100 * off:.0f} % of their error"
+
+
+def _share(
+    item: Introduced, alone: Sequence[Alone | None], samples: Sequence[ModelSample]
+) -> Share:
+    found = [each for each in alone if each is not None]
+    outputs = dict.fromkeys(name for each in found for name in each.by_output)
+    return Share(
+        op=item.op,
+        port=item.port,
+        tensor=item.tensor,
+        group=item.group,
+        share=sum(each.share for each in found) / len(samples),
+        size=root_mean_square(each.size if each else 0.0 for each in alone),
+        left=root_mean_square(
+            each.left if each else sample.off for each, sample in zip(alone, samples, strict=True)
+        ),
+        by_output={
+            name: sum(each.by_output.get(name, 0.0) for each in found) / len(samples)
+            for name in outputs
+        },
+    )
+
+
+def _errors(samples: Sequence[ModelSample]) -> dict[str, float]:
+    names = dict.fromkeys(name for sample in samples for name in sample.errors)
+    return {
+        name: root_mean_square(each.errors[name] for each in samples if name in each.errors)
+        for name in names
+    }

@@ -1,0 +1,182 @@
+"""The introduced errors of a run, collected for blame as they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from divergraph.blame.outputs import tensor_names
+from divergraph.blame.quantised_reads import (
+    NO_READINGS,
+    Readings,
+    find_readings,
+    looked_through,
+)
+from divergraph.blame.sample import Introduced
+from divergraph.execute.contract import Array, Executor
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.analysis import split_run
+from divergraph.rootcause.devices.constants import DeviceConstants
+from divergraph.rootcause.devices.precision import Precision, precision_of, rounded
+from divergraph.rootcause.explaining import Judged
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.run import RunSources
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from graphstore.contract import RunData
+
+_NOTHING = 1e-6
+"""Relatively to the largest value: what adding in another order makes."""
+
+
+@dataclass
+class Collected:
+    """Introduced errors as they come by, the largest kept within *memory* bytes."""
+
+    names: Mapping[str, str]
+    memory: int
+    wanted: frozenset[str]
+    precision: Precision | None = None
+    """That of the device's run, for tensors that do not tell."""
+    quantised: Floors | None = None
+    """What runs groups with what they read quantised."""
+    readings: Readings = NO_READINGS
+    outputs: dict[str, Array] = field(default_factory=dict)
+    _found: dict[str, Introduced] = field(default_factory=dict)
+    _errors: dict[str, Array] = field(default_factory=dict)
+    _roundings: dict[str, Array] = field(default_factory=dict)
+    _beyond: dict[str, Array] = field(default_factory=dict)
+    _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _taken: set[str] = field(default_factory=set)
+    _steps: set[tuple[str, str | None]] = field(default_factory=set)
+    left_out: list[str] = field(default_factory=list)
+    """Tensors whose errors did not fit."""
+
+    def see(self, judged: Judged) -> None:
+        """Keep the error of one device output."""
+        group, split = judged.group, judged.split
+        self._taken.update(feed.tensor for feed in group.feeds if feed.device is not None)
+        tensor = self.names.get(str(group.golden), "")
+        if tensor in self.wanted and judged.device.dtype.kind == "f":
+            shaped = np.asarray(judged.device).reshape(judged.golden.shape)
+            self.outputs[tensor] = shaped  # of several, the last: what leaves the device
+        if not tensor or not split.introduced or judged.device.dtype.kind not in "fiu":
+            return
+        error = _where_golden_is_open(
+            judged, _apart(judged.device, judged.reference, judged.reference)
+        )
+        # One golden tensor may be several on the device: computed, then quantised or cast.
+        # Those errors add up; copies made twice of the same count once.
+        step = (tensor, None if group.is_passthrough is None else str(group.is_passthrough))
+        if step in self._steps:
+            return
+        self._steps.add(step)
+        self._note_readings(tensor, judged, error)
+        if tensor in self._errors:
+            error = error + self._errors[tensor]
+        self._errors[tensor] = error
+        self._note_rounding(tensor, judged)
+        known = self._found.get(tensor)
+        if known is None or split.introduced > known.error:
+            self._found[tensor] = Introduced(
+                op=group.output.op,
+                port=group.output.port,
+                tensor=tensor,
+                group=group.ops or (known.group if known else ()),
+                error=split.introduced,
+                suspicion=split.suspicion or 0.0,
+                values=partial(self._errors.__getitem__, tensor),
+                handed_on=partial(self._roundings.get, tensor),
+                beyond=partial(self._beyond.get, tensor),
+            )
+        while self._held() > self.memory:
+            least = min(self._found, key=lambda name: self._found[name].error)
+            del self._found[least], self._errors[least]
+            self.left_out.append(least)
+            self._roundings.pop(least, None)
+            self._beyond.pop(least, None)
+
+    def _note_rounding(self, tensor: str, judged: Judged) -> None:
+        """What an exact result still loses: compilers hand it on in the device's own type."""
+        precision = precision_of(judged.device, None) or self.precision
+        if judged.device.dtype == np.float16:
+            precision = Precision.FP16
+        if precision not in (Precision.FP16, Precision.BF16):
+            return
+        reference = np.asarray(judged.reference, np.float32)
+        with np.errstate(all="ignore"):
+            lost = rounded(reference, precision) - reference
+        lost = np.where(np.isfinite(reference), lost, np.float32(0))
+        self._roundings[tensor] = _where_golden_is_open(judged, lost)
+
+    def _note_readings(self, tensor: str, judged: Judged, error: Array) -> None:
+        """What of the *error* of an output is by quantising what its ops read, and what is not."""
+        golden = self.readings.makers
+        reads = tuple(golden[op_id] for op_id in judged.group.ops if op_id in golden)
+        beyond = error
+        if reads and self.quantised is not None:
+            (made,) = self.quantised.emulated([judged.group], [judged.inputs])
+            if made is None or made.size != error.size:
+                reads = ()
+            else:
+                beyond = _apart(judged.device, made.reshape(error.shape), judged.reference)
+        self._reads[tensor] = (*self._reads.get(tensor, ()), *reads)
+        known = self._beyond.get(tensor)
+        if known is not None:
+            self._beyond[tensor] = known + beyond
+        elif np.any(np.abs(beyond) > _NOTHING * np.max(np.abs(judged.device), initial=0.0)):
+            self._beyond[tensor] = beyond
+
+    def _held(self) -> int:
+        held = (*self._errors.values(), *self._roundings.values(), *self._beyond.values())
+        return sum(each.nbytes for each in held)
+
+    def items(self) -> list[Introduced]:
+        """What was kept and went on: errors some group took over, or of outputs.
+
+        The others are part of what comes behind, where the group reaches over them.
+        """
+        counted = self._taken | self.wanted
+        found = [each for each in self._found.values() if each.tensor in counted]
+        return [replace(each, reads=self._reads.get(each.tensor, ())) for each in found]
+
+
+def _where_golden_is_open(judged: Judged, error: Array) -> Array:
+    """*error* with 0 where golden has exactly 0 and the reference has not: there an op before
+    opened a gate, such as a Relu. Nothing is rounded of 0, and what is added to it would open
+    the gates of gradients, too."""
+    golden = judged.golden.reshape(judged.reference.shape)
+    return np.where((golden == 0) & (judged.reference != 0), np.float32(0), error)
+
+
+def _apart(device: Array, expected: Array, reference: Array) -> Array:
+    """device - expected; 0 where the *reference* is infinite by its inputs, or explained away:
+    that is nothing the op itself makes."""
+    with np.errstate(all="ignore"):
+        error = np.subtract(device, expected, dtype=np.float32)
+    return np.where(np.isfinite(reference) & np.isfinite(expected), error, np.float32(0))
+
+
+def collect(
+    data: RunData,
+    sources: RunSources,
+    executor: Executor,
+    wanted: frozenset[str],
+    options: RootCauseOptions,
+    progress: Progress,
+) -> Collected:
+    """The errors introduced in a run, by splitting those of all that was compared."""
+    said = data.run.analysis.get("precision")
+    precision = Precision(str(said)) if said in list(Precision) else None
+    names = tensor_names(data.golden)
+    with DeviceConstants(sources.device_path, data.device) as constants:
+        readings = find_readings(data, constants.value)
+        graph, kind = OpGraph(data.golden), Precision.INT8
+        floors = Floors(executor, graph, kind, options.memory, readings.quantisers, plain=True)
+        collected = Collected(names, options.memory // 2, wanted, precision, floors, readings)
+        inputs = sources.inputs(data, looked_through(data, readings), constants.value)
+        split_run(inputs, executor, options, progress, collected.see)
+    return collected

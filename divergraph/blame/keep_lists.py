@@ -1,0 +1,183 @@
+"""Lists of ops to keep in higher precision, in the forms compilers and converters take.
+
+``--keep_dtype`` and ``--customize_dtypes`` are options of ATC, the Ascend compiler; both
+want the names ops have in the original model, one a line, and warn that fusion may change
+them: so a fused op is named by all of its originals and by its own name as well. Source:
+the pages "--keep_dtype" and "--customize_dtypes" of the ATC manual. The block list is what
+``onnxconverter_common.float16.convert_float_to_float16(node_block_list=...)`` takes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from divergraph.blame.attribution import KeepListEntry
+from divergraph.graphs.matching.constants import constant_ops
+from graphstore.contract import RunData
+from graphstore.model import DType, ModelGraph, Op, TensorRef
+
+_FP16_MOST = 65504.0
+_FLOATS = frozenset((None, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32))
+
+
+def keep_dtype_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
+    """The lines of a ``--keep_dtype`` file."""
+    return [op.name for op in _both_sides(data, kept)]
+
+
+def customize_dtypes_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
+    """The lines of a ``--customize_dtypes`` file: all float inputs and outputs float32."""
+    golden, device = _types(data.golden), _types(data.device)
+    lines = []
+    for op in _both_sides(data, kept):
+        known = device if data.device.op_index().get(op.id) is op else golden
+        inputs = [known.get(ref.tensor) for ref in op.inputs if ref is not None]
+        outputs = [tensor.dtype for tensor in op.outputs]
+        lines.append(f"{op.name}::InputDtype:{_listed(inputs)},OutputDtype:{_listed(outputs)}")
+    return lines
+
+
+def block_list_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
+    """The names of the golden nodes, one a line."""
+    return list(dict.fromkeys(op.name for op in _originals(data, kept)))
+
+
+def constants_read(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
+    """The Constant nodes the blocked nodes read, by name.
+
+    Converters to float16 make halves of them all the same: blocked themselves, they are given out
+    as halves. Only initializers that blocked nodes alone read stay as they are.
+    """
+    golden = data.golden.op_index()
+    read = (
+        golden[ref.producer.op]
+        for op in _originals(data, kept)
+        for ref in op.inputs
+        if ref is not None and ref.producer is not None and ref.producer.op in golden
+    )
+    return list(dict.fromkeys(op.name for op in read if op.type == "Constant"))
+
+
+def _both_sides(data: RunData, kept: Sequence[KeepListEntry]) -> Iterator[Op]:
+    """The originals of each op, then the device op if it is called otherwise."""
+    device = data.device.op_index()
+    seen: set[str] = set()
+    for each in kept:
+        computing = _computed(data.device, _computing(data, each))
+        for op in (*_originals(data, [each]), *(device[op_id] for op_id in computing)):
+            if op.name not in seen:
+                seen.add(op.name)
+                yield op
+
+
+def _originals(data: RunData, kept: Iterable[KeepListEntry]) -> Iterator[Op]:
+    golden = data.golden.op_index()
+    too_large = _too_large(data)
+    for each in kept:
+        # All of a group: which of its ops errs, the dumps do not tell.
+        names = each.group or _linked(data, _computing(data, each))
+        found = _computed(data.golden, [op_id for op_id in names if op_id in golden])
+        yield from (golden[op_id] for op_id in found)
+        yield from _taking(data.golden, found, too_large)
+
+
+def _computed(graph: ModelGraph, ops: Sequence[str]) -> list[str]:
+    """*ops*, those that compute nothing but constants replaced by the ops that read them.
+
+    Compilers hold a constant in the type in which it is read.
+    """
+    constants = constant_ops(graph)
+    found: dict[str, None] = {}
+    waiting, seen = deque(ops), set(ops)
+    while waiting:
+        op_id = waiting.popleft()
+        if op_id not in constants:
+            found[op_id] = None
+            continue
+        readers = [
+            op.id
+            for op in graph.ops
+            if op.id not in seen
+            and any(ref and ref.producer and ref.producer.op == op_id for ref in op.inputs)
+        ]
+        seen.update(readers)
+        waiting.extend(readers)
+    return list(found)
+
+
+def _too_large(data: RunData) -> set[TensorRef]:
+    """The golden tensors that the device has in float16, which cannot hold them."""
+    return {
+        item.golden
+        for item in data.comparisons
+        if item.golden is not None
+        and item.device_dtype is DType.FLOAT16
+        and item.figures is not None
+        and max(abs(item.figures.golden.low), abs(item.figures.golden.high)) > _FP16_MOST
+    }
+
+
+def _taking(graph: ModelGraph, ops: Iterable[str], too_large: set[TensorRef]) -> Iterator[Op]:
+    """The ops that take values of *ops* too large for float16, and so on.
+
+    Behind an op that is kept compilers cast back to float16, unless the next one is kept too.
+    """
+    waiting, seen = set(ops), set(ops)
+    while waiting:
+        following = [
+            op
+            for op in graph.ops
+            if op.id not in seen
+            and any(
+                ref is not None
+                and ref.producer is not None
+                and ref.producer.op in waiting
+                and ref.producer in too_large
+                for ref in op.inputs
+            )
+        ]
+        yield from following
+        waiting = {op.id for op in following}
+        seen |= waiting
+
+
+def _linked(data: RunData, ops: Sequence[str]) -> list[str]:
+    chosen = set(ops)
+    return list(dict.fromkeys(link.original for link in data.links if link.device in chosen))
+
+
+def _computing(data: RunData, kept: KeepListEntry) -> list[str]:
+    """The device op; of one the compiler added (a Quant, a Cast), those that read its result."""
+    linked = {link.device for link in data.links}
+    if kept.op in linked or kept.group:
+        return [kept.op]
+    readers: dict[str, list[str]] = {}
+    for op in data.device.ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer is not None:
+                readers.setdefault(ref.producer.op, []).append(op.id)
+    found: list[str] = []
+    waiting, seen = deque([kept.op]), {kept.op}
+    while waiting:
+        for reader in readers.get(waiting.popleft(), ()):
+            if reader in seen:
+                continue
+            seen.add(reader)
+            if reader in linked:
+                found.append(reader)
+            else:
+                waiting.append(reader)
+    return found or [kept.op]
+
+
+def _types(graph: ModelGraph) -> dict[str, DType | None]:
+    found = {tensor.name: tensor.dtype for op in graph.ops for tensor in op.outputs}
+    found.update({tensor.name: tensor.dtype for tensor in graph.inputs})
+    found.update({each.tensor.name: each.tensor.dtype for each in graph.constants})
+    return found
+
+
+def _listed(types: Iterable[DType | None]) -> str:
+    """float32 for every float (and what is not known), integers as they are."""
+    return ",".join("float32" if each in _FLOATS else str(each) for each in types)

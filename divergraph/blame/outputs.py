@@ -1,0 +1,125 @@
+"""Whose error blame is about: the outputs of the golden model, or what comes before them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from divergraph.rootcause.groups.op_graph import OpGraph
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.model import ModelGraph, TensorIO, TensorRef
+
+
+def blamed_outputs(
+    data: RunData, asked: Sequence[str], runnable: Collection[str]
+) -> frozenset[str]:
+    """The names of the golden tensors whose errors are to be explained.
+
+    Those *asked* for; else the outputs of the model that were compared and, before each that was
+    not, the last tensors that were: a training step ends with updated variables, which are in no
+    dump, so these are the gradients; and before a class's number are its scores. All of them
+    *runnable* and of floats.
+
+    Raises:
+        InputError: a tensor asked for was not compared, or is not of floats.
+    """
+    graph = OpGraph(data.golden)
+    can = set(runnable)
+    compared = {
+        item.golden
+        for item in data.comparisons
+        if item.io is TensorIO.OUTPUT and item.compared and item.golden is not None
+    }
+    compared = {ref for ref in compared if ref.op in graph.ops and graph.name(ref) in can}
+    floats = {ref for ref in compared if _is_float(graph, ref)}
+    if asked:
+        _check_asked(asked, {graph.name(ref) for ref in compared}, {graph.name(r) for r in floats})
+        return frozenset(asked)
+    ends = {TensorRef(ref.op, ref.port) for ref in data.golden.outputs}
+    return frozenset(
+        graph.name(ref) for ref in (ends & floats) | _last(graph, compared, ends - floats)
+    )
+
+
+def _check_asked(asked: Sequence[str], compared: set[str], floats: set[str]) -> None:
+    for name in asked:
+        if name not in compared:
+            raise InputError(
+                f"no tensor {name!r} of the golden model was compared",
+                hint="names are those of the tensors in the golden model's file",
+            )
+        if name not in floats:
+            raise InputError(
+                f"tensor {name!r} is not of floats, so it has no error that adds up",
+                hint="ask for the float tensors it is made of",
+            )
+
+
+def stand_ins(golden: ModelGraph, outputs: Iterable[str]) -> frozenset[str]:
+    """Those of *outputs* that are no outputs of the model, but stand for some."""
+    graph = OpGraph(golden)
+    own = {graph.name(TensorRef(ref.op, ref.port)) for ref in golden.outputs if ref.op in graph.ops}
+    return frozenset(outputs) - own
+
+
+def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection[str]) -> set[str]:
+    """The names of the tensors that *outputs* are made of, not looking behind those *given*."""
+    graph = OpGraph(golden)
+    makers = {tensor.name: op for op in golden.ops for tensor in op.outputs}
+    found = set(outputs)
+    waiting = list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name in given or name not in makers:
+            continue
+        following = {ref.tensor for ref in graph.inputs(makers[name])} - found
+        found |= following
+        waiting += following
+    return found
+
+
+def first_tensors(graph: OpGraph, tensors: Collection[str]) -> frozenset[str]:
+    """Those of *tensors* that are made of none of the others."""
+    behind: set[str] = set()
+    found: set[str] = set()
+    for op in sorted(graph.ops.values(), key=lambda each: graph.rank[each.id]):
+        made = {tensor.name for tensor in op.outputs}
+        if any(ref.tensor in behind for ref in graph.inputs(op)):
+            behind |= made
+        elif own := made & set(tensors):
+            found |= own
+            behind |= made
+    return frozenset(found)
+
+
+def tensor_names(graph: ModelGraph) -> dict[str, str]:
+    """The names of all tensors that ops make, by reference."""
+    return {
+        f"{op.id}:{port}": tensor.name for op in graph.ops for port, tensor in enumerate(op.outputs)
+    }
+
+
+def _last(graph: OpGraph, compared: set[TensorRef], ends: set[TensorRef]) -> set[TensorRef]:
+    """The float tensors of those *compared* that are met first on the ways back from *ends*."""
+    found: set[TensorRef] = set()
+    waiting = [end for end in ends if end.op in graph.ops]
+    seen = set(waiting)
+    while waiting:
+        for ref in graph.inputs(graph.ops[waiting.pop().op]):
+            producer = ref.producer
+            # Variables are no result of the step, nor what is made of them alone.
+            if producer is None or producer in seen or producer.op not in graph.fed:
+                continue
+            seen.add(producer)
+            if producer in compared:
+                found.add(producer)
+            else:
+                waiting.append(producer)
+    return {ref for ref in found if _is_float(graph, ref)}
+
+
+def _is_float(graph: OpGraph, ref: TensorRef) -> bool:
+    kind = graph.ops[ref.op].outputs[ref.port].dtype
+    return kind is None or kind.numpy is None or np.dtype(kind.numpy).kind == "f"

@@ -1,0 +1,110 @@
+"""What a device reads quantised, for blame to imitate it: by which op, with which scale.
+
+An error that an op makes by reading through 8 bits is that op's, for it is the op one can keep
+in higher precision. So what stands between a tensor and the op, the quantised values dumped and
+all, is looked through.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.execute.contract import QuantisedRead
+from divergraph.graphs.matching.constants import constant_ops
+from divergraph.rootcause.devices.quantisers import (
+    DEQUANTISING,
+    NO_QUANTISERS,
+    RANGES,
+    Constant,
+    Quantisers,
+    find_quantisers,
+)
+from graphstore.contract import RunData
+from graphstore.model import Comparison, DType, ModelGraph, TensorIO
+
+_SIGNED = {RANGES[DType.INT8]: True, RANGES[DType.UINT8]: False}
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What golden ops read through 8 bits on the device; ``quantisers`` are those, no others.
+
+    ``makers`` gives by the id of such an op its first output, what executors call it by.
+    """
+
+    quantisers: Quantisers
+    of_ops: tuple[QuantisedRead, ...]
+    makers: Mapping[str, str]
+
+
+NO_READINGS = Readings(NO_QUANTISERS, (), {})
+
+
+def find_readings(data: RunData, constant: Constant) -> Readings:
+    """The readings that are known: of known tensors, by known ops, with known scales.
+
+    *constant* gives the device model's own constants.
+    """
+    found = find_quantisers(data.device, data.golden, data.comparisons, data.links, constant)
+    golden = data.golden.op_index()
+    of_ops: list[QuantisedRead] = []
+    readers: dict[str, frozenset[str]] = {}
+    for tensor, quantiser in found.by_tensor.items():
+        signed = _SIGNED.get((quantiser.low, quantiser.high))
+        ops = [golden[op_id] for op_id in sorted(found.readers.get(tensor, ()))]
+        # What a body reads is quantised inside of it.
+        ops = [op for op in ops if not (op.owns or op.subgraph)]
+        if signed is None or quantiser.block or not ops:
+            continue
+        readers[tensor] = frozenset(op.id for op in ops)
+        of_ops += [
+            QuantisedRead(
+                op.outputs[0].name,
+                tensor,
+                quantiser.scale,
+                quantiser.zero,
+                signed,
+                quantiser.axis,
+            )
+            for op in ops
+        ]
+    known = {tensor: found.by_tensor[tensor] for tensor in readers}
+    makers = {op_id: golden[op_id].outputs[0].name for ids in readers.values() for op_id in ids}
+    return Readings(Quantisers(known, frozenset(), found.unseen, readers), tuple(of_ops), makers)
+
+
+def looked_through(data: RunData, readings: Readings) -> tuple[Comparison, ...]:
+    """The comparisons without dumps of what is *readings*' doing: values given back by a
+    dequantiser, where those before it are dumped, or constants."""
+    through = readings.quantisers.by_tensor.keys()
+    types = {op.id: op.type for op in data.device.ops}
+    ends = {(ref.op, ref.port) for ref in data.device.outputs}
+    names = _names(data.golden)
+    constants = constant_ops(data.golden)
+    dumped = Counter(
+        item.golden for item in _outputs(data.comparisons) if types[item.op] not in DEQUANTISING
+    )
+
+    def hidden(item: Comparison) -> bool:
+        if item.io is not TensorIO.OUTPUT or item.golden is None:
+            return False
+        return (
+            types[item.op] in DEQUANTISING
+            and (item.op, item.port) not in ends
+            and names.get((item.golden.op, item.golden.port)) in through
+            and (dumped[item.golden] > 0 or item.golden.op in constants)
+        )
+
+    return tuple(item for item in data.comparisons if not hidden(item))
+
+
+def _outputs(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
+    return (item for item in comparisons if item.io is TensorIO.OUTPUT and item.compared)
+
+
+def _names(graph: ModelGraph) -> dict[tuple[str, int], str]:
+    return {
+        (op.id, port): tensor.name for op in graph.ops for port, tensor in enumerate(op.outputs)
+    }

@@ -1,0 +1,228 @@
+"""Blame for the outputs of a stored run, from the files it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+from divergraph.blame.attribution import MOST, Blame, blame
+from divergraph.blame.collected_errors import collect
+from divergraph.blame.outputs import (
+    blamed_outputs,
+    first_tensors,
+    stand_ins,
+    tensors_before,
+)
+from divergraph.blame.sample import Introduced, ModelSample
+from divergraph.execute.contract import (
+    Additive,
+    AdditiveRun,
+    Array,
+    Executor,
+    QuantisedRead,
+    Quantising,
+)
+from divergraph.execute.installed import open_executor
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.run import RunSources
+from divergraph.rootcause.stored import dumps_written_since, sources_of, with_warnings
+from graphstore.contract import RunData
+from graphstore.errors import ExecutionError, ImportFormatError, InputError
+from graphstore.model import ModelGraph, Op, TensorIO
+from importers.dumps.read import read_array
+from importers.layouts.tables import LayoutError
+
+
+@dataclass(frozen=True, slots=True)
+class BlameChoice:
+    """``keep`` ops to keep exact at most, ``most`` ops looked at one by one.
+
+    ``outputs`` are the golden tensors whose error is asked for; none: the model's outputs.
+    """
+
+    keep: int = 10
+    most: int = MOST
+    outputs: tuple[str, ...] = ()
+
+
+def blame_run(
+    data: RunData,
+    options: RootCauseOptions,
+    choice: BlameChoice,
+    progress: Progress,
+    others: Sequence[RunData] = (),
+) -> Blame:
+    """Who made the error of the golden model's outputs in a run compared before.
+
+    *others* are runs of the same models on other inputs: the list is then one for all of them.
+    Of each the model is held once more; they share the memory of *options*.
+
+    Raises:
+        InputError: a model or dump is gone or another one, or no output was compared.
+        ExecutionError: the golden model cannot be run here with something added inside.
+    """
+    for other in others:
+        if (other.golden.id, other.device.id) != (data.golden.id, data.device.id):
+            raise InputError(f"run {other.run.name!r} is not of the models of {data.run.name!r}")
+    options = replace(options, memory=options.memory // (1 + len(others)))
+    with ExitStack() as opened:
+        found = [_blamed(each, options, choice, progress, opened) for each in (data, *others)]
+        blamed = blame(
+            [each.sample for each in found], most=choice.most, keep=choice.keep, progress=progress
+        )
+    outputs = {} if choice.outputs else blamed.errors
+    why_not = next((each.why_not for each in found if each.why_not), "")
+    return replace(
+        blamed,
+        left_out=tuple(
+            dict.fromkeys(name for each in found for name in (*each.left_out, *blamed.left_out))
+        ),
+        not_imitated="" if blamed.imitated else blamed.not_imitated or why_not,
+        stand_ins=stand_ins(data.golden, outputs),
+        warnings=tuple(said for each in found for said in each.warnings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    """A run as a sample; ``why_not`` it cannot be imitated though the device quantises."""
+
+    sample: ModelSample
+    why_not: str
+    left_out: Sequence[str]
+    warnings: tuple[str, ...]
+
+
+def _blamed(
+    data: RunData,
+    options: RootCauseOptions,
+    choice: BlameChoice,
+    progress: Progress,
+    opened: ExitStack,
+) -> _Blamed:
+    sources = sources_of(data, progress, options.memory)
+    executor = opened.enter_context(closing(open_executor(sources.golden_path, data.golden)))
+    if not isinstance(executor, Additive):
+        raise ExecutionError(
+            f"{executor.name} cannot add an error to a tensor inside of the model",
+            hint="blame works for ONNX and TensorFlow models",
+        )
+    wanted = blamed_outputs(data, choice.outputs, executor.tensors)
+    collected = collect(data, sources, executor, wanted, options, progress)
+    outputs = collected.outputs
+    if not outputs:
+        raise InputError(
+            "no tensor with float values near the end of the golden model was compared",
+            hint="blame needs the device's dump of an output of the model, or of what is before it",
+        )
+    known = set(executor.tensors)
+    items = collected.items()
+    first = first_tensors(OpGraph(data.golden), {each.tensor for each in items})
+    items = [replace(each, first=each.tensor in first) for each in items]
+    tensors = [each.tensor for each in items if each.tensor in known]
+    inside = _sources(data.golden, sources, known)
+    needed = tensors_before(data.golden, outputs, inside)
+    feeds = {**_feeds(executor, sources, needed), **inside}
+    readings = collected.readings.of_ops
+    model, why_not = _opened(executor, feeds, tensors, tuple(outputs), readings)
+    return _Blamed(
+        ModelSample(model, items, outputs, options.memory),
+        why_not or _nothing_to_imitate(collected.precision, items),
+        collected.left_out,
+        tuple(dumps_written_since(data.run, sources.pairs)),
+    )
+
+
+def _opened(
+    executor: Additive,
+    feeds: Mapping[str, Array],
+    tensors: Sequence[str],
+    outputs: Sequence[str],
+    readings: Sequence[QuantisedRead],
+) -> tuple[AdditiveRun, str]:
+    """The golden model, open for what the device reads quantised; or why it is not."""
+    why_not = ""
+    if readings and isinstance(executor, Quantising):
+        try:
+            return executor.with_readings(feeds, tensors, outputs, readings), ""
+        except ExecutionError as error:  # its types or its version
+            why_not = str(error)
+    elif readings:
+        why_not = "only of ONNX models can what ops read be quantised here"
+    return executor.with_additions(feeds, tensors, outputs), why_not
+
+
+def _nothing_to_imitate(precision: Precision | None, items: Sequence[Introduced]) -> str:
+    """Why a device of that *precision* is not imitated for all that; "" if it can be."""
+    if precision is not Precision.INT8 or any(each.reads for each in items):
+        return ""
+    return "it is not known by which scales ops that err read quantised"
+
+
+def with_blame(data: RunData, found: Blame) -> RunData:
+    """*data* with the shares in its analysis, for origins and overviews to show; warned as
+    *found* is."""
+    kept = {
+        "shares": [{"op": each.op, "share": each.share} for each in found.shares],
+        "unexplained": found.unexplained,
+    }
+    analysis = {**(data.run.analysis or {}), "blame": kept}
+    data = replace(data, run=replace(data.run, analysis=analysis))
+    return with_warnings(data, found.warnings)
+
+
+def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[str, Array]:
+    """What the golden run was fed, by the golden dump; else what the device was."""
+    found: dict[str, Array] = {}
+    for tensor in executor.inputs:
+        for index in (sources.golden_dump, sources.device_dump):
+            ref = index.graph_inputs.get(tensor.name)
+            if ref is None:
+                continue
+            try:
+                found[tensor.name] = read_array(ref)
+            except (ImportFormatError, LayoutError) as error:
+                said = f"the dumped input {tensor.name!r} cannot be read: {error}"
+                raise InputError(said) from None
+            break
+        else:
+            if tensor.name not in needed:
+                continue  # only what else the graph can do takes it
+            raise InputError(
+                f"no dump holds the input {tensor.name!r} of the golden model",
+                hint="capture writes it beside the other tensors",
+            )
+    return found
+
+
+def _sources(golden: ModelGraph, sources: RunSources, known: set[str]) -> dict[str, Array]:
+    """What the golden run drew, was fed and read of its variables, where it was dumped."""
+    graph = OpGraph(golden)
+    tensors = sources.golden_dump.tensors
+    found: dict[str, Array] = {}
+    for op in _bringing_in(graph):
+        for port, tensor in enumerate(op.outputs):
+            ref = tensors.get((op.id, TensorIO.OUTPUT, port))
+            if ref is None or tensor.name not in known:
+                continue
+            try:
+                found[tensor.name] = read_array(ref)
+            except (ImportFormatError, LayoutError):
+                continue  # then it is computed
+    return found
+
+
+def _bringing_in(graph: OpGraph) -> Iterator[Op]:
+    """The ops that bring in values; a read variable is one, a Dropout on its input is none."""
+    for op in graph.graph.ops:
+        source = source_of(op)
+        if source is None and op.type == "Identity" and op.inputs and op.inputs[0] is not None:
+            read = op.inputs[0].producer
+            source = None if read is None else source_of(graph.ops[read.op])
+            source = source if source is Source.VARIABLE else None
+        if source is Source.ENTRY or (source is not None and op.id not in graph.fed):
+            yield op

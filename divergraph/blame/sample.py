@@ -1,0 +1,198 @@
+"""One sample of a model that errs: replays of its golden run with introduced errors added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from divergraph.blame.imitated_device import Errs, Imitation
+from divergraph.blame.output_changes import Change, GoldenOutputs, flat, length, minus, norm
+from divergraph.blame.search import Left, Shortener, size
+from divergraph.execute.contract import AdditiveRun, Array, QuantisedRun
+
+
+@dataclass(frozen=True, slots=True)
+class Introduced:
+    """The introduced error of one device output, d - f(d_in), in golden order.
+
+    ``tensor`` is the golden tensor it is an error of, ``op`` the device op's id, ``group``
+    the golden ops behind it; ``error`` its size relative to the reference, ``suspicion``
+    that over the floor. ``values`` gives the array when it is needed. ``handed_on`` gives what
+    is left of the error if the op is computed exactly and its result handed on as the device
+    hands it on: rounded to 16 bits. None: nothing is left.
+    """
+
+    op: str
+    port: int
+    tensor: str
+    group: tuple[str, ...]
+    error: float
+    suspicion: float
+    values: Callable[[], Array]
+    handed_on: Callable[[], Array | None] | None = None
+    reads: tuple[str, ...] = ()
+    """The ops behind it that read quantised, as ``QuantisedRun`` calls them."""
+    beyond: Callable[[], Array | None] | None = None
+    """Gives what of the error is not by what they read so; None: all of it is, or nothing."""
+    first: bool = False
+    """Nothing that errs comes before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What one op's introduced error does to a sample's outputs; see ``Share``."""
+
+    share: float
+    size: float
+    left: float
+    by_output: Mapping[str, float]
+
+
+class ModelSample:
+    """The golden *model* on a sample, the errors the device *introduced* there, its outputs.
+
+    *device_outputs* are the device's values of the model's outputs, in golden order;
+    about *memory* bytes of introduced errors are held, the largest relative errors first.
+    """
+
+    def __init__(
+        self,
+        model: AdditiveRun,
+        introduced: Sequence[Introduced],
+        device_outputs: Mapping[str, Array],
+        memory: int = 1 << 30,
+    ) -> None:
+        self.runs = 0
+        self.items: dict[str, Introduced] = {}
+        self.left_out: list[str] = []
+        self.effects: dict[str, Array] = {}
+        """What errors added alone do, in short, over the length of the whole error."""
+        self._model = model
+        self._shortener = Shortener()
+        self._held: dict[str, Array] = {}
+        self._rounding: dict[str, Array] = {}
+        self._hold(introduced, memory)
+        outputs = self._run({})
+        names = [name for name in outputs if name in device_outputs]
+        self._golden = GoldenOutputs({name: outputs[name] for name in names})
+        device = {name: device_outputs[name] for name in names}
+        self.errors = self._golden.off(device)
+        self._error = self._change(device)
+        self.off = length(self._error)
+        """The length of the outputs' relative errors."""
+
+    def _hold(self, introduced: Sequence[Introduced], memory: int) -> None:
+        can = set(self._model.tensors)
+        ranked = sorted(introduced, key=lambda each: -_importance(each))
+        self.left_out = [each.tensor for each in ranked if each.tensor not in can]
+        used = 0
+        for each in ranked:
+            if each.tensor not in can or each.error == 0.0:
+                continue
+            values = each.values()
+            rounding = None if each.handed_on is None else each.handed_on()
+            used += values.nbytes + (0 if rounding is None else rounding.nbytes)
+            if used > memory:
+                self.left_out.append(each.tensor)
+                continue
+            known = self._held.get(each.tensor)
+            # Two device tensors of one golden one (before and behind a Cast): both err.
+            self._held[each.tensor] = values if known is None else known + values
+            self.items.setdefault(each.tensor, each)
+            if rounding is not None:
+                self._rounding[each.tensor] = rounding
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the device hands results on rounded to 16 bits."""
+        return bool(self._rounding)
+
+    @cached_property
+    def _replayed(self) -> Change:
+        return self._change(self._run(self._held))
+
+    @property
+    def unexplained(self) -> float:
+        """The share of the error that is left with all introduced errors added."""
+        return length(minus(self._error, self._replayed)) / self.off if self.off else 0.0
+
+    def alone(self, tensor: str) -> Alone:
+        """What the error of *tensor* does, added alone."""
+        found = self._change(self._run({tensor: self._held[tensor]}))
+        powers = {name: size(error) for name, error in self._error.items()}
+        along = {
+            name: float(np.vdot(found[name], error).real) for name, error in self._error.items()
+        }
+        total = sum(powers.values())
+        self.effects[tensor] = self._short(found)
+        return Alone(
+            share=sum(along.values()) / total if total else 0.0,
+            size=length(found) / self.off if self.off else 0.0,
+            left=length(minus(self._error, found)),
+            by_output={name: along[name] / each if each else 0.0 for name, each in powers.items()},
+        )
+
+    def left(self, exact: Collection[str]) -> Left:
+        """What a replay leaves of the error with tensors *exact*, their own rounding added."""
+        base = length(self._replayed)
+        added = {tensor: values for tensor, values in self._held.items() if tensor not in exact}
+        added |= {name: self._rounding[name] for name in exact if name in self._rounding}
+        off = self._change(self._run(added))
+        return Left(length(off) / base if base else 0.0, self._short(off))
+
+    def anew(self, exact: Collection[str]) -> float:
+        """The share left if all others err as much as they do alone, but each for itself."""
+        sizes = {name: size(effect) for name, effect in self.effects.items()}
+        total = sum(sizes.values())
+        gained = sum(sizes[name] * self._gain(name) for name in exact if name in sizes)
+        return float(np.sqrt(max(total - gained, 0.0) / total)) if total else 0.0
+
+    def _gain(self, tensor: str) -> float:
+        """What of the squared error of *tensor* is gone if it is exact, but for its rounding."""
+        lost, held = self._rounding.get(tensor), self._held[tensor]
+        if lost is None or not np.isfinite(held).all():
+            return 1.0  # an overflow is gone altogether
+        return max(0.0, 1.0 - (norm(lost) / (norm(held) or 1.0)) ** 2)
+
+    def imitation(self) -> Imitation | None:
+        """The device imitated, if it reads quantised."""
+        if not isinstance(self._model, QuantisedRun) or not self.off:
+            return None
+        opened = set(self._model.makers)
+        reads = {
+            name: item.reads for name, item in self.items.items() if opened.intersection(item.reads)
+        }
+        if not reads:
+            return None
+        beyond = {
+            name: left
+            for name, item in self.items.items()
+            if (left := item.beyond() if item.beyond else self._held[name]) is not None
+        }
+        sizes = {
+            name: norm(self._held[name]) / np.sqrt(self._held[name].size or 1) / item.error
+            for name, item in self.items.items()
+            if item.first and np.isfinite(item.error)
+        }
+        shapes = {name: self._held[name].shape for name in sizes}
+        errs = Errs(beyond, self._rounding, reads, sizes)
+        return Imitation(self._model, errs, self._golden, self._error, shapes, self._short)
+
+    def _short(self, found: Change) -> Array:
+        return self._shortener.short(flat(found)) / np.float32(self.off or 1.0)
+
+    def _run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        self.runs += 1
+        return self._model.run(additions)
+
+    def _change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What differs from the golden outputs, each over the golden output's norm."""
+        return self._golden.change(outputs)
+
+
+def _importance(item: Introduced) -> float:
+    """Errors that are not finite come first, then by relative size."""
+    return item.error if np.isfinite(item.error) else np.inf

@@ -1,0 +1,43 @@
+"""``divergraph compare-runs``: what changed from one run to another."""
+
+from __future__ import annotations
+
+import click
+
+from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.options import common, opened, print_json
+from divergraph.outcomes import DIVERGED, FINE
+
+
+@click.command("compare-runs")
+@click.argument("old")
+@click.argument("new")
+@click.option(
+    "--times",
+    type=FiniteRange(min=1, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Errors that changed by less than this factor are the same.",
+)
+@common
+def compare_runs_command(old: str, new: str, times: float, store: str | None, as_json: bool) -> int:
+    """Say which ops make more error of their own in run NEW than in run OLD, and which less.
+
+    Ops are matched by the originals they stand for, so names and fusion may differ: runs of
+    an old and a new compiler, driver or precision setting. What an op makes itself does not
+    depend on what happens upstream.
+
+    Exit code 0: no op is newly guilty, 1: some op is.
+    """
+    from divergraph.ask import compare_runs
+    from divergraph.cli.ask.across_text import show_changes
+    from divergraph.present.json.propagation import changes_json
+
+    with opened(store) as opened_store:
+        changes = compare_runs(opened_store, old, new, times=times)
+    if as_json:
+        print_json(changes_json(changes))
+    else:
+        show_changes(changes)
+    worse = any(change.newly_guilty for change in changes.changes)
+    return (DIVERGED if worse else FINE).exit_code

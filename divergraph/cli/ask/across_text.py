@@ -1,0 +1,67 @@
+"""How what is said of several runs looks as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from divergraph.ask.recurring import Recurring, RecurringAnswer
+from divergraph.ask.run_changes import RunChanges
+from divergraph.ask.sentences import names, times
+from divergraph.cli.say import say
+from divergraph.text.words import counted
+
+_SHOWN = 10
+
+
+def show_changes(changes: RunChanges) -> None:
+    """The changes by kind, regressions first."""
+    say(
+        f"{changes.old.name} -> {changes.new.name}: "
+        f"{counted(changes.matched, 'original tensor')} in both runs",
+        bold=True,
+    )
+    if changes.only_old or changes.only_new:
+        say(
+            f"  {changes.only_old} compared in {changes.old.name} only, "
+            f"{changes.only_new} in {changes.new.name} only"
+        )
+    for kind, found in groupby(changes.changes, key=lambda change: change.kind):
+        items = list(found)
+        say(f"{kind.value}: {counted(len(items), 'op')}")
+        for change in items[:_SHOWN]:
+            say(f"  {change.sentence}")
+            moved = change.old_op is not None and change.old_op != change.op
+            if moved and change.op is not None:
+                say(f"      called {change.old_op} in {changes.old.name}")
+            if change.regrouped:
+                say("      other ops are fused or measured together than before")
+        if len(items) > _SHOWN:
+            say(f"  and {len(items) - _SHOWN} more; --json lists all")
+    if not changes.changes:
+        say("no op changed")
+    for note in changes.notes:
+        say(f"note: {note}", err=True)
+
+
+def show_recurring(answer: RecurringAnswer) -> None:
+    """What is guilty in several runs."""
+    say(f"{answer.diverged} of {counted(answer.runs, 'run')} have an origin")
+    _show("the same original op", answer.same_original, by_original=True)
+    _show("the same type and fusion pattern", answer.same_pattern, by_original=False)
+
+
+def _show(title: str, found: Sequence[Recurring], *, by_original: bool) -> None:
+    say(f"{title}, in several runs", bold=True)
+    if not found:
+        say("  none")
+    for one in found:
+        itself = one.pattern in ((), (one.type,))
+        made_of = "" if itself else f" of {'+'.join(one.pattern)}"
+        what = (
+            f"{names(one.originals)}  ({one.type}{made_of})" if by_original else one.type + made_of
+        )
+        most = "" if one.largest is None else f", up to {times(one.largest)} its floor"
+        say(f"  {what}: {counted(len(one.runs), 'run')} ({names(one.runs, 4)}){most}")
+        if not by_original:
+            say(f"      {names(one.ops, 4)}")

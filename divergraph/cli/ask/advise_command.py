@@ -1,0 +1,64 @@
+"""``divergraph advise``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say, say_lines
+from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
+
+
+@click.command("advise")
+@click.argument("run")
+@click.option(
+    "-o",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write advisor_summary.txt there.",
+)
+@common
+def advise_command(run: str, folder: Path | None, store: str | None, as_json: bool) -> int:
+    """Say what RUN shows as a whole, and what to do next.
+
+    Three detections: float16 overflow, inconsistent inputs, and the consistency of the
+    whole network: a problem node, a single-point error, or consistent. The first
+    finding is the one to act on.
+
+    Exit code 0: nothing to do, 1: something to look into, 2: nothing was compared.
+    """
+    from divergraph.ask.advisor.advisor import NOT_COMPARED, advise
+    from divergraph.present.advice_text import (
+        detection_type,
+        operator_index,
+        summary,
+        write_summary,
+    )
+
+    with opened(store) as opened_store:
+        data = opened_store.run_data(run)
+    advice = advise(data)
+    written = None if folder is None else write_summary(folder, advice)
+    if as_json:
+        from divergraph.present.json.propagation import finding_json
+
+        print_json(
+            {
+                "run": run,
+                "detection_type": detection_type(advice.first),
+                "operator_index": operator_index(advice.first),
+                "problem": not advice.quiet,
+                "findings": [finding_json(finding) for finding in advice.findings],
+                "file": None if written is None else str(written),
+            }
+        )
+    else:
+        say_lines("\n".join(summary(finding) for finding in advice.findings))
+        if written is not None:
+            say(f"written to {written}", err=True)
+    if advice.first.label == NOT_COMPARED:
+        return NOTHING_COMPARED.exit_code
+    return (FINE if advice.quiet else DIVERGED).exit_code

@@ -1,0 +1,171 @@
+"""``divergraph blame``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, root_cause_of
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.text.words import counted
+
+if TYPE_CHECKING:
+    from divergraph.blame.attribution import Blame, KeepListEntry
+    from graphstore.contract import RunData
+
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("blame")
+@click.argument("run")
+@click.argument("others", nargs=-1, metavar="[RUN]...")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Ops to list, and to keep exact at most.",
+)
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="TENSOR",
+    help="Explain the error of this tensor of the golden model; repeat for more. "
+    "[default: the model's outputs]",
+)
+@click.option("--keep-dtype", type=_file, help="Write the ops to keep for ATC's --keep_dtype.")
+@click.option(
+    "--customize-dtypes", type=_file, help="Write them for ATC's --customize_dtypes, as float32."
+)
+@click.option(
+    "--block-list", type=_file, help="Write their nodes for onnxconverter-common, one a line."
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    metavar="MIB",
+    help="Tensors and introduced errors held at once; the model's weights come on top.",
+)
+@common
+def blame_command(
+    run: str,
+    others: tuple[str, ...],
+    top: int,
+    outputs: tuple[str, ...],
+    keep_dtype: Path | None,
+    customize_dtypes: Path | None,
+    block_list: Path | None,
+    memory: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Say which ops made the error of the model's outputs in a RUN compared before.
+
+    Each op's introduced error is added alone to the golden run. Then ops are picked to be
+    kept in higher precision, each pick proved by a run: with all other errors as they were, or,
+    of a device that quantises as its graph says, with all other ops quantising anew.
+    More RUNs, of the same models on other inputs, make it one list for all of them.
+    Needs the models and dumps where they were, and a golden model that can be run here: of
+    ONNX, or of TensorFlow, where the outputs of a training step are its gradients.
+    """
+    from divergraph.blame.keep_lists import (
+        block_list_lines,
+        constants_read,
+        customize_dtypes_lines,
+        keep_dtype_lines,
+    )
+    from divergraph.blame.run import BlameChoice, blame_run, with_blame
+    from divergraph.files.whole_files import check_place
+    from divergraph.present.json.blame import blame_json
+
+    options = root_cause_of(6.0, 10.0, "auto", memory)
+    for path in (keep_dtype, customize_dtypes, block_list):
+        if path is not None:
+            check_place(path)
+    with opened(store) as opened_store, progress_bar() as progress:
+        data = opened_store.run_data(run)
+        names = [name for name in dict.fromkeys(others) if name != run]
+        more = [opened_store.run_data(name) for name in names]
+        found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress, more)
+        opened_store.save_run(with_blame(data, found), replace=True)
+    files: list[tuple[Path | None, Callable[[RunData, Sequence[KeepListEntry]], list[str]]]] = [
+        (keep_dtype, keep_dtype_lines),
+        (customize_dtypes, customize_dtypes_lines),
+        (block_list, block_list_lines),
+    ]
+    for path, lines in files:
+        if path is not None:
+            _write(path, lines(data, found.keep))
+    if block_list is not None and (held := constants_read(data, found.keep)):
+        say(
+            f"note: these nodes read {counted(len(held), 'Constant node')}, which converters to "
+            "float16 make halves of; make initializers of them first, see docs/blame.md",
+            err=True,
+        )
+    for warning in found.warnings:
+        say(f"note: {warning}", err=True)
+    if as_json:
+        print_json(blame_json(run, names, found, top))
+    else:
+        _show(found, top)
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    from divergraph.files.whole_files import whole_file
+
+    with whole_file(path) as place:
+        place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    say(f"{counted(len(lines), 'name')} written to {path}", err=True)
+
+
+def _show(found: Blame, top: int) -> None:
+    say("the model's outputs are off by")
+    for name, error in found.errors.items():
+        off = f"{error:9.3g}" if isfinite(error) else "no number"
+        say(f"  {off}  {name}")
+    if found.stand_ins:
+        stands = "stand" if len(found.stand_ins) > 1 else "stands"
+        say(f"({len(found.stand_ins)} of these {stands} for outputs that were not compared)")
+    if not any(found.errors.values()):
+        say("so there is nothing to blame an op for")
+        return
+    if found.shares:
+        _show_shares(found, top)
+        _show_keep(found)
+    else:
+        say("no op introduces an error")
+    if found.unexplained > 0.05:
+        say(
+            f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
+            "inputs, or ops that could not be run"
+        )
+
+
+def _show_shares(found: Blame, top: int) -> None:
+    say("shares of that error: signed, by size, and what is left if the op were exact")
+    for share in found.shares[:top]:
+        signed, size = f"{100 * share.share:+7.1f} %", f"{100 * share.size:6.1f} %"
+        say(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
+    if len(found.shares) > top:
+        say(f"  and {len(found.shares) - top} more")
+
+
+def _show_keep(found: Blame) -> None:
+    say("to keep in higher precision, and the share of the error left:")
+    if found.imitated:
+        say("proved by runs in which the others round anew, and so on slightly other inputs")
+    else:
+        say("if the others err just as they did, and if as much but anew, which is to be expected")
+    if found.not_imitated:
+        say(f"(the device quantises, but is not imitated: {found.not_imitated})")
+    for place, kept in enumerate(found.keep, 1):
+        say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")

@@ -1,0 +1,35 @@
+"""``divergraph export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, side_option
+from divergraph.cli.say import say
+from graphstore.model import Side
+
+
+@click.command("export")
+@click.argument("run")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, readable=False),
+    metavar="FILE",
+    help="Its ending says the format: .json, .csv (report of a run), .graphml.",
+)
+@side_option
+@common
+def export_command(run: str, output: Path, side: str, store: str | None, as_json: bool) -> None:
+    """Write RUN, a run or imported graph, to a file."""
+    from divergraph.present.export_file import export
+
+    with opened(store) as opened_store:
+        export(opened_store, run, output, Side(side))
+    if as_json:
+        print_json({"run": run, "path": str(output)})
+    else:
+        say(f"wrote {output}", err=True)

@@ -1,0 +1,71 @@
+"""``divergraph runs``, ``ops`` and ``delete``."""
+
+from __future__ import annotations
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, side_option
+from divergraph.cli.say import say
+from divergraph.cli.text import show_rows, show_runs
+from divergraph.present.json.shapes import Json, graph_info_json, row_json, run_summary_json
+from graphstore.model import Side
+
+
+@click.command("runs")
+@common
+def runs_command(store: str | None, as_json: bool) -> None:
+    """List the runs and imported graphs of the store, oldest first."""
+    with opened(store) as opened_store:
+        runs, graphs = opened_store.runs(), opened_store.graphs()
+    if as_json:
+        listed: dict[str, Json] = {
+            "runs": [run_summary_json(run) for run in runs],
+            "graphs": [graph_info_json(info) for info in graphs],
+        }
+        print_json(listed)
+        return
+    if not runs and not graphs:
+        say("the store is empty; `divergraph demo` makes a first run", err=True)
+    show_runs(runs, graphs)
+
+
+@click.command("ops")
+@click.argument("run")
+@click.option("--where", metavar="FILTER", help="For example: cos<0.99 type:MatMul* !ns:grad")
+@side_option
+@common
+def ops_command(run: str, where: str | None, side: str, store: str | None, as_json: bool) -> None:
+    """List the ops of RUN, a run or imported graph, in execution order.
+
+    \b
+    Marks:  # origin       over a limit, and nothing measured before it is
+            v inherited    over a limit, after an op that is
+            ^ drifting     past a warning level only
+            . clean        within every limit
+            ! broken       NaN or Inf the golden side does not have
+            - not compared
+            * an op the compiler added     +3 made of three originals
+    """
+    from divergraph.ask import op_rows
+    from graphstore.filter import parse_filter
+
+    wanted = parse_filter(where) if where else None
+    with opened(store) as opened_store:
+        rows = op_rows(opened_store, run, Side(side), wanted)
+    if as_json:
+        print_json({"run": run, "ops": [row_json(row) for row in rows]})
+    else:
+        show_rows(rows)
+
+
+@click.command("delete")
+@click.argument("name")
+@common
+def delete_command(name: str, store: str | None, as_json: bool) -> None:
+    """Remove a run or imported graph from the store."""
+    with opened(store) as opened_store:
+        opened_store.delete(name)
+    if as_json:
+        print_json({"deleted": name})
+    else:
+        say(f"deleted {name}", err=True)

@@ -1,0 +1,206 @@
+"""``divergraph minimize``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say, say_lines
+from divergraph.outcomes import BAD_INPUT, DIVERGED
+
+if TYPE_CHECKING:
+    from divergraph.submodel.minimize.minimize_run import MinimalPart, Minimized
+    from divergraph.submodel.minimize.verdicts import Probe
+
+_path = click.Path(path_type=Path)
+_SHOWN = 12
+_STOPPED = 130
+
+
+@click.command("minimize")
+@click.argument("run", required=False)
+@click.option(
+    "--oracle",
+    default="auto",
+    show_default=True,
+    metavar="NAME[:ARG]",
+    help="What says whether a part fails: evidence, device-model[:FILE], "
+    "stand-in:fp16|int8|optimized, command:'PROGRAM {bundle}'.",
+)
+@click.option("--start", "starts", multiple=True, metavar="OP", help="Search behind this op only.")
+@click.option("--end", "ends", multiple=True, metavar="OP", help="... and before this one.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Calls of the oracle after which to stop.",
+)
+@click.option(
+    "--time", "seconds", type=FiniteRange(min=0), metavar="S", help="Seconds after which to stop."
+)
+@click.option(
+    "--timeout",
+    type=FiniteRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds one call of a program may take.",
+)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 64), default=1, show_default=True,
+    metavar="N", help="Parts tried at the same time.",
+)  # fmt: skip
+@click.option("--flaky", is_flag=True, help="A failing part may pass now and then: try again.")
+@click.option(
+    "--variant",
+    type=click.Choice(["golden", "device", "auto"]),
+    default="auto",
+    show_default=True,
+    help="What parts are fed; auto: golden values, then the device's own.",
+)
+@click.option(
+    "--factor",
+    type=FiniteRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    metavar="N",
+    help="Noise floors an output may be off.",
+)
+@click.option("--model", type=_path, help="The golden model's file, if it was moved.")
+@click.option("--weights", type=_path, help="Its weights, if they lie in a file apart.")
+@click.option("--fresh", is_flag=True, help="Forget what earlier searches learned.")
+@click.option("-o", "--output", type=_path, help="Write the minimal part's bundle in this folder.")
+@click.option(
+    "--template",
+    type=click.Choice(["atc", "tensorrt", "openvino"]),
+    help="Only print a program for --oracle command to start from.",
+)
+@common
+def minimize_command(
+    run: str | None,
+    oracle: str,
+    starts: tuple[str, ...],
+    ends: tuple[str, ...],
+    budget: int | None,
+    seconds: float | None,
+    timeout: float,
+    jobs: int,
+    flaky: bool,
+    variant: str,
+    factor: float,
+    model: Path | None,
+    weights: Path | None,
+    fresh: bool,
+    output: Path | None,
+    template: str | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Find the smallest parts of a RUN's model that still fail.
+
+    Suspects are tried alone first, then together with more and more of the ops around them.
+    All answers are kept: a search that was stopped goes on where it was. Exit code 1: a
+    failing part was found; 0: nothing fails; 2: it cannot be told.
+    """
+    if template is not None:
+        from divergraph.submodel.minimize.template_files import template_text
+
+        say_lines(template_text(template))
+        return 0
+    if run is None:
+        raise click.UsageError("Missing argument 'RUN'.")
+    from divergraph.present.json.minimize import minimized_json
+    from divergraph.submodel.export.choosing import own_format, writer_of
+    from divergraph.submodel.minimize.minimize_run import (
+        MinimizeRequest,
+        minimize_run,
+        with_minimized,
+    )
+    from divergraph.submodel.minimize.oracle import OracleOptions
+    from divergraph.submodel.minimize.prober import SearchLimits
+    from divergraph.submodel.minimize.verdicts import Variant
+    from divergraph.submodel.run_parts import opened as opened_parts
+
+    request = MinimizeRequest(
+        oracle,
+        starts,
+        ends,
+        None if variant == "auto" else Variant(variant),
+        SearchLimits(budget, seconds, jobs, flaky),
+        OracleOptions(timeout, factor),
+        output,
+        weights,
+        fresh,
+    )
+    with opened(store) as opened_store, progress_bar() as progress:
+        data = opened_store.run_data(run)
+        parts = opened_parts(data, progress, model=model)
+        if output is not None:
+            writer_of(own_format(parts.golden), parts.golden)  # said before the work is done
+        result = minimize_run(parts, request, progress)
+        told = minimized_json(run, result)
+        if not result.clean:
+            opened_store.save_run(with_minimized(data, told, result.answers), replace=True)
+    if as_json:
+        print_json(told)
+    else:
+        _show(result)
+    return _exit_code(result)
+
+
+def _exit_code(result: Minimized) -> int:
+    if result.stopped == "stopped by the user":
+        return _STOPPED
+    if result.parts:
+        return DIVERGED.exit_code
+    told = result.clean or any(probe.verdict.value == "pass" for probe in result.probes)
+    return 0 if told and not result.stopped else BAD_INPUT.exit_code
+
+
+def _show(result: Minimized) -> None:
+    for part in result.parts:
+        _show_part(part, result)
+    if result.note:
+        say(result.note)
+    if result.stopped:
+        say(f"stopped early: {result.stopped}")
+    if result.probes:
+        known = sum(not probe.calls for probe in result.probes)
+        also = f", {known} answers were known" if known else ""
+        say(f"tried ({result.calls} calls of {result.oracle.split()[0]}{also}):")
+        children: dict[int | None, list[Probe]] = {}
+        for probe in result.probes:
+            children.setdefault(probe.parent, []).append(probe)
+        _show_probes(children, None, 1)
+
+
+def _show_part(part: MinimalPart, result: Minimized) -> None:
+    size = f"{len(part.ops)} of {result.ops} ops"
+    what = "minimal failing part" if part.found.minimal else "smallest failing part so far"
+    say(f"{what}: {size}, fed {part.found.variant} inputs")
+    for op in part.ops[:_SHOWN]:
+        say(f"  {op}")
+    if len(part.ops) > _SHOWN:
+        say(f"  and {len(part.ops) - _SHOWN} more")
+    say(f"  {part.judgement.detail}")
+    say(f"  {part.found.why}")
+    if part.found.minimal and len(part.found.units) > 1:
+        say("  minimal: without any one op at its edge it passes")
+    if part.bundle is not None:
+        say(f"  written to {part.bundle}")
+
+
+def _show_probes(children: dict[int | None, list[Probe]], parent: int | None, depth: int) -> None:
+    waiting = [(probe, depth) for probe in reversed(children.get(parent, []))]
+    while waiting:
+        probe, deep = waiting.pop()
+        known = f" ({probe.known})" if probe.known else ""
+        indent = "  " * min(deep, 8)
+        say(f"{indent}{probe.verdict:7} {probe.ops:6} ops  {probe.why}{known}")
+        following = reversed(children.get(probe.number, []))
+        waiting += [(each, deep + 1) for each in following]

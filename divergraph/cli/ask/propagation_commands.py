@@ -1,0 +1,121 @@
+"""``divergraph origins``, ``trace`` and ``roles``: who makes an error, where it goes."""
+
+from __future__ import annotations
+
+import click
+
+from divergraph.cli.options import common, opened, print_json
+
+_ORDERS = ("topo", "suspicion", "introduced", "propagated", "amplification")
+
+
+@click.command("origins")
+@click.argument("run", required=False)
+@click.option("--all-runs", is_flag=True, help="What is guilty in several runs of the store.")
+@common
+def origins_command(run: str | None, all_runs: bool, store: str | None, as_json: bool) -> None:
+    """Say where the error of a run starts, and why.
+
+    \b
+    Marks:  # guilty    makes far more error than its precision explains
+            ? suspect   makes more than that; may be chance
+
+    With --all-runs instead of RUN: ops, op types and fusion patterns that are guilty in
+    several runs.
+    """
+    if all_runs == (run is not None):
+        raise click.UsageError("give either a run or --all-runs")
+    if run is None:
+        _recurring(store, as_json=as_json)
+        return
+    from divergraph.ask import origins
+    from divergraph.cli.ask.propagation_text import show_origins_answer
+    from divergraph.present.json.propagation import origins_json
+
+    with opened(store) as opened_store:
+        answer = origins(opened_store, run)
+    if as_json:
+        print_json(origins_json(answer))
+    else:
+        show_origins_answer(answer)
+
+
+def _recurring(store: str | None, *, as_json: bool) -> None:
+    from divergraph.ask import recurring
+    from divergraph.cli.ask.across_text import show_recurring
+    from divergraph.present.json.propagation import recurring_json
+
+    with opened(store) as opened_store:
+        answer = recurring(opened_store)
+    if as_json:
+        print_json(recurring_json(answer))
+    else:
+        show_recurring(answer)
+
+
+@click.command("trace")
+@click.argument("run")
+@click.argument("op", required=False)
+@click.option("--from", "start", metavar="OP", help="The same as OP; default: the first origin.")
+@click.option("--to", metavar="OP", help="Follow the error to this op only.")
+@click.option("--all", "whole", is_flag=True, help="List every op downstream.")
+@common
+def trace_command(
+    run: str,
+    op: str | None,
+    start: str | None,
+    to: str | None,
+    whole: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Follow an error from an op down to the outputs.
+
+    Shows the way on which most of the error is carried to the outputs that are worst off:
+    a line is one op with its mark, relative error, gain (error out over the worst error in)
+    and name. Runs of ops that only carry are folded. Then the ops that every way passes,
+    and where the error is healed. `ops --help` explains the marks.
+    """
+    from divergraph.ask import trace
+    from divergraph.cli.ask.propagation_text import show_trace
+    from divergraph.present.json.propagation import trace_json
+
+    if op is not None and start is not None:
+        raise click.UsageError("give the op once: as OP or with --from")
+    with opened(store) as opened_store:
+        found = trace(opened_store, run, op or start, to=to)
+    if as_json:
+        print_json(trace_json(run, found))
+    else:
+        show_trace(found, whole=whole)
+
+
+@click.command("roles")
+@click.argument("run")
+@click.option("--where", metavar="FILTER", help="For example: role=amplifies amp>2")
+@click.option("--sort", "order", type=click.Choice(_ORDERS), default="topo", show_default=True)
+@common
+def roles_command(
+    run: str, where: str | None, order: str, store: str | None, as_json: bool
+) -> None:
+    """Say what each op of RUN does to the error.
+
+    \b
+    Roles:  introduces  makes more error than it was given
+            carries     passes on what it was given
+            amplifies   enlarges it      attenuates  lessens it
+            clean       neither makes nor carries any worth a word
+            unknown     no reference could be run
+    """
+    from divergraph.ask import roles
+    from divergraph.cli.ask.propagation_text import show_roles
+    from divergraph.present.json.propagation import roles_json
+    from graphstore.filter import parse_filter
+
+    wanted = parse_filter(where) if where else None
+    with opened(store) as opened_store:
+        table = roles(opened_store, run, wanted, order=order)
+    if as_json:
+        print_json(roles_json(run, table))
+    else:
+        show_roles(run, table)

@@ -1,0 +1,189 @@
+"""How origins, ways and roles look as plain text."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+from divergraph.ask.analysed import Analysis
+from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
+from divergraph.ask.path_compression import fold_text, folded
+from divergraph.ask.role_table import RoleRow, RoleTable
+from divergraph.ask.sentences import (
+    error_text,
+    limits_text,
+    mismatch_sentence,
+    names,
+    numbers_text,
+    share_text,
+    small_number,
+    step_note,
+    thresholds_text,
+)
+from divergraph.ask.trace_answers import ErrorPath, PathStep, Trace
+from divergraph.cli.metric_text import metric_text
+from divergraph.cli.say import say
+from divergraph.cli.text import show_steps
+from divergraph.rootcause.next_dump import NextDump
+from divergraph.text.words import STATE_MARKS, counted
+from graphstore.model import Guilt, Method, Role
+
+_SHOWN = 5
+
+
+def show_origins_answer(answer: OriginsAnswer) -> None:
+    """The guilty ops with their sentences, the suspects, and by which limits."""
+    analysis = answer.analysis
+    for mismatch in analysis.entry_mismatches:
+        say(mismatch_sentence(mismatch))
+    if answer.origins:
+        say("the error starts at")
+    else:
+        say(_none_found(answer))
+    for one in answer.origins:
+        _show_origin(one, "#")
+    if answer.suspects:
+        say("suspect, not guilty")
+    for one in answer.suspects:
+        _show_origin(one, "?")
+    root_cause = analysis.method is Method.ROOT_CAUSE
+    say(limits_text(analysis) if root_cause else thresholds_text(analysis))
+    _say_how_to_split(answer.run.name, analysis)
+
+
+def _say_how_to_split(run: str, analysis: Analysis) -> None:
+    """Name the command that runs the ops again, unless it is known why it cannot."""
+    if analysis.method is Method.THRESHOLDS and not analysis.note:
+        say(f"`divergraph analyse {shlex.quote(run)}` runs the ops again to find them")
+
+
+def _none_found(answer: OriginsAnswer) -> str:
+    if answer.analysis.method is Method.ROOT_CAUSE:
+        return "no origin: no op makes more error than its precision explains"
+    return "no origin: no op at which an error starts"
+
+
+def _show_origin(one: OriginAnswer, mark: str) -> None:
+    origin = one.origin
+    say(
+        f"  {origin.rank:2} {mark} {origin.op}  ({origin.type}, output {origin.output})  "
+        f"{metric_text(origin.metrics)}"
+    )
+    say(f"       {one.sentence}")
+    if one.split is not None:
+        say(f"       {numbers_text(one.split)}")
+    if one.share is not None:
+        say(f"       {share_text(one.share)}")
+    if one.group_sentence:
+        say(f"       {one.group_sentence}")
+    elif origin.golden:
+        shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
+        say(f"       golden {shown}")
+    if one.next_dump is not None:
+        say(f"       next best dump: {one.next_dump.op} (leaves {_left(one.next_dump)})")
+
+
+def _left(dump: NextDump) -> str:
+    if dump.before == dump.after:
+        return counted(dump.before, "op")
+    return f"{dump.before} or {dump.after} ops"
+
+
+def show_trace(trace: Trace, *, whole: bool) -> None:
+    """The ways of an error, where they can be cut, what they reach and where it heals."""
+    say(
+        f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
+        f"{trace.over} of {trace.measured} compared ones are over a limit"
+    )
+    if whole:
+        show_steps(trace.steps)
+    if trace.ways:
+        say()
+        _show_way(trace.ways[0])
+    for way in trace.ways[1:]:
+        say(f"another end: {way.to}{_error_at_end(way)}; --to follows it")
+    if trace.ways:
+        say()
+    for name in trace.healed[:_SHOWN]:
+        say(f"healed at {name}")
+    if len(trace.healed) > _SHOWN:
+        say(f"healed at {len(trace.healed) - _SHOWN} more")
+    say("ends at")
+    for name in trace.outputs[:_SHOWN]:
+        say(f"  {name}")
+    if len(trace.outputs) > _SHOWN:
+        say(f"  and {len(trace.outputs) - _SHOWN} more")
+
+
+def _error_at_end(way: ErrorPath) -> str:
+    if way.error is None:
+        return ""
+    if math.isinf(way.error):
+        return " (NaN or infinite values)"
+    return f" (error {small_number(way.error)})"
+
+
+def _show_way(way: ErrorPath) -> None:
+    say(f"the way to {way.to}, on which most error is carried")
+    for number, steps in folded(way.steps):
+        if len(steps) == 1:
+            say(_step_line(number, steps[0]))
+        else:
+            say(f"       ... {fold_text(steps)}")
+    joins = tuple(step.row.id for step in way.steps if step.joins)
+    if joins:
+        say(f"other branches bring the same error at {names(joins, _SHOWN)}")
+    if way.cuts:
+        shown = " > ".join(cut.op for cut in way.cuts[:_SHOWN])
+        more = f" > {len(way.cuts) - _SHOWN} more" if len(way.cuts) > _SHOWN else ""
+        say(f"every way there passes {shown}{more}")
+    middle = way.middle
+    if middle is not None:
+        say(
+            f"to bisect, cut at {middle.op}: {counted(middle.above, 'op')} before it, "
+            f"{middle.below} after"
+        )
+
+
+def _step_line(number: int, step: PathStep) -> str:
+    row = step.row
+    mark = " " if row.state is None else STATE_MARKS[row.state]
+    gain = "" if row.gain is None else f"x{row.gain:.3g}"
+    note = step_note(step, first=number == 0)
+    line = f"{mark} {number:4}  {error_text(row.metrics):>9}  {gain:>8}  {row.id}"
+    return f"{line}   ({note})" if note else line
+
+
+def show_roles(run: str, table: RoleTable) -> None:
+    """One line an op of *run*, then how many have which role."""
+    types = max((len(row.type) for row in table.rows), default=0)
+    for row in table.rows:
+        say(_role_line(row, min(types, 20)))
+    if table.analysis.method is not Method.ROOT_CAUSE:
+        say(f"no roles: the run was judged by thresholds only. {table.analysis.note}".strip())
+        _say_how_to_split(run, table.analysis)
+        return
+    counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
+    guilty = (
+        f"{table.guilt.get(Guilt.GUILTY, 0)} guilty, {table.guilt.get(Guilt.SUSPECT, 0)} suspect"
+    )
+    say(f"{counts}; {guilty}")
+    say(limits_text(table.analysis))
+
+
+_GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}
+
+
+def _role_line(row: RoleRow, width: int) -> str:
+    split = row.split
+    numbers = (
+        ("susp", split.suspicion),
+        ("intro", split.introduced),
+        ("prop", split.propagated),
+        ("amp", split.amplification),
+    )
+    texts = "  ".join(
+        f"{name} {'-' if value is None else small_number(value):>8}" for name, value in numbers
+    )
+    mark = _GUILT_MARKS[split.guilt]
+    return f"{mark} {row.topo:5}  {split.role.value:10}  {texts}  {row.type:{width}}  {row.id}"

@@ -1,0 +1,48 @@
+"""``divergraph report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say
+from divergraph.present.json.shapes import Json
+from graphstore.errors import InputError
+
+
+@click.command("report")
+@click.argument("run")
+@report_options
+@common
+def report_command(
+    run: str, excel: bool, store: str | None, as_json: bool, **paths: Path | None
+) -> None:
+    """Write down what a RUN shows, for people, CI servers and other programs.
+
+    Several forms at once; without any, the Markdown summary is printed.
+    """
+    from divergraph.present.destination import ReportKind, ReportPlaces
+    from divergraph.present.run_report import stored_report
+
+    places = report_places(paths, excel=excel)
+    if not places.paths and not as_json:
+        places = ReportPlaces({ReportKind.MARKDOWN: Path("-")})
+    if as_json and (places.to_standard_output or not places.paths):
+        raise InputError(
+            "--json prints the list of the files written",
+            hint="give at least one file, and none on standard output",
+        )
+    with opened(store) as opened_store:
+        opened_store.run(run)
+        places.write(stored_report(opened_store, run), lambda: opened_store.run_data(run))
+    if as_json:
+        files: list[Json] = [
+            {"kind": kind.value, "path": str(path)} for kind, path in places.paths.items()
+        ]
+        print_json({"run": run, "files": files})
+        return
+    for path in places.files:
+        say(f"wrote {path}", err=True)

@@ -1,0 +1,48 @@
+"""The options that say which reports to write, the same for ``compare`` and ``report``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from divergraph.present.destination import ReportPlaces
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_path = click.Path(path_type=Path, readable=False, allow_dash=True)
+
+_KINDS = (
+    ("csv", "Write all tensors as CSV, in msaccucmp's columns."),
+    ("html", "Write one page to look at offline: table, plot, origins."),
+    ("junit", "Write JUnit XML for CI servers: a test case for each op."),
+    ("markdown", "Write a summary for pull requests; - is standard output."),
+    ("parquet", "Write all tensors with all numbers as Parquet."),
+)
+
+
+def report_options(command: _Command) -> _Command:
+    """Give a command the options; :func:`report_places` takes their values."""
+    command = click.option(
+        "--excel", is_flag=True, help="Begin the CSV with the mark by which Excel knows UTF-8."
+    )(command)
+    for name, said in reversed(_KINDS):
+        option = click.option(f"--{name}", f"{name}_path", type=_path, metavar="FILE", help=said)
+        command = option(command)
+    return command
+
+
+def report_places(paths: Mapping[str, Path | None], *, excel: bool) -> ReportPlaces:
+    """Where reports are wanted, of options by name (``csv_path``); each can be written.
+
+    Raises:
+        InputError: some place cannot be written, or is named twice.
+    """
+    from divergraph.present.destination import ReportKind, ReportPlaces
+
+    wanted = {kind: path for kind in ReportKind if (path := paths[f"{kind}_path"]) is not None}
+    places = ReportPlaces(wanted, mark=excel)
+    places.check()
+    return places

@@ -1,0 +1,157 @@
+"""``divergraph submodel``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.outcomes import BAD_INPUT, DIVERGED
+from divergraph.text.printable import printable
+from divergraph.text.words import counted
+from graphstore.errors import InputError
+
+if TYPE_CHECKING:
+    from divergraph.submodel.check import PartCheck
+    from divergraph.submodel.run_parts import RunParts
+    from divergraph.submodel.selection import Selection
+
+_path = click.Path(path_type=Path)
+_SHOWN = 12
+
+
+@click.command("submodel")
+@click.argument("run")
+@click.option("--start", "starts", multiple=True, metavar="OP", help="A first op; repeatable.")
+@click.option("--end", "ends", multiple=True, metavar="OP", help="A last op; repeatable.")
+@click.option("--model", type=_path, help="The golden model's file, if it was moved.")
+@click.option("--weights", type=_path, help="Its weights, if they lie in a file apart.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["onnx", "tf", "caffe", "ge"]),
+    help="What to write; default: the golden model's own form.",
+)
+@click.option("-o", "--output", type=_path, help="Write the bundle's folder into this one.")
+@click.option("--check", is_flag=True, help="Run the exported part and compare its outputs.")
+@click.option("--whole", is_flag=True, help="Add the rest of a fused op or loop, do not refuse.")
+@click.option("--all-outputs", is_flag=True, help="Give every tensor that is used outside.")
+@click.option("--smallest", is_flag=True, help="Start where the fewest bytes go in.")
+@click.option("-y", "--yes", is_flag=True, help="Go on where the two models' names differ.")
+@common
+def submodel_command(
+    run: str,
+    starts: tuple[str, ...],
+    ends: tuple[str, ...],
+    model: Path | None,
+    weights: Path | None,
+    form: str | None,
+    output: Path | None,
+    check: bool,
+    whole: bool,
+    all_outputs: bool,
+    smallest: bool,
+    yes: bool,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Cut the part of a RUN's model between ops out, with its data; without -o only show it.
+
+    Ops are those of the golden model, or of the device: then their originals are meant.
+    With --format ge the part is one of the device's graph.
+    Exit code 2: the part may not be cut so; 1: --check found other outputs.
+    """
+    from divergraph.present.json.part import part_json
+    from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
+    from divergraph.submodel.check import check_bundle
+    from divergraph.submodel.device_parts import select_device
+    from divergraph.submodel.export.choosing import own_format, writer_of
+    from divergraph.submodel.export.contract import PartFormat
+    from divergraph.submodel.run_parts import opened as opened_parts
+    from divergraph.submodel.selection import SelectionRequest
+    from divergraph.submodel.smallest_boundary import smallest_boundary
+
+    if check and output is None:
+        raise InputError("--check needs something to run", hint="say where to write with -o")
+    with opened(store) as opened_store, progress_bar() as progress:
+        data = opened_store.run_data(run)
+        parts = opened_parts(data, progress, model=model)
+        _agree_on_names(parts, yes=yes or output is None)
+        wanted = own_format(parts.golden) if form is None else PartFormat(form)
+        if output is not None:
+            writer_of(wanted, graph_of(parts, wanted))  # said before the work is done
+        wish = SelectionRequest(whole=whole, all_outputs=all_outputs, data=output is not None)
+        if is_of_device(parts, wanted):
+            selector, part = parts.device_selector, select_device(parts, starts, ends, wish)
+        else:
+            selector, part = parts.selector, parts.select(starts, ends, wish)
+        better = smallest_boundary(selector, part, wish) if smallest else None
+        part = part if better is None else better.selection
+        written: Path | None = None
+        verdict: PartCheck | None = None
+        if output is not None and not part.refused:
+            progress.stage("writing the bundle")
+            request = BundleRequest(output, wanted, weights)
+            written = write_bundle(parts, part, request).path
+            if check:
+                progress.stage("running the part again")
+                verdict = check_bundle(written)
+    if as_json:
+        print_json(part_json(part, written, verdict))
+    else:
+        _show(part, written, verdict)
+    if part.refused:
+        return BAD_INPUT.exit_code
+    return DIVERGED.exit_code if verdict is not None and verdict.passed is False else 0
+
+
+def _agree_on_names(parts: RunParts, *, yes: bool) -> None:
+    """The device graph may be of another model: then lineage by names says little."""
+    golden, device = parts.golden.name, parts.device.name
+    if yes or not golden or not device or golden == device:
+        return
+    question = f"the device graph is called {device!r}, the model {golden!r}: go on?"
+    if not sys.stdin.isatty():
+        say(f"note: {question.removesuffix(': go on?')}", err=True)
+        return
+    click.confirm(printable(question), abort=True, err=True)
+
+
+def _show(part: Selection, written: Path | None, verdict: PartCheck | None) -> None:
+    for refusal in part.refused:
+        say(f"refused: {refusal.sentence}", err=True)
+        if refusal.starts or refusal.ends:
+            offer = [f"--start {op}" for op in refusal.starts[:_SHOWN]]
+            offer += [f"--end {op}" for op in refusal.ends[:_SHOWN]]
+            say(f"  nearest that may be cut: {' '.join(offer)}", err=True)
+    if part.chosen:
+        say(f"{counted(len(part.chosen), 'op')}, {counted(len(part.weights), 'weight')}")
+        for what, tensors in (("in ", part.inputs), ("out", part.outputs)):
+            for tensor in tensors[:_SHOWN]:
+                shape = "x".join(map(str, tensor.shape or ())) or "one value"
+                marks = "".join(
+                    f", {word}"
+                    for word, there in (
+                        ("from the side", tensor.side),
+                        ("a constant", tensor.frozen),
+                        ("not dumped", not tensor.dumped),
+                    )
+                    if there
+                )
+                say(f"  {what} {tensor.name}: {tensor.dtype}, {shape}{marks}")
+            if len(tensors) > _SHOWN:
+                say(f"  {what} {len(tensors) - _SHOWN} more")
+    if written is not None:
+        say(f"written to {written}")
+    if verdict is not None:
+        said = {True: "gives the golden outputs", False: "gives other outputs"}
+        passed = verdict.passed
+        how = "could not be run" if passed is None else said[passed]
+        say(f"run again, the part {how}")
+        for line in verdict.lines:
+            say(f"  {line}")

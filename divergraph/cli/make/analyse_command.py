@@ -1,0 +1,44 @@
+"""``divergraph analyse``."""
+
+from __future__ import annotations
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, root_cause_of, root_cause_options
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.cli.text import show_run
+from divergraph.outcomes import outcome_of_verdict
+from divergraph.present.json.shapes import run_json
+
+
+@click.command("analyse")
+@click.argument("run")
+@root_cause_options
+@common
+def analyse_command(
+    run: str,
+    suspect: float,
+    guilty: float,
+    precision: str,
+    memory: int,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Find the root cause in a RUN compared before, or judge it by other limits.
+
+    Its models and dumps must still lie where they were. Exit codes are those of compare.
+    """
+    from divergraph.comparison.keep_run import analyse_stored
+
+    options = root_cause_of(suspect, guilty, precision, memory)
+    with opened(store) as opened_store, progress_bar() as progress:
+        data = analyse_stored(opened_store, run, options, progress)
+    for warning in data.run.warnings:
+        say(f"note: {warning}", err=True)
+    if as_json:
+        types = {op.id: op.type for op in data.device.ops}
+        print_json(run_json(data.run, data.origins, data.comparisons, types))
+    else:
+        show_run(data.run, data.origins, data.comparisons)
+    return outcome_of_verdict(data.run.verdict).exit_code

@@ -1,0 +1,148 @@
+"""``divergraph capture``."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import print_json
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.present.json.shapes import capture_json
+from divergraph.text.words import counted
+from graphstore.errors import InputError
+
+_path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
+_SHOWN = 3
+"""Names listed of tensors that are left out for one reason; all are in ``capture.json``."""
+_DEVICES = ("fp32", "fp16", "int8", "optimized")
+
+
+@click.command("capture")
+@click.argument("model", type=_path)
+@click.option(
+    "--inputs",
+    "-i",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Value of an input, .npy or raw .bin; NAME= may be left out if there is one input.",
+)
+@click.option("--output", "-o", required=True, type=_path, metavar="DIR", help="Where to write.")
+@click.option(
+    "--device",
+    type=click.Choice(_DEVICES),
+    default="fp32",
+    show_default=True,
+    help="Run the model as it is, or a stand-in for a device.",
+)
+@click.option("--random", "seed", type=int, metavar="SEED", help="Make up the other inputs.")
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    metavar="MIB",
+    help="Tensors held at once, weights not counted.",
+)
+@click.option(
+    "--checkpoint",
+    metavar="PREFIX",
+    help="TensorFlow: the checkpoint with the variables (default: the one beside the model).",
+)
+@click.option(
+    "--variables",
+    type=_path,
+    metavar="DIR",
+    help="TensorFlow: a dump with the variables' values before the step.",
+)
+@click.option(
+    "--train-op",
+    metavar="NAME",
+    help="TensorFlow: the op that ends a training step (default: the collection train_op).",
+)
+@click.option(
+    "--write-tfdbg-driver",
+    type=_path,
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, file: _write_driver(context, file),
+    help="Write a script that dumps a TensorFlow 1 step through tfdbg, and do nothing else.",
+)
+@click.option("--replace", "replace_it", is_flag=True, help="Write over an earlier capture.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def capture_command(
+    model: Path,
+    inputs: tuple[str, ...],
+    output: Path,
+    device: str,
+    seed: int | None,
+    memory: int,
+    checkpoint: str | None,
+    variables: Path | None,
+    train_op: str | None,
+    replace_it: bool,
+    as_json: bool,
+) -> None:
+    """Run MODEL here and write every tensor it makes: a golden dump.
+
+    With --device, a stand-in for a device is made of an ONNX model, run and kept in the
+    folder, so that the whole tool can be tried without an accelerator:
+
+    \b
+    divergraph capture model.onnx --random 1 -o golden
+    divergraph capture model.onnx --random 1 -o fp16 --device fp16
+    divergraph compare --golden model.onnx --golden-dump golden
+        --device fp16/model.fp16.onnx --device-dump fp16
+    """
+    from divergraph.golden_capture import CaptureRequest, StandIn, capture
+
+    options = {"checkpoint": checkpoint, "variables": variables, "train_op": train_op}
+    request = CaptureRequest(
+        *(model, output, _files(inputs), StandIn(device), seed, memory << 20, replace_it),
+        options={name: str(value) for name, value in options.items() if value is not None},
+    )
+    with progress_bar() as progress:
+        result = capture(request, progress)
+    if as_json:
+        print_json(capture_json(result))
+        return
+    by_reason: dict[str, list[str]] = {}
+    for left_out in result.left_out:
+        by_reason.setdefault(left_out.reason, []).append(left_out.tensor)
+    for reason, names in by_reason.items():
+        first = ", ".join(names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        say(f"note: not captured: {first}{more}: {reason}", err=True)
+    say(
+        f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
+        f"of {result.model} run by {result.executor}"
+    )
+
+
+def _write_driver(context: click.Context, file: Path | None) -> None:
+    if file is None or context.resilient_parsing:
+        return
+    source = files("divergraph.golden_capture").joinpath("tfdbg_driver.py").read_bytes()
+    try:
+        with file.open("xb") as target:
+            target.write(source)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(file)) from error
+    say(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
+    context.exit()
+
+
+def _files(inputs: tuple[str, ...]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for text in inputs:
+        name, sign, file = text.rpartition("=")
+        if not file:
+            raise InputError(f"{text!r} names no file", hint="--inputs NAME=FILE")
+        if name in found:
+            raise InputError(f"two values for input {name!r}" if sign else "two nameless inputs")
+        found[name] = Path(file)
+    return found

@@ -1,0 +1,181 @@
+"""``divergraph compare``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.make.worker_options import worker_options, workers_of
+from divergraph.cli.options import (
+    common,
+    method_option,
+    opened,
+    print_json,
+    root_cause_of,
+    root_cause_options,
+    store_url,
+)
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.cli.text import show_run
+from divergraph.outcomes import outcome_of_verdict
+from divergraph.present.json.shapes import run_json
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+
+_path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
+_number = click.IntRange(min=0)
+
+
+@click.command("compare")
+@click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
+@click.option(
+    "--golden-dump",
+    required=True,
+    type=_path,
+    metavar="DIR",
+    help="Its dump: .npy files, a debugger's or msprobe's folder, or as --device-dump.",
+)
+@click.option(
+    "--device",
+    required=True,
+    type=_path,
+    metavar="GRAPH|DIR",
+    help="The device's graph, or a folder of ge_proto_* files to choose from.",
+)
+@click.option(
+    "--device-dump",
+    required=True,
+    type=_path,
+    metavar="DIR",
+    help="The device's dump, at any level of {time}/{device}/{model}/{id}/{step}.",
+)
+@click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
+@click.option("--step", type=_number, metavar="N", help="Of several steps or iterations, this one.")
+@click.option("--rank", type=_number, metavar="N", help="Of several ranks or devices, this one.")
+@click.option("--ranks", metavar="all|0,1,4-7", help="A run for each of these ranks.")
+@click.option("--steps", metavar="all|0,1,4-7", help="A run for each of these steps.")
+@click.option("--model-id", type=_number, metavar="N", help="Of several model ids, this one.")
+@click.option("--time", metavar="TIME", help="Of several dump times (YYYYMMDDHHMMSS), this one.")
+@click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
+@click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
+@click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
+@click.option(
+    "--match", type=_path, metavar="FILE", help="Pinned and forbidden matches as a TOML file."
+)
+@report_options
+@method_option
+@root_cause_options
+@worker_options
+@common
+def compare_command(
+    golden: Path,
+    golden_dump: Path,
+    device: Path,
+    device_dump: Path,
+    device_graph: Path | None,
+    step: int | None,
+    rank: int | None,
+    ranks: str | None,
+    steps: str | None,
+    model_id: int | None,
+    time: str | None,
+    name: str | None,
+    replace_it: bool,
+    thresholds: Path | None,
+    match: Path | None,
+    excel: bool,
+    method: str,
+    suspect: float,
+    guilty: float,
+    precision: str,
+    memory: int,
+    jobs: int | None,
+    cluster: str | None,
+    no_resume: bool,
+    store: str | None,
+    as_json: bool,
+    **reports: Path | None,
+) -> int:
+    """Compare two dumps tensor by tensor and say where the error starts.
+
+    Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
+    """
+    from divergraph.comparison import CompareRequest
+    from divergraph.comparison.keep_run import compare_into
+    from divergraph.rootcause.options import MethodChoice
+    from importers.dumps import DumpChoice
+
+    places = report_places(reports, excel=excel)
+    if as_json and places.to_standard_output:
+        raise InputError("--json and a report cannot both go to standard output")
+    device = _device_graph(device, device_graph)
+    choice = DumpChoice(time, rank, model_id, step)
+    request = CompareRequest(
+        golden,
+        golden_dump,
+        device,
+        device_dump,
+        thresholds,
+        choice=choice,
+        match=match,
+        method=MethodChoice(method),
+        root_cause=root_cause_of(suspect, guilty, precision, memory),
+        workers=workers_of(jobs, cluster, no_resume),
+    )
+    if ranks is not None or steps is not None:
+        if places.paths:
+            raise InputError(
+                "a report is of one run", hint="write them one by one: divergraph report RUN"
+            )
+        from divergraph.cli.make.compare_many import compare_places
+
+        return compare_places(
+            request,
+            ranks,
+            steps,
+            name=name,
+            replace_it=replace_it,
+            store=store,
+            as_json=as_json,
+        )
+    with opened(store) as opened_store, progress_bar() as progress:
+        data, kept = compare_into(
+            opened_store, request, name=name, replace_it=replace_it, progress=progress
+        )
+        if places.paths:
+            from divergraph.present.run_report import stored_report, unkept_report
+
+            report = (
+                stored_report(opened_store, data.run.name, data) if kept else unkept_report(data)
+            )
+            places.write(report, lambda: data)
+    for warning in data.run.warnings:
+        say(f"note: {warning}", err=True)
+    _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)
+    return outcome_of_verdict(data.run.verdict).exit_code
+
+
+def _device_graph(device: Path, chosen: Path | None) -> Path:
+    """The file of ``--device-graph``, which may be named as it is in the folder."""
+    if chosen is None:
+        return device
+    inside = device / chosen
+    return inside if not os.path.exists(chosen) and os.path.exists(inside) else chosen  # noqa: PTH110
+
+
+def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) -> None:
+    if as_json:
+        types = {op.id: op.type for op in data.device.ops}
+        print_json(run_json(data.run, data.origins, data.comparisons, types, stored=kept))
+    elif not quiet:  # else standard output holds a report
+        show_run(data.run, data.origins, data.comparisons)
+    if kept:
+        say(f"kept as {data.run.name} in {store}", err=True)
+    else:
+        say(
+            "divergraph: nothing could be compared, so nothing was kept (see the reasons)", err=True
+        )

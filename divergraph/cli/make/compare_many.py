@@ -1,0 +1,95 @@
+"""``divergraph compare --ranks --steps``: a run for each, and a table of all."""
+
+from __future__ import annotations
+
+from divergraph.cli.options import opened, print_json, store_url
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.comparison import CompareRequest
+from divergraph.comparison.many_runs import Chosen, ManyRuns, PlaceRun, compare_many
+from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
+from divergraph.present.json.shapes import Json, counts_json
+from graphstore.errors import InputError
+from graphstore.model import Verdict
+
+
+def compare_places(
+    request: CompareRequest,
+    ranks: str | None,
+    steps: str | None,
+    *,
+    name: str | None,
+    replace_it: bool,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Compare the chosen ranks and steps, print what came of each; the exit code.
+
+    1 if some place diverged, else 2 if some place could not be compared.
+    """
+    if (ranks is not None and request.choice.rank is not None) or (
+        steps is not None and request.choice.step is not None
+    ):
+        raise InputError("--rank and --ranks, or --step and --steps, cannot go together")
+    with opened(store) as opened_store, progress_bar() as progress:
+        result = compare_many(
+            opened_store,
+            request,
+            None if ranks is None else Chosen.parsed(ranks, "--ranks"),
+            None if steps is None else Chosen.parsed(steps, "--steps"),
+            name=name,
+            replace_it=replace_it,
+            progress=progress,
+        )
+    if as_json:
+        print_json(_many_json(result))
+    else:
+        _show(result)
+    kept = sum(run.kept for run in result.runs)
+    say(f"kept {kept} runs {result.name}.* in {store_url(store)}", err=True)
+    failed = any(run.problem for run in result.runs)
+    if failed and result.verdict is not Verdict.DIVERGED:
+        return BAD_INPUT.exit_code
+    return outcome_of_verdict(result.verdict).exit_code
+
+
+def _many_json(result: ManyRuns) -> dict[str, Json]:
+    first = result.first
+    return {
+        "name": result.name,
+        "verdict": result.verdict.value,
+        "first": None if first is None else {"rank": first.rank, "step": first.step},
+        "counts": counts_json(result.counts),
+        "origins": [{"op": op, "places": places} for op, places in result.origins],
+        "places": [_place_json(run) for run in result.runs],
+    }
+
+
+def _place_json(run: PlaceRun) -> Json:
+    data = run.data
+    return {
+        "rank": run.place.rank,
+        "step": run.place.step,
+        "run": data.run.name if data is not None and run.kept else None,
+        "verdict": None if data is None else data.run.verdict.value,
+        "counts": None if data is None else counts_json(data.run.counts),
+        "origin": run.first_origin,
+        "problem": run.problem or None,
+    }
+
+
+def _show(result: ManyRuns) -> None:
+    say(f"{result.name}: {result.verdict.value}", bold=True)
+    say(f"  {'rank':>6} {'step':>6}  {'verdict':12} {'compared':>8} {'over':>6}  starts at")
+    for run in result.runs:
+        rank, step = ("-" if each is None else each for each in (run.place.rank, run.place.step))
+        if run.data is None:
+            say(f"  {rank:>6} {step:>6}  {run.problem}")
+            continue
+        counts = run.data.run.counts
+        say(
+            f"  {rank:>6} {step:>6}  {run.data.run.verdict.value:12} {counts.compared:>8} "
+            f"{counts.over:>6}  {run.first_origin or ''}".rstrip()
+        )
+    for op, places in result.origins[:5]:
+        say(f"the error starts at {op} in {places} of {len(result.runs)}")

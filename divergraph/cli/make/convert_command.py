@@ -1,0 +1,215 @@
+"""``divergraph convert``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import opened, print_json
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say
+from divergraph.outcomes import BAD_INPUT, DISK_TROUBLE
+from divergraph.text.words import counted
+from graphstore.errors import InputError, UnknownNameError
+from graphstore.model import Side
+
+if TYPE_CHECKING:
+    from divergraph.conversion import DumpsConverted, GraphConverted
+
+_OF_DUMPS = ("npy", "bin", "txt", "msnpy")
+_OF_GRAPHS = ("json", "ge_proto", "onnx-json", "dot", "graphml", "model-explorer")
+_FAILURES_SHOWN = 10
+_PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".prototxt")
+
+
+@click.command("convert")
+@click.argument("graph", required=False)
+@click.option("-d", "--dump_file", "dumps", metavar="PATH", help="Dump file, folder, or a,b,c.")
+@click.option(
+    "-out", "--output", "out", metavar="DIR|FILE", help="Where to write. Of dumps a folder."
+)
+@click.option(
+    "-t",
+    "--type",
+    "form",
+    type=click.Choice((*_OF_DUMPS, *_OF_GRAPHS)),
+    help="What to write. Of dumps npy if not given.",
+)
+@click.option("-f", "--format", "layout", metavar="LAYOUT", help="Bring tensors into NCHW, ND, …")
+@click.option("-s", "--shape", metavar="1,3,8,8", help="Their shape then, if the dump has none.")
+@click.option(
+    "-i",
+    "--input_tensor",
+    "number_in",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only this input.",
+)
+@click.option(
+    "-o",
+    "--output_tensor",
+    "number_out",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only this output.",
+)
+@click.option(
+    "-v",
+    "--version",
+    "version",
+    expose_value=False,
+    type=click.Choice(("1", "2")),
+    help="Taken for old scripts; which version a dump has is found out.",
+)
+@click.option("--side", type=click.Choice([side.value for side in Side]), help="Graph of a run.")
+@click.option("--store", metavar="DIR|URL", help="GRAPH is a run or graph of this store.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def convert_command(
+    graph: str | None,
+    dumps: str | None,
+    out: str | None,
+    form: str | None,
+    layout: str | None,
+    shape: str | None,
+    number_in: int | None,
+    number_out: int | None,
+    side: str | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Write dumps as arrays, or GRAPH in another tool's format.
+
+    \b
+    divergraph convert -d DUMP -out DIR -t npy|bin|txt|msnpy
+        [-f LAYOUT [-s SHAPE]] [-i N] [-o N]
+    divergraph convert GRAPH -out FILE|DIR
+        -t json|ge_proto|onnx-json|dot|graphml|model-explorer
+
+    GRAPH is a graph file, or else a run or graph of the store.
+    """
+    if (graph is None) is (dumps is None):
+        what = "nothing to convert" if graph is None else "a graph and dumps at once"
+        raise InputError(what, hint="give -d and dump files, or a graph file, run or graph")
+    if graph is not None:
+        given = {"-f": layout, "-s": shape, "-i": number_in, "-o": number_out}
+        wrong = [option for option, value in given.items() if value is not None]
+        if wrong:
+            raise InputError(f"{wrong[0]} is for dumps", hint="dumps are given with -d")
+        converted = _graph(graph, form, out, side, store)
+        _tell_graph(graph, form or "", converted, as_json)
+        return 0
+    if side is not None or store is not None:
+        raise InputError("--side and --store are for graphs of a store, not for dumps")
+    result = _dumps(dumps or "", form, out, layout, shape, number_in, number_out)
+    _tell_dumps(result, as_json)
+    if result.disk_failed:
+        return DISK_TROUBLE.exit_code
+    return BAD_INPUT.exit_code if result.failed else 0
+
+
+def _dumps(
+    dumps: str,
+    form: str | None,
+    out: str | None,
+    layout: str | None,
+    shape: str | None,
+    number_in: int | None,
+    number_out: int | None,
+) -> DumpsConverted:
+    from divergraph.conversion.dump_files import DumpRequest, DumpType, convert_dumps, parse_paths
+    from divergraph.conversion.graph_files import reads_as_graph
+    from divergraph.conversion.relayout import check_layout, parse_shape
+
+    if form in _OF_GRAPHS:
+        hint = f"dumps become {', '.join(_OF_DUMPS)}; a graph is given without -d"
+        raise InputError(f"-t {form} is for graphs", hint=hint)
+    if shape is not None and layout is None:
+        raise InputError("-s needs -f", hint="say which layout to bring the tensors into")
+    paths = parse_paths(dumps)
+    if not paths:
+        raise InputError("-d names no file or folder")
+    request = DumpRequest(
+        paths,
+        Path(out or "."),
+        DumpType(form or "npy"),
+        None if layout is None else check_layout(layout),
+        None if shape is None else parse_shape(shape),
+        number_in,
+        number_out,
+    )
+    if len(paths) == 1 and paths[0].is_file() and reads_as_graph(paths[0]):
+        hint = f"divergraph convert {paths[0].name} -t json -out FILE, without -d"
+        raise InputError("this is a graph, no dump", where=str(paths[0]), hint=hint)
+    with progress_bar() as progress:
+        return convert_dumps(request, progress)
+
+
+def _graph(
+    graph: str, form: str | None, out: str | None, side: str | None, store: str | None
+) -> GraphConverted:
+    from divergraph.conversion.destination import output_place
+    from divergraph.conversion.graph_files import GraphFormat, convert_file, convert_stored
+
+    if form is None or form in _OF_DUMPS:
+        what = "say what to write with -t" if form is None else f"-t {form} is for dumps"
+        raise InputError(what, hint=f"graphs become {', '.join(_OF_GRAPHS)}; dumps need -d")
+    if out is None:
+        raise InputError("say where to write with -out", hint="a file, or a folder")
+    place = output_place(out)
+    if store is None and side is None and (os.path.lexists(graph) or not _may_be_a_name(graph)):
+        return convert_file(Path(graph), GraphFormat(form), place)
+    chosen = Side(side or Side.DEVICE.value)
+    try:
+        with opened(store) as opened_store:
+            return convert_stored(opened_store, graph, GraphFormat(form), place, chosen)
+    except UnknownNameError as error:
+        if store is not None or error.near:
+            raise
+        what = "no such file, and the store has no run or graph of this name"
+        raise InputError(what, where=graph) from error
+
+
+def _may_be_a_name(graph: str) -> bool:
+    """False for what is a path only, though nothing is there: it is better said so."""
+    return "/" not in graph and "\0" not in graph and Path(graph).suffix not in _PATH_ENDINGS
+
+
+def _tell_graph(graph: str, form: str, converted: GraphConverted, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "graph": graph,
+                "type": form,
+                "ops": converted.ops,
+                "written": [str(path) for path in converted.written],
+                "notes": list(converted.notes),
+            }
+        )
+        return
+    for note in converted.notes:
+        say(f"note: {note}", err=True)
+    for path in converted.written:
+        say(f"wrote {path}", err=True)
+
+
+def _tell_dumps(result: DumpsConverted, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "folder": str(result.folder),
+                "files": result.files,
+                "written": [path.name for path in result.written],
+                "failed": [{"path": str(path), "reason": why} for path, why in result.failed],
+            }
+        )
+    else:
+        files = counted(result.files, "dump file")
+        say(f"{result.folder}: {counted(len(result.written), 'file')} of {files}")
+    for path, why in result.failed[:_FAILURES_SHOWN]:
+        say(f"not converted: {path}: {' '.join(why.split())}", err=True)
+    more = len(result.failed) - _FAILURES_SHOWN
+    if more > 0:
+        say(f"and {more} more, see convert_failed_file_list.txt", err=True)

@@ -1,0 +1,63 @@
+"""``divergraph demo``."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, opened, print_json, store_url
+from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.say import say, say_lines
+from divergraph.cli.text import show_run
+from divergraph.present.json.shapes import run_json
+
+
+@click.command("demo")
+@common
+def demo_command(store: str | None, as_json: bool) -> int:
+    """Compare one training step of LeNet with a faulty device run, both in the package.
+
+    Exit code 0 although the run diverges: finding the fault is the point of it.
+    """
+    from divergraph.comparison.demo import demo_folder, demo_request
+    from divergraph.comparison.keep_run import compare_into
+
+    with opened(store) as opened_store, progress_bar() as progress:
+        progress.stage("unpacking the data")
+        data, _ = compare_into(
+            opened_store, demo_request(), name="demo", replace_it=True, progress=progress
+        )
+    if as_json:
+        types = {op.id: op.type for op in data.device.ops}
+        print_json(run_json(data.run, data.origins, data.comparisons, types))
+        return 0
+    say_lines(
+        "One training step of LeNet: golden values by TensorFlow on a CPU, device values by a\n"
+        "stand-in for an NPU in which one fused op adds its bias to half of the channels only."
+    )
+    say()
+    show_run(data.run, data.origins, data.comparisons)
+    command = _typed_command()
+    where = f" --store {shlex.quote(store)}" if store else ""
+    say()
+    say(f"kept as 'demo' in {store_url(store)}, its data is in {demo_folder()};")
+    say("look around with")
+    say()
+    say(f"  {command} tui demo{where}")
+    say(f"  {command} ops demo --where 'state:origin|inherited'{where}")
+    if data.origins:
+        say(f"  {command} trace demo {data.origins[0].op}{where}")
+    return 0
+
+
+def _typed_command() -> str:
+    """The program as the user can type it: by its name only where the shell would find it."""
+    program = Path(sys.argv[0])
+    found = shutil.which("divergraph")
+    if program.name != "divergraph" or (found and Path(found).samefile(program)):
+        return "divergraph"
+    return shlex.quote(sys.argv[0])

@@ -1,0 +1,53 @@
+"""``divergraph dumps``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import print_json
+from divergraph.cli.say import say
+from divergraph.present.json.shapes import Json, dump_json
+from graphstore.errors import InputError
+
+_COLUMNS = ("time", "rank", "model", "model_id", "step", "kind", "files")
+
+
+@click.command("dumps")
+@click.argument("path", type=click.Path(path_type=Path, readable=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def dumps_command(path: Path, as_json: bool) -> None:
+    """List the dumps at or below PATH: of which times, ranks, models and steps.
+
+    What is listed here `compare` takes as --golden-dump or --device-dump; --time, --rank,
+    --model-id and --step choose among several.
+    """
+    from importers.dumps import list_dumps
+
+    found = list_dumps(path)
+    if not found:
+        raise InputError(
+            "no dump files here or below", where=str(path), hint="docs/dumps.md lists every kind"
+        )
+    rows = [dump_json(dump) for dump in found]
+    if as_json:
+        listed: list[Json] = [dict(row) for row in rows]
+        print_json({"dumps": listed})
+    else:
+        _show(rows, path)
+
+
+def _show(rows: list[dict[str, Json]], root: Path) -> None:
+    columns = [name for name in _COLUMNS if any(row[name] for row in rows)]
+    lines = [[name.replace("_", " ") for name in columns]]
+    lines += [[str(row[name] or "-") for name in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    places = ["path", *(_below(root, Path(str(row["path"]))) for row in rows)]
+    for line, place in zip(lines, places, strict=True):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+        say("  ".join([*cells, place]))
+
+
+def _below(root: Path, path: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

@@ -1,0 +1,78 @@
+"""``divergraph import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say
+from divergraph.present.json.shapes import import_json
+from divergraph.text.words import counted
+
+
+@click.command("import")
+@click.argument("path", type=click.Path(path_type=Path, readable=False))
+@click.option("--name", metavar="NAME", help="Name in the store; default: the graph's own.")
+@click.option("--replace", "replace_it", is_flag=True, help="Overwrite a graph of that name.")
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path, readable=False),
+    help="The .caffemodel of a Caffe .prototxt.",
+)
+@click.option(
+    "--phase",
+    type=click.Choice(["TRAIN", "TEST"], case_sensitive=False),
+    help="Which layers of a Caffe net; default: what it says, else TEST.",
+)
+@click.option(
+    "-O",
+    "--option",
+    "others",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A further option of the file's format, such as tags=serve,gpu of a SavedModel.",
+)
+@common
+def import_command(
+    path: Path,
+    name: str | None,
+    replace_it: bool,
+    weights: Path | None,
+    phase: str | None,
+    others: tuple[str, ...],
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Read a graph file (or a folder of ge_proto_* files) into the store."""
+    from divergraph.inputs.import_graph import import_into
+    from importers.fusion_result import passes_note
+
+    given = {"weights": weights, "phase": phase}
+    options = {key: str(value) for key, value in given.items() if value is not None}
+    for other in others:
+        key, equals, value = other.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{other!r} is not NAME=VALUE", param_hint="--option")
+        options[key] = value
+    with opened(store) as opened_store:
+        info, source, unchanged = import_into(
+            opened_store, path, name=name, replace_it=replace_it, options=options
+        )
+    for note in source.notes:
+        say(f"note: {note}", err=True)
+    if as_json:
+        print_json(import_json(info, source.graph, unchanged=unchanged))
+        return
+    for warning in source.graph.warnings:
+        say(f"note: {warning}", err=True)
+    if passes := passes_note(source.graph):
+        say(f"note: {passes}", err=True)
+    say(
+        f"{info.name}: {info.framework} {info.kind} graph ({info.format}), "
+        f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}, "
+        f"{counted(info.subgraphs, 'sub-graph')}, {counted(info.fused_ops, 'fused op')}"
+    )
+    if unchanged:
+        say(f"{info.name}: already there, unchanged", err=True)

@@ -1,0 +1,233 @@
+"""The whole comparison: two graphs and two dump folders in, one run out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from divergraph.comparison.dump_remarks import (
+    dump_remarks,
+    statistics_remark,
+    with_overflows,
+)
+from divergraph.comparison.measuring import compare_all
+from divergraph.consistency.stored_run import run_findings
+from divergraph.graphs.linking_run import linked_graphs
+from divergraph.graphs.pairing import Pair, device_order, pair_tensors
+from divergraph.inputs.kept_paths import with_folder
+from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
+from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers
+from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
+from divergraph.thresholds.starts import Starts, starts_by_limits
+from divergraph.thresholds.verdicts import (
+    count,
+    describe_origins,
+    op_states,
+    outputs_by_op,
+    verdict,
+)
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
+from graphstore.traverse.topological_order import graph_arrays
+from importers.dumps import ANY_DUMP, DumpChoice
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """What to compare. Graphs are files (``device`` also a folder of ge_proto files),
+    dumps are folders, or Polygraphy's JSON files; ``thresholds`` is a TOML file, None for
+    the defaults; ``choice`` says which of several runs, ranks and steps to take; ``match`` is
+    a TOML file with the user's word on which tensors belong together; ``workers`` says who
+    measures, the results are the same."""
+
+    golden: Path
+    golden_dump: Path
+    device: Path
+    device_dump: Path
+    thresholds: Path | None = None
+    name: str = "run"
+    choice: DumpChoice = ANY_DUMP
+    match: Path | None = None
+    method: MethodChoice = MethodChoice.AUTO
+    root_cause: RootCauseOptions = DEFAULT_OPTIONS
+    workers: Workers = DEFAULT_WORKERS
+
+
+def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunData:
+    """Compare every matched tensor and find where the error starts.
+
+    Tensors are read one pair at a time (in each worker process), so memory does not grow
+    with their number. A damaged dump makes that tensor "not compared" with its reason; the
+    run goes on.
+
+    Raises:
+        InputError: a path or file cannot be used, or no dump file fits its graph.
+    """
+    thresholds = load_thresholds(request.thresholds)
+    progress.stage("reading graphs")
+    golden_graph, device_graph = (
+        load_graph(path, dump, side, choice=request.choice)
+        for path, dump, side in (
+            (request.golden, request.golden_dump, "golden"),
+            (request.device, request.device_dump, "device"),
+        )
+    )
+    progress.stage("finding dumps")
+    golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden", request.choice)
+    device_dump = load_dumps(request.device_dump, device_graph.graph, "device", request.choice)
+    _check_choice(request.choice, golden_dump.decided | device_dump.decided)
+    return _Comparing(
+        request, thresholds, golden_graph, device_graph, golden_dump, device_dump
+    ).run(progress)
+
+
+def _check_choice(choice: DumpChoice, decided: frozenset[str]) -> None:
+    """Refuse a choice that chose nothing: the user believes it did."""
+    for option in fields(choice):
+        if getattr(choice, option.name) is not None and option.name not in decided:
+            name = option.name.replace("_", "-")
+            raise InputError(
+                f"--{name} {getattr(choice, option.name)}: neither dump has a choice of that kind",
+                hint="the folders given may already lie below it",
+            )
+
+
+@dataclass(frozen=True)
+class _Comparing:
+    request: CompareRequest
+    thresholds: Thresholds
+    golden: GraphSource
+    device: GraphSource
+    golden_dump: DumpSource
+    device_dump: DumpSource
+
+    def run(self, progress: Progress) -> RunData:
+        progress.stage("linking ops")
+        linked = linked_graphs(
+            self.golden,
+            self.device,
+            self.golden_dump,
+            self.device_dump,
+            self.request.match,
+            progress,
+            self.request.root_cause.memory,
+        )
+        lineage = linked.lineage
+        arrays = graph_arrays(self.device.graph)
+        order = device_order(self.device.graph, list(arrays.ids))
+        items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
+        compared = compare_all(items, self.thresholds, progress, self.request.workers)
+        comparisons = with_overflows(compared, self.device_dump.index)
+        progress.stage("finding origins")
+        outputs = outputs_by_op(comparisons)
+        starts = starts_by_limits(arrays, self.device.graph, comparisons, outputs)
+        origin_ids = starts.origins
+        ops = self.device.graph.op_index()
+        origins = describe_origins(origin_ids, ops, outputs, lineage.links)
+        counts = count(len(order), comparisons)
+        run = Run(
+            name=self.request.name,
+            golden=self.golden.graph.id,
+            device=self.device.graph.id,
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            verdict=verdict(counts, origins, comparisons),
+            method=Method.THRESHOLDS,
+            counts=counts,
+            thresholds=self.thresholds.as_mapping(),
+            inputs=with_folder(self._inputs()),
+            warnings=(*linked.notes, *self._warnings(outputs, origin_ids, comparisons)),
+            version=_version(),
+        )
+        data = RunData(
+            run,
+            self.golden.graph,
+            self.device.graph,
+            lineage.links,
+            comparisons,
+            op_states(arrays.ids, outputs, frozenset(origin_ids)),
+            origins,
+        )
+        data = replace(data, findings=run_findings(data, arrays))
+        return _with_choices(self._with_root_cause(data, items, progress), starts)
+
+    def _with_root_cause(
+        self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
+    ) -> RunData:
+        from divergraph.rootcause.run import RunSources, with_root_cause  # it imports this package
+
+        sources = RunSources(
+            self.golden.path,
+            self.device.path,
+            self.golden_dump.index,
+            self.device_dump.index,
+            [item for item in items if isinstance(item, Pair)],
+        )
+        request = self.request
+        return with_root_cause(data, sources, request.method, request.root_cause, progress)
+
+    def _inputs(self) -> Mapping[str, str]:
+        return {
+            "golden": str(self.golden.path),
+            "golden_dump": str(self.golden_dump.path),
+            "device": str(self.device.path),
+            "device_dump": str(self.device_dump.path),
+            "thresholds": str(self.request.thresholds or ""),
+            "match": str(self.request.match or ""),
+        }
+
+    def _warnings(
+        self,
+        outputs: Mapping[str, Sequence[Comparison]],
+        origins: Sequence[str],
+        comparisons: Sequence[Comparison],
+    ) -> Iterator[str]:
+        yield from self.golden.notes
+        yield from self.device.notes
+        yield from self.device_dump.notes
+        yield from self.golden_dump.notes
+        if (self.golden.graph.kind, self.device.graph.kind) == (
+            GraphKind.DEVICE,
+            GraphKind.ORIGINAL,
+        ):
+            yield "the golden graph is that of a device, the device's an original: swapped?"
+        for side, graph in (("golden", self.golden.graph), ("device", self.device.graph)):
+            for warning in graph.warnings:
+                yield f"{side} graph: {warning}"
+        for side, dump in (("golden", self.golden_dump), ("device", self.device_dump)):
+            for problem in dump.index.problems:
+                op = problem.op or ""
+                inside = "" if op.replace("/", "_") in problem.path.name else f" ({op})"
+                yield f"{side} dump: {problem.path.name}{inside}: {problem.detail}"
+            yield from dump_remarks(side, dump.index)
+        yield from statistics_remark(comparisons)
+        yield from _entry_mismatches(comparisons, origins)
+
+
+def _with_choices(data: RunData, starts: Starts) -> RunData:
+    """*data* with a word on ops that are no origins although they are over, if limits decide."""
+    if data.run.method is not Method.THRESHOLDS or not starts.choices:
+        return data
+    notes = [f"no origin: {note}" for note in starts.notes(data.device.op_index())]
+    return replace(data, run=replace(data.run, warnings=(*data.run.warnings, *notes)))
+
+
+def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str]) -> Iterator[str]:
+    """An origin whose own dumped input is over already got wrong data from outside."""
+    wanted = set(origins)
+    for item in comparisons:
+        if item.io is TensorIO.INPUT and item.over and item.op in wanted:
+            yield (
+                f"{item.op}: its input {item.port} already differs from golden {item.golden}, "
+                "so the error may come from outside the compared ops"
+            )
+
+
+def _version() -> str:
+    from divergraph.version import __version__
+
+    return __version__

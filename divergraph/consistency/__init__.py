@@ -1,0 +1,1 @@
+"""Checks of one side's dump that need no golden side."""

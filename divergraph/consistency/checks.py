@@ -1,0 +1,234 @@
+"""Checks of a dump that need no golden side: its own values must make sense together.
+
+Each finding names the first op on the graph that shows it: an op whose output has what
+none of the nearest measured ops before it has. Ops after it are only counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divergraph.consistency.inputs import InputChecks, check_inputs
+from divergraph.consistency.repeat import RepeatChecks, check_repeat
+from divergraph.consistency.values import Values, values_of
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from graphstore.model import DType, Finding, FindingKind, ModelGraph, Op, TensorIO
+from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
+from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.topological_order import graph_arrays
+from importers.dumps import DumpIndex
+
+NAN = "nan_appears"
+INFINITY = "infinity_appears"
+SATURATED = "float16_saturated"
+RECORDED = "overflow_recorded"
+ALL_ZERO = "all_zero"
+CONSTANT = "constant"
+
+_FLOATS = frozenset(
+    {DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16, DType.FLOAT8_E4M3FN}
+)
+_FEW = 8
+_MAKES_CONSTANTS = re.compile(
+    r"(Const|Fill|Zeros|Ones|Shape|Size|Rank|Range|Variable|Data|Broadcast|Greater|Less|Equal|"
+    r"NotEqual|Logical|IsFinite|IsNan|Sign|Floor|Clip|Dropout|DropOut)"
+)
+_MASKS = re.compile(r"(Const|Fill|Select|Where|Mask|Log)")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistencyReport:
+    """What one dump (and a second one) shows. ``tensors`` were looked at; of the dumped
+    inputs ``inputs`` were held against their producers, ``inputs_skipped`` could not be;
+    ``repeated`` outputs were in both dumps, ``differing`` of them not equal."""
+
+    findings: tuple[Finding, ...]
+    tensors: int
+    inputs: int
+    inputs_skipped: int
+    repeated: int = 0
+    differing: int = 0
+
+
+def check_consistency(
+    graph: ModelGraph,
+    dump: DumpIndex,
+    against: DumpIndex | None = None,
+    progress: Progress = NO_PROGRESS,
+) -> ConsistencyReport:
+    """Everything *dump* shows by itself, and held *against* a second run of the same graph.
+
+    Findings come by kind of check, each in execution order; those with a confidence below
+    a half have a harmless explanation, too.
+    """
+    arrays = graph_arrays(graph)
+    progress.stage("looking at values", len(dump.tensors))
+    seen = _Seen(graph, arrays, dict(_outputs(graph, dump, progress)))
+    progress.stage("holding inputs against their producers")
+    inputs = check_inputs(graph, list(arrays.ids), dump)
+    repeat = RepeatChecks((), 0, 0)
+    if against is not None:
+        progress.stage("holding both runs against each other")
+        repeat = check_repeat(graph, arrays, dump, against)
+    return _report(dump, seen, inputs, repeat)
+
+
+def _report(
+    dump: DumpIndex, seen: _Seen, inputs: InputChecks, repeat: RepeatChecks
+) -> ConsistencyReport:
+    findings = (*inputs.findings, *repeat.findings, *recorded(dump), *seen.findings())
+    return ConsistencyReport(
+        findings, len(seen.values), inputs.held, inputs.skipped, repeat.held, repeat.differing
+    )
+
+
+def _outputs(
+    graph: ModelGraph, dump: DumpIndex, progress: Progress
+) -> Iterator[tuple[tuple[str, int], Values]]:
+    ops = graph.op_index()
+    for (op, io, port), ref in sorted(dump.tensors.items(), key=lambda item: item[0]):
+        progress.step(note=op)
+        if io is not TensorIO.OUTPUT:
+            continue
+        outputs = ops[op].outputs
+        origin = outputs[port].origin if port < len(outputs) else None
+        values = values_of(ref, None if origin is None else origin.layout)
+        if values is not None:
+            yield (op, port), values
+
+
+def recorded(dump: DumpIndex) -> Iterator[Finding]:
+    """The overflows the device recorded, earliest first, once for each op."""
+    named: set[str] = set()
+    for record in dump.overflows:
+        place = record.op or f"task {record.task} of stream {record.stream}"
+        if place in named:
+            continue
+        named.add(place)
+        yield Finding(
+            FindingKind.CONSISTENCY,
+            RECORDED,
+            f"the device recorded an overflow in {place}: {record.text()}",
+            record.op or "",
+            TensorIO.OUTPUT,
+            -1,
+            1.0,
+            {
+                "unit": record.unit,
+                "status": record.status,
+                "causes": list(record.causes),
+                "timestamp": record.timestamp,
+                "file": record.path.name,
+            },
+        )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The values of all dumped outputs of a graph, by (op, port)."""
+
+    graph: ModelGraph
+    arrays: GraphArrays
+    values: Mapping[tuple[str, int], Values]
+    ops: Mapping[str, Op] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ops", self.graph.op_index())
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self._first(lambda _op, _port, seen: seen.nonfinite > 0, self._nonfinite)
+        yield from self._first(lambda _op, _port, seen: seen.saturated > 0, self._saturated)
+        yield from self._first(self._is_flat, self._flat)
+
+    def _is_flat(self, op: Op, port: int, seen: Values) -> bool:
+        dtype = op.outputs[port].dtype if port < len(op.outputs) else None
+        return seen.constant and seen.count > _FEW and (dtype is None or dtype in _FLOATS)
+
+    def _first(
+        self,
+        shows: Callable[[Op, int, Values], bool],
+        said: Callable[[Op, int, Values, int, bool], Finding | None],
+    ) -> Iterator[Finding]:
+        """What is *said* of the first ops with an output that *shows* it."""
+        measured = np.zeros(len(self.arrays.ids), np.bool_)
+        over = np.zeros(len(self.arrays.ids), np.bool_)
+        shown: dict[str, int] = {}
+        for (op, port), seen in self.values.items():
+            number = self.arrays.number[op]
+            measured[number] = True
+            if shows(self.ops[op], port, seen):
+                over[number] = True
+                shown.setdefault(op, port)
+        for number in first_diverging(self.arrays, measured, over):
+            op, port = self.arrays.ids[number], shown[self.arrays.ids[number]]
+            after = int(over[descendants(self.arrays, [int(number)])].sum())
+            known = bool(len(nearest_measured_ancestors(self.arrays, int(number), measured)))
+            finding = said(self.ops[op], port, self.values[op, port], after, known)
+            if finding is not None:
+                yield finding
+
+    def _inputs_vary(self, op: Op) -> bool:
+        """All inputs of *op* were dumped, and none is all one value."""
+        refs = [ref.producer for ref in op.inputs if ref is not None]
+        if not refs or None in refs:
+            return False
+        known = [self.values.get((ref.op, ref.port)) for ref in refs if ref is not None]
+        return all(seen is not None and not seen.constant for seen in known)
+
+    def _nonfinite(self, op: Op, port: int, seen: Values, after: int, known: bool) -> Finding:
+        label, what = (NAN, "NaN") if seen.nans else (INFINITY, "infinity")
+        before = "the measured ops before it have none" if known else "nothing before it was dumped"
+        sentence = (
+            f"{what} appears first in {op.id} ({op.type}): {seen.nonfinite} of {seen.count} values "
+            f"of output {port}; {before}"
+        )
+        confidence = 0.9 if known else 0.6
+        if not seen.nans and _MASKS.match(op.type):
+            confidence, sentence = 0.4, f"{sentence}; possibly meant, as in a mask"
+        return _finding(label, sentence, op, port, confidence, seen, after)
+
+    def _saturated(self, op: Op, port: int, seen: Values, after: int, _known: bool) -> Finding:
+        sentence = (
+            f"{op.id} ({op.type}) reaches the largest float16, 65504, in {seen.saturated} of "
+            f"{seen.count} values of output {port}: the true values are likely larger"
+        )
+        return _finding(SATURATED, sentence, op, port, 0.8, seen, after)
+
+    def _flat(self, op: Op, port: int, seen: Values, after: int, known: bool) -> Finding | None:
+        if not known or not self._inputs_vary(op) or _MAKES_CONSTANTS.match(op.type):
+            return None
+        what = "all zero" if seen.zero else f"all {seen.low:g}"
+        sentence = (
+            f"the {seen.count} values of output {port} of {op.id} ({op.type}) are {what}, "
+            "those before it are not; possibly meant, the golden values would tell"
+        )
+        return _finding(ALL_ZERO if seen.zero else CONSTANT, sentence, op, port, 0.3, seen, after)
+
+
+def _finding(
+    label: str, sentence: str, op: Op, port: int, confidence: float, seen: Values, after: int
+) -> Finding:
+    evidence: dict[str, object] = {
+        "elements": seen.count,
+        "lowest": seen.low,
+        "highest": seen.high,
+        "nans": seen.nans,
+        "infinities": seen.infinities,
+        "saturated": seen.saturated,
+        "first": seen.first,
+        "later_ops": after,
+    }
+    return Finding(
+        FindingKind.CONSISTENCY,
+        label,
+        sentence,
+        op.id,
+        TensorIO.OUTPUT,
+        port,
+        confidence,
+        evidence,
+    )

@@ -1,0 +1,127 @@
+"""Two dumps of the same graph on the same device must be the same, bit by bit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.consistency.inputs import difference_evidence
+from divergraph.consistency.values import Difference, difference
+from graphstore.model import Finding, FindingKind, ModelGraph, TensorIO
+from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
+from graphstore.traverse.arrays import GraphArrays
+from importers.dumps import DumpIndex
+
+NOT_DETERMINISTIC = "not_deterministic"
+INPUTS_DIFFER = "inputs_differ"
+RANDOM = "random_op"
+
+RANDOM_TYPES = re.compile(
+    r".*(Random|Dropout|DropOut|StatelessRandom|Multinomial|Bernoulli|TruncatedNormal)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatChecks:
+    """``held`` outputs were in both dumps and could be compared, ``differing`` are not equal."""
+
+    findings: tuple[Finding, ...]
+    held: int
+    differing: int
+
+
+def check_repeat(
+    graph: ModelGraph, arrays: GraphArrays, one: DumpIndex, other: DumpIndex
+) -> RepeatChecks:
+    """A finding for each op whose outputs differ between two runs although everything
+    measured before it is the same. What follows from these ops is not named again.
+
+    ``not_deterministic``: the op's own result varies. ``inputs_differ``: the runs were
+    given different data there, so nothing can be said. ``random_op``: it is meant to vary.
+    """
+    ops = graph.op_index()
+    measured = np.zeros(len(arrays.ids), np.bool_)
+    over = np.zeros(len(arrays.ids), np.bool_)
+    worst: dict[str, tuple[int, Difference]] = {}
+    held = differing = 0
+    for (op, io, port), ref in sorted(one.tensors.items(), key=lambda item: item[0]):
+        again = other.tensors.get((op, io, port))
+        if io is not TensorIO.OUTPUT or again is None:
+            continue
+        apart = difference(ref, again)
+        if apart is None:
+            continue
+        held += 1
+        measured[arrays.number[op]] = True
+        if apart.different:
+            differing += 1
+            over[arrays.number[op]] = True
+            if op not in worst or apart.largest > worst[op][1].largest:
+                worst[op] = port, apart
+    found = []
+    for number in first_diverging(arrays, measured, over):
+        op = arrays.ids[number]
+        port, apart = worst[op]
+        after = int(over[descendants(arrays, [int(number)])].sum())
+        alone = not len(nearest_measured_ancestors(arrays, int(number), measured))
+        found.append(_finding(op, ops[op].type, port, apart, after, _inputs(op, one, other), alone))
+    return RepeatChecks(tuple(found), held, differing)
+
+
+def _inputs(op: str, one: DumpIndex, other: DumpIndex) -> list[int]:
+    """The dumped inputs of *op* that differ."""
+    found = []
+    for (owner, io, port), ref in one.tensors.items():
+        if owner != op or io is not TensorIO.INPUT:
+            continue
+        again = other.tensors.get((owner, io, port))
+        apart = None if again is None else difference(ref, again)
+        if apart is not None and apart.different:
+            found.append(port)
+    return sorted(found)
+
+
+def _finding(
+    op: str, kind: str, port: int, apart: Difference, after: int, inputs: list[int], alone: bool
+) -> Finding:
+    amount = (
+        f"{apart.different} of {apart.elements} elements differ, by {apart.largest:.6g} at most"
+    )
+    label, confidence = NOT_DETERMINISTIC, 0.9
+    if inputs:
+        label, confidence = INPUTS_DIFFER, 0.9
+        sentence = (
+            f"the two runs gave {op} different data: its dumped input {inputs[0]} differs, "
+            "so they cannot tell whether the device is deterministic from here on"
+        )
+    elif RANDOM_TYPES.match(kind):
+        label, confidence = RANDOM, 1.0
+        sentence = (
+            f"{op} ({kind}) makes random numbers: output {port} varies as it should, {amount}"
+        )
+    elif alone:
+        confidence = 0.5
+        sentence = (
+            f"{op} ({kind}) differs between the two runs, {amount}; nothing before it was dumped, "
+            "so the runs may also have been given different data"
+        )
+    else:
+        sentence = (
+            f"{op} ({kind}) is not deterministic: output {port} differs between the two runs, "
+            f"{amount}, while everything dumped before it is the same"
+        )
+    if after:
+        sentence += f"; {after} later ops differ with it"
+    evidence = {**difference_evidence(apart), "later_ops": after, "differing_inputs": inputs}
+    return Finding(
+        FindingKind.CONSISTENCY,
+        label,
+        sentence,
+        op,
+        TensorIO.OUTPUT,
+        port,
+        confidence,
+        evidence,
+    )

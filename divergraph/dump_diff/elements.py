@@ -1,0 +1,266 @@
+"""One tensor pair element by element: which differ by more than a limit, and the worst.
+
+Blocks of elements are looked at one after the other, so memory does not grow
+with the tensors. Differences are float64; of 64-bit integers longdouble, which holds them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.metrics.flat import Flat, blocks, flat
+from divergraph.metrics.inspection import finite_errors
+from divergraph.metrics.measure import Wanted
+
+_BLOCK = 32_768
+"""Elements looked at at once: they stay in the cache."""
+
+Array = NDArray[Any]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element. ``index`` is its place in golden's shape (N, C, H, W, ...), ``relative``
+    is |x - y| / |y|, None where golden is 0. An error is infinite where one side is NaN
+    or infinite and the other is not the same."""
+
+    index: tuple[int, ...]
+    device: int | float
+    golden: int | float
+    absolute: float
+    relative: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElementTable:
+    """``first_bad`` are the first elements over the limits in C order, ``worst_absolute``
+    and ``worst_relative`` the largest errors, worst first. Of the extremes those of the
+    relative error leave out elements where golden is 0; NaN if there is none left."""
+
+    total: int
+    bad: int
+    first_bad: tuple[Element, ...]
+    worst_absolute: tuple[Element, ...]
+    worst_relative: tuple[Element, ...]
+    min_absolute: float = math.nan
+    max_absolute: float = math.nan
+    min_relative: float = math.nan
+    max_relative: float = math.nan
+
+
+@dataclass(slots=True)
+class _Worst:
+    """The *most* largest errors so far: (error, -place) in a heap."""
+
+    most: int
+    heap: list[tuple[float, int]] = field(default_factory=list)
+
+    def add(self, errors: Float64, start: int, largest: float) -> None:
+        """Look at the errors of a block, of which *largest* is the largest."""
+        full = len(self.heap) == self.most
+        edge = self.heap[0][0] if full and self.most else 0.0
+        # Of equal errors the first ones count, and those were seen before.
+        if not self.most or not largest > edge:
+            return
+        places = np.flatnonzero(errors > edge)
+        if len(places) > self.most:
+            found = errors[places]
+            edge = np.partition(found, len(found) - self.most)[-self.most]
+            # Of equal errors as many as fit, however many there are.
+            above, equal = places[found > edge], places[found == edge][: self.most]
+            places = np.concatenate([above, equal])
+        for place in places.tolist():
+            self._push((float(errors[place]), -(start + place)))
+
+    def join(self, later: _Worst) -> None:
+        """Add those of another part."""
+        for entry in later.heap:
+            self._push(entry)
+
+    def _push(self, entry: tuple[float, int]) -> None:
+        if len(self.heap) < self.most:
+            heapq.heappush(self.heap, entry)
+        else:
+            heapq.heappushpop(self.heap, entry)
+
+    def places(self) -> list[int]:
+        return [-place for _, place in sorted(self.heap, reverse=True)]
+
+
+@dataclass(slots=True)
+class _Extremes:
+    low: float = math.inf
+    high: float = -math.inf
+
+    def add(self, low: float, high: float) -> None:
+        self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def told(self) -> tuple[float, float]:
+        """Both, NaN where there were no errors."""
+        return (math.nan, math.nan) if self.high < 0 else (self.low, self.high)
+
+
+def element_table(
+    device: Array, golden: Array, want: Wanted, atol: float, *, first: int, top: int
+) -> ElementTable:
+    """The elements of *device* against *golden*, of the same shape.
+
+    Bad ones are over *atol* + ``want.rtol`` |y|. At most *first* bad ones and *top* worst
+    ones of each kind are listed.
+
+    Raises:
+        ValueError: elements are no real numbers.
+    """
+    check_elements(device, golden)
+    found = FoundElements(atol, want.rtol, first, top)
+    for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
+        errors, finite = finite_errors(x, y)
+        found.add(x, y, start, errors, finite)
+    return found.table(device, golden)
+
+
+def check_elements(device: Array, golden: Array) -> None:
+    """Refuse arrays whose elements are no real numbers.
+
+    Raises:
+        ValueError: they are not.
+    """
+    for array in (device, golden):
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"elements of type {array.dtype} have no differences")
+
+
+class FoundElements:
+    """What was found in the blocks so far. Those of parts of a tensor join to what the
+    whole would have given."""
+
+    def __init__(self, atol: float, rtol: float, first: int, top: int) -> None:
+        self._atol, self._rtol, self._first = atol, rtol, first
+        self._bad = 0
+        self._bad_places: list[int] = []
+        self._absolute, self._relative = _Worst(top), _Worst(top)
+        self._absolute_ends, self._relative_ends = _Extremes(), _Extremes()
+
+    def add(self, x: Array, y: Array, start: int, errors: Float64, finite: bool) -> None:
+        """Look at one flat block that begins at place *start* and has these *errors*;
+        *finite* says whether those and all values are."""
+        if not len(x):
+            return
+        if finite and not _is_wide(x) and not _is_wide(y):
+            size = np.abs(y.astype(np.float64))
+            ratio, defined = _ratio(errors, size)
+        else:
+            errors, ratio, size = _errors(x, y)
+            defined = ~np.isnan(ratio)
+            ratio[~defined] = -1.0
+        largest = float(errors.max())
+        if largest > self._atol:
+            self._add_bad(errors, size, start)
+        self._absolute.add(errors, start, largest)
+        self._absolute_ends.add(float(errors.min()) if self._absolute_ends.low else 0.0, largest)
+        largest = float(ratio.max())
+        self._relative.add(ratio, start, largest)
+        if defined is None:
+            self._relative_ends.add(float(ratio.min()), largest)
+        elif largest >= 0.0:
+            self._relative_ends.add(float(ratio.min(where=defined, initial=math.inf)), largest)
+
+    def join(self, later: FoundElements) -> None:
+        """Add what was found in a part behind this one."""
+        self._bad += later._bad
+        self._bad_places += later._bad_places[: self._first - len(self._bad_places)]
+        self._absolute.join(later._absolute)
+        self._relative.join(later._relative)
+        self._absolute_ends.add(later._absolute_ends.low, later._absolute_ends.high)
+        self._relative_ends.add(later._relative_ends.low, later._relative_ends.high)
+
+    def table(self, device: Array, golden: Array) -> ElementTable:
+        """The elements found of these arrays."""
+        x, y, shape = flat(device), flat(golden), tuple(golden.shape)
+        first, absolute, relative = (
+            tuple(_element(x, y, shape, place) for place in places)
+            for places in (self._bad_places, self._absolute.places(), self._relative.places())
+        )
+        return ElementTable(
+            len(x),
+            self._bad,
+            first,
+            absolute,
+            relative,
+            *self._absolute_ends.told(),
+            *self._relative_ends.told(),
+        )
+
+    def _add_bad(self, errors: Float64, size: Float64, start: int) -> None:
+        with np.errstate(invalid="ignore"):
+            bad = errors > self._atol + self._rtol * size
+        self._bad += int(np.count_nonzero(bad))
+        if len(self._bad_places) < self._first:
+            found = np.flatnonzero(bad)[: self._first - len(self._bad_places)]
+            self._bad_places += (found + start).tolist()
+
+
+def _element(x: Flat, y: Flat, shape: tuple[int, ...], place: int) -> Element:
+    """The element at this place of two flat tensors."""
+    part = slice(place, place + 1)
+    device, golden = x[part], y[part]
+    error, ratio, _ = _errors(device, golden)
+    index = np.unravel_index(place, shape) if shape else ()
+    return Element(
+        tuple(map(int, index)),
+        _plain(device[0]),
+        _plain(golden[0]),
+        float(error[0]),
+        None if np.isnan(ratio[0]) else float(ratio[0]),
+    )
+
+
+def _ratio(errors: Float64, size: Float64) -> tuple[Float64, NDArray[np.bool_] | None]:
+    """Finite errors by the size of their golden values: -1 where that is 0, and where it
+    is not (None: nowhere is)."""
+    with np.errstate(over="ignore"):
+        if size.min() > 0.0:
+            return errors / size, None
+        defined = size > 0.0
+        ratio = np.full(len(errors), -1.0)
+        np.divide(errors, size, out=ratio, where=defined)
+    return ratio, defined
+
+
+def _errors(
+    x: Array, y: Array
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """|x - y|, |x - y| / |y| (NaN where y is 0) and |y| of a block."""
+    wide = np.longdouble if _is_wide(x) or _is_wide(y) else np.float64
+    with np.errstate(all="ignore"):  # signalling NaN complain when they are cast
+        a: Array = x.astype(wide)
+        b: Array = y.astype(wide)
+        error = np.abs(a - b)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        error[same] = 0
+        error[np.isnan(error)] = math.inf
+        size = np.abs(b)
+        ratio = error / size
+        ratio[same] = 0
+        ratio[~same & np.isinf(error)] = math.inf
+        ratio[b == 0] = math.nan
+        size[~np.isfinite(size)] = 0  # NaN and infinity allow nothing
+    return error.astype(np.float64), ratio.astype(np.float64), size.astype(np.float64)
+
+
+def _is_wide(array: Array) -> bool:
+    """True for integers that float64 does not hold."""
+    return array.dtype.kind in "iu" and array.dtype.itemsize == 8
+
+
+def _plain(value: Any) -> int | float:
+    """A number of Python, exact: also a boolean is one here."""
+    plain = value.item()
+    return int(plain) if isinstance(plain, bool | int) else float(plain)

@@ -1,0 +1,142 @@
+"""Which tensor of one dump is held against which of the other, by their names.
+
+The same name first. Then what the names tell of the op: device dumps have task, stream and
+time in their names, which no second run repeats. Each rule takes what is clear and leaves
+the rest to the next; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from importers.dumps.bare.index import BareTensor
+
+_Key = Callable[[BareTensor], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPair:
+    """Two tensors found to be the same one of a model, under the name they are shown by."""
+
+    name: str
+    device: BareTensor
+    golden: BareTensor
+
+
+@dataclass(frozen=True, slots=True)
+class NamePairing:
+    """Pairs in the device dump's order; what is left over on each side; and earlier dumps
+    of a tensor that has a later one."""
+
+    pairs: tuple[NamedPair, ...]
+    device_only: tuple[BareTensor, ...]
+    golden_only: tuple[BareTensor, ...]
+    superseded: int = 0
+
+
+def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> NamePairing:
+    """Pair the tensors of two dumps. A tensor dumped as often on both sides is paired
+    in order of time, of one dumped more often on one side the last counts. One tensor
+    against one is a pair under any names."""
+    left = _Left(device, golden)
+    left.take(lambda tensor: tensor.name)
+    for key in _IN_ONE_PLACE:
+        left.take(key)
+    for key in _ANYWHERE:
+        left.take(key, single=True)
+    found = left.result()
+    if not found.pairs and len(device) == len(golden) == 1:  # whatever they are called
+        name = f"{device[0].name} | {golden[0].name}"
+        return NamePairing((NamedPair(name, device[0], golden[0]),), (), ())
+    return found
+
+
+_IN_ONE_PLACE: tuple[_Key, ...] = (
+    lambda tensor: tensor.identity,
+    lambda tensor: (
+        tensor.identity.scope,
+        tensor.identity.op,
+        tensor.identity.io,
+        tensor.identity.port,
+        tensor.identity.part,
+    ),
+)
+_ANYWHERE: tuple[_Key, ...] = (
+    lambda tensor: (
+        tensor.identity.type,
+        tensor.identity.op,
+        tensor.identity.io,
+        tensor.identity.port,
+        tensor.identity.part,
+    ),
+    lambda tensor: (
+        tensor.identity.op,
+        tensor.identity.io,
+        tensor.identity.port,
+        tensor.identity.part,
+    ),
+)
+
+
+class _Left:
+    """The tensors not yet paired, and the pairs."""
+
+    def __init__(self, device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> None:
+        self._place = {id(tensor): place for place, tensor in enumerate(device)}
+        self._device = list(device)
+        self._golden = list(golden)
+        self._pairs: list[NamedPair] = []
+        self._superseded = 0
+
+    def take(self, key: _Key, *, single: bool = False) -> None:
+        """Pair what has the same *key* on both sides; *single*: only where one each has it."""
+        if not self._device or not self._golden:
+            return
+        golden = _grouped(self._golden, key)
+        gone: set[int] = set()
+        for found, ours in _grouped(self._device, key).items():
+            theirs = golden.get(found)
+            if theirs is None or (single and (len(ours) > 1 or len(theirs) > 1)):
+                continue
+            both = (*ours, *theirs)
+            last = len(ours) != len(theirs)
+            if last and not all(tensor.timestamp for tensor in both):
+                continue
+            gone.update(map(id, both))
+            if last:
+                self._superseded += len(both) - 2
+                self._pairs.append(NamedPair(_shown(ours[-1], theirs[-1]), ours[-1], theirs[-1]))
+                continue
+            for number, (one, other) in enumerate(zip(ours, theirs, strict=True), 1):
+                name = _shown(one, other) + (f" #{number}" if len(ours) > 1 else "")
+                self._pairs.append(NamedPair(name, one, other))
+        self._device = [tensor for tensor in self._device if id(tensor) not in gone]
+        self._golden = [tensor for tensor in self._golden if id(tensor) not in gone]
+
+    def result(self) -> NamePairing:
+        """What came of it."""
+        self._pairs.sort(key=lambda pair: self._place[id(pair.device)])
+        return NamePairing(
+            tuple(self._pairs), tuple(self._device), tuple(self._golden), self._superseded
+        )
+
+
+def _grouped(tensors: Iterable[BareTensor], key: _Key) -> dict[Hashable, list[BareTensor]]:
+    """The tensors by key, each group in order of time."""
+    groups: dict[Hashable, list[BareTensor]] = {}
+    for tensor in tensors:
+        groups.setdefault(key(tensor), []).append(tensor)
+    for group in groups.values():
+        if len(group) > 1:
+            group.sort(key=lambda tensor: (tensor.timestamp, tensor.name))
+    return groups
+
+
+def _shown(device: BareTensor, golden: BareTensor) -> str:
+    """One name for both: the name itself if they share it, else what the names tell."""
+    if device.name == golden.name:
+        return device.name
+    told = device.identity if device.identity.type else golden.identity
+    parts = [told.type, told.op, told.io.value, str(told.port), told.part]
+    return ".".join(filter(None, parts))

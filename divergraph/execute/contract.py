@@ -1,0 +1,308 @@
+"""What runs an original model on this machine: the one contract of all executors.
+
+Capturing a golden dump, re-running single ops on the device's own inputs and matching
+ops by re-execution all ask here. Executors are plug-ins (entry points of the group
+``divergraph.executors``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from graphstore.errors import InputError
+from graphstore.model import AttrValue, ModelGraph, Tensor
+
+Array: TypeAlias = npt.NDArray[Any]
+
+DEFAULT_MEMORY = 1 << 30
+"""Bytes of tensors an executor may hold at once, weights not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnableSubgraph:
+    """A part of the model: all that lies between *inputs* and *outputs* (tensor names).
+
+    An op or a group of ops between measured tensors. Constants between them belong to
+    it without being named.
+    """
+
+    key: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubgraphResult:
+    """What a piece made of its inputs; ``failure`` says why there is nothing."""
+
+    key: str
+    values: Mapping[str, Array]
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A tensor an executor cannot give, and why."""
+
+    tensor: str
+    reason: str
+
+
+SubgraphValues: TypeAlias = Callable[[RunnableSubgraph], Mapping[str, Array]]
+"""Gives the input values of a piece, by tensor name; asked when they are needed."""
+
+
+class Executor(Protocol):
+    """Runs one model, op by op as its author wrote it: no fusion, no rewriting.
+
+    Tensors are called as in the model graph of the same file: by ``Tensor.name``.
+    """
+
+    name: str
+    """What runs the model, with its version: ``onnxruntime 1.31.1``."""
+    inputs: tuple[Tensor, ...]
+    """What a run must be fed."""
+    tensors: tuple[str, ...]
+    """The tensors a run can give, in execution order; inputs and constants not among them."""
+    unavailable: tuple[Unavailable, ...]
+    """The tensors of the graph a run cannot give; grows by what a run could not give after all."""
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        wanted: Sequence[str] | None = None,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[tuple[str, Array]]:
+        """The values of *wanted* (default: all of :attr:`tensors`), each once.
+
+        They come in batches of about *memory* bytes, so take one, use it and let it go.
+        bfloat16 and float8 tensors come as float32 of the same value.
+
+        Raises:
+            InputError: a feed is missing, unknown or of another type or shape.
+            ExecutionError: the model does not run here.
+        """
+        ...
+
+    def run_subgraphs(
+        self,
+        subgraphs: Iterable[RunnableSubgraph],
+        values: SubgraphValues,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[SubgraphResult]:
+        """Run each piece alone on the inputs *values* gives for it.
+
+        A piece that does not run gives its failure; the others run all the same.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the model; the executor is not used afterwards."""
+        ...
+
+
+class AdditiveRun(Protocol):
+    """A model that can be run again and again with something added to tensors inside."""
+
+    tensors: tuple[str, ...]
+    """The tensors something can be added to: those asked for that are floats."""
+
+    def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The outputs, by name, with *additions* added to the tensors of those names.
+
+        Raises:
+            ExecutionError: it does not run.
+        """
+        ...
+
+
+@runtime_checkable
+class Additive(Protocol):
+    """An executor that can add to tensors inside of the model."""
+
+    def with_additions(
+        self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
+    ) -> AdditiveRun:
+        """The model on *feeds*, *tensors* open for additions as far as they are floats.
+
+        *feeds* may hold tensors inside of the model beside its inputs: these are not computed.
+
+        Raises:
+            InputError: a feed does not fit, or a tensor is none of the model.
+            ExecutionError: the framework refuses it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedRead:
+    """That the op whose first output is ``maker`` reads ``tensor`` through 8 bits.
+
+    Rounded to ``scale`` times integers, ``zero`` being the integer of 0; ``signed`` ones of
+    -128..127, others of 0..255. Of several scales ``axis`` is the axis they belong to.
+    """
+
+    maker: str
+    tensor: str
+    scale: Array
+    zero: Array
+    signed: bool = True
+    axis: int = 1
+
+
+@runtime_checkable
+class QuantisedRun(AdditiveRun, Protocol):
+    """As an additive run, all ops exact; and with what ops read quantised."""
+
+    makers: tuple[str, ...]
+    """The ops with readings, by their first outputs."""
+
+    def run_quantised(
+        self, additions: Mapping[str, Array], exact: Collection[str]
+    ) -> Mapping[str, Array]:
+        """The outputs, by name, all readings quantised but those of ops *exact*.
+
+        Raises:
+            ExecutionError: it does not run.
+        """
+        ...
+
+
+@runtime_checkable
+class Quantising(Protocol):
+    """An executor that can quantise what ops of the model read."""
+
+    def with_readings(
+        self,
+        feeds: Mapping[str, Array],
+        tensors: Sequence[str],
+        outputs: Sequence[str],
+        readings: Sequence[QuantisedRead],
+    ) -> QuantisedRun:
+        """As ``with_additions``, and open for *readings*.
+
+        Raises:
+            InputError: a feed does not fit, or a tensor is none of the model.
+            ExecutionError: the model's types or its version do not take such readings.
+        """
+        ...
+
+
+@runtime_checkable
+class Alterable(Protocol):
+    """An executor that can run an op with other attributes than its author gave it."""
+
+    def run_altered(
+        self,
+        subgraph: RunnableSubgraph,
+        values: Mapping[str, Array],
+        tensor: str,
+        attrs: Mapping[str, AttrValue],
+    ) -> Mapping[str, Array] | None:
+        """What *piece* makes of *values* if the op that makes *tensor* has *attrs*, too.
+
+        None if it does not run so.
+        """
+        ...
+
+
+class ExecutorFactory(Protocol):
+    """Opens models of one framework."""
+
+    name: str
+    """The entry point's name; ``extra`` is the extra to install if its packages are missing."""
+    extra: str
+
+    def accepts(self, graph: ModelGraph) -> bool:
+        """Whether *graph*, as read from a file, is of the framework it runs."""
+        ...
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """The model behind *path*, of which *graph* was read.
+
+        Raises:
+            ExecutionError: the framework refuses it.
+        """
+        ...
+
+
+@runtime_checkable
+class OptionFactory(ExecutorFactory, Protocol):
+    """A factory that can be told more than the file says."""
+
+    options: Mapping[str, str]
+    """What each option means, by name."""
+
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
+        """As ``open``, with some of :attr:`options`.
+
+        Raises:
+            InputError: an option has no such value.
+        """
+        ...
+
+
+def chosen_tensors(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The tensors a run is to give: *wanted*, or all *known*.
+
+    Raises:
+        InputError: a name that is not among them.
+    """
+    if wanted is None:
+        return tuple(known)
+    can_be_given = set(known)
+    for name in wanted:
+        if name not in can_be_given:
+            raise InputError(f"the model makes no tensor {name!r} that can be kept")
+    return tuple(wanted)
+
+
+def checked_feeds(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """*feeds* as *inputs* take them.
+
+    Raises:
+        InputError: one is missing, unknown or does not fit.
+    """
+    known = {tensor.name: tensor for tensor in inputs}
+    missing = [name for name in known if name not in feeds]
+    unknown = [name for name in feeds if name not in known]
+    if missing or unknown:
+        what = f"no value for input {missing[0]!r}" if missing else f"no input {unknown[0]!r}"
+        listed = ", ".join(known) or "none"
+        raise InputError(what, hint=f"the model's inputs: {listed}")
+    return {name: checked_feed(known[name], value) for name, value in feeds.items()}
+
+
+def checked_feed(tensor: Tensor, value: Array) -> Array:
+    """*value* as the input *tensor* takes it, floats cast to its float type.
+
+    Raises:
+        InputError: another kind of element, rank or dimension.
+    """
+    wanted = None if tensor.dtype is None else tensor.dtype.numpy
+    if wanted is not None and value.dtype != wanted:
+        if value.dtype.kind != np.dtype(wanted).kind:
+            raise InputError(
+                f"input {tensor.name!r} takes {wanted}, not {value.dtype}",
+                hint="give a file of that element type",
+            )
+        value = value.astype(wanted)
+    if tensor.shape is not None and not _fits(tensor.shape, value.shape):
+        shape = "x".join("?" if size is None else str(size) for size in tensor.shape)
+        given = "x".join(map(str, value.shape)) or "a single value"
+        raise InputError(f"input {tensor.name!r} has shape {shape or 'of one value'}, not {given}")
+    return value
+
+
+def _fits(declared: tuple[int | None, ...], actual: tuple[int, ...]) -> bool:
+    return len(declared) == len(actual) and all(
+        want is None or want == have for want, have in zip(declared, actual, strict=True)
+    )

@@ -1,0 +1,73 @@
+"""Find the executor for a model among the plug-ins that are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from divergraph.execute.contract import Executor, ExecutorFactory, OptionFactory
+from graphstore.errors import ExecutionError, InputError
+from graphstore.model import ModelGraph
+
+ENTRY_POINT_GROUP = "divergraph.executors"
+
+
+def open_executor(
+    path: Path, graph: ModelGraph, options: Mapping[str, str] | None = None
+) -> Executor:
+    """The executor of the model behind *path*, of which *graph* was read.
+
+    *options* are for the framework's factory (see its ``options``).
+
+    Raises:
+        InputError: the framework has no such option, or the option no such value.
+        ExecutionError: no executor runs this framework here (names the missing extra), or
+            the framework refuses the model.
+    """
+    factory = factory_for(graph)
+    if factory is None:
+        raise ExecutionError(
+            f"nothing here runs {graph.framework} models of format {graph.format}",
+            where=str(path),
+            hint="can be run: ONNX models, and TensorFlow's with the extra divergraph[tensorflow]",
+        )
+    try:
+        return _opened(factory, path, graph, options or {})
+    except ImportError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None  # Ctrl-C while a compiled package was starting
+        raise ExecutionError(
+            f"running {graph.framework} models needs a package that is not installed: {error}",
+            where=str(path),
+            hint=f"pip install 'divergraph[{factory.extra}]'" if factory.extra else "",
+        ) from error
+
+
+def factory_for(graph: ModelGraph) -> ExecutorFactory | None:
+    """The first factory, by entry point name, that accepts *graph*."""
+    return next((factory for factory in _factories() if factory.accepts(graph)), None)
+
+
+def _opened(
+    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+) -> Executor:
+    if not options:
+        return factory.open(path, graph)
+    known = factory.options if isinstance(factory, OptionFactory) else {}
+    unknown = [name for name in options if name not in known]
+    if unknown or not isinstance(factory, OptionFactory):
+        listed = ", ".join(known) or "none"
+        raise InputError(
+            f"running {graph.framework} models takes no {unknown[0].replace('_', '-')!r}",
+            where=str(path),
+            hint=f"there are: {listed.replace('_', '-')}",
+        )
+    return factory.open_with(path, graph, options)
+
+
+@cache
+def _factories() -> tuple[ExecutorFactory, ...]:
+    found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+    return tuple(entry.load()() for entry in found)

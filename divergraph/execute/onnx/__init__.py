@@ -1,0 +1,1 @@
+"""The executor for ONNX models, with ONNX Runtime."""

@@ -1,0 +1,108 @@
+"""ONNX models changed on purpose: something added to tensors inside, or other attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.execute.onnx.files import set_outputs
+from divergraph.execute.onnx.session import OnnxSession, run_session
+from divergraph.execute.onnx.subgraphs import tensor_name
+from graphstore.model import AttrValue
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto
+
+_BEFORE = ":before"
+_ADDED = ":added"
+
+
+def open_for_additions(
+    model: ModelProto, types: Mapping[str, int], fed: Mapping[str, int], outputs: Sequence[str]
+) -> None:
+    """Give *model* an input for each tensor of *types* that is added to it, and *outputs*.
+
+    The input is called ``<tensor>:added``, has the given ONNX element type and any shape; a
+    single zero adds nothing. Tensors *fed* become inputs under their own names.
+    """
+    from onnx import NodeProto, ValueInfoProto, helper
+
+    nodes: list[NodeProto] = []
+    for node in model.graph.node:
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        nodes.append(copy)
+        for place, name in enumerate(node.output):
+            if name in fed:
+                copy.output[place] = name + _BEFORE
+            elif name in types:
+                copy.output[place] = name + _BEFORE
+                nodes.append(helper.make_node("Add", [name + _BEFORE, name + _ADDED], [name]))
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    inputs = {**{name + _ADDED: kind for name, kind in types.items()}, **fed}
+    for name, kind in inputs.items():
+        info = ValueInfoProto(name=name)
+        info.type.tensor_type.elem_type = kind
+        model.graph.input.append(info)
+    set_outputs(model, outputs)
+
+
+class OnnxAdditiveRun:
+    """A session of such a model with its feeds, those of *fed* tensors open for additions, too."""
+
+    def __init__(
+        self,
+        session: OnnxSession,
+        feeds: Mapping[str, Array],
+        types: Mapping[str, np.dtype],
+        fed: Sequence[str],
+        outputs: Sequence[str],
+    ) -> None:
+        self.tensors = (*types, *fed)
+        self._session = session
+        self._outputs = list(outputs)
+        self._types = types
+        self._fed = frozenset(fed)
+        self._feeds = dict(feeds)
+        self._nothing = {name + _ADDED: np.zeros((), kind) for name, kind in types.items()}
+
+    def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The outputs with *additions* added."""
+        return self._made(additions, {})
+
+    def _made(
+        self, additions: Mapping[str, Array], more: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        """The outputs, *more* fed in place of what is fed else."""
+        feeds = {**self._feeds, **self._nothing, **more}
+        with np.errstate(over="ignore", invalid="ignore"):
+            for name, value in additions.items():
+                if name in self._fed:
+                    feeds[name] = self._feeds[name] + np.asarray(value, self._feeds[name].dtype)
+                else:
+                    feeds[name + _ADDED] = np.asarray(value, self._types[name])
+        made = run_session(self._session, self._outputs, feeds)
+        return dict(zip(self._outputs, made, strict=True))
+
+
+def alter(graph: GraphProto, tensor: str, attrs: Mapping[str, AttrValue]) -> bool:
+    """Give the node that makes *tensor* in an exploded model of one piece other attributes.
+
+    False if there is no such node.
+    """
+    from onnx import helper
+
+    called = tensor_name(0, tensor)
+    for node in graph.node:
+        if called not in node.output:
+            continue
+        kept = [each for each in node.attribute if each.name not in attrs]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in attrs.items())
+        return True
+    return False

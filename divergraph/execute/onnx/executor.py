@@ -1,0 +1,299 @@
+"""Run ONNX models with ONNX Runtime, optimisations off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divergraph.execute.contract import (
+    DEFAULT_MEMORY,
+    AdditiveRun,
+    Array,
+    Executor,
+    QuantisedRead,
+    QuantisedRun,
+    RunnableSubgraph,
+    SubgraphResult,
+    SubgraphValues,
+    Unavailable,
+    checked_feeds,
+    chosen_tensors,
+)
+from divergraph.execute.live_values import LiveValues
+from divergraph.execute.onnx.altered import alter, open_for_additions
+from divergraph.execute.onnx.files import root_tensors, set_outputs
+from divergraph.execute.onnx.quantised import OnnxQuantisedRun, open_readings
+from divergraph.execute.onnx.segments import segments
+from divergraph.execute.onnx.session import (
+    OnnxSession,
+    element_type,
+    open_session,
+    plain_options,
+    run_session,
+)
+from divergraph.execute.onnx.subgraphs import Explodable, OnnxSubgraph, explode, slice_of
+from divergraph.execute.onnx.weights import load_without_weights
+from graphstore.errors import ExecutionError
+from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+# Of ONNX Runtime's element types, those numpy lacks and float32 holds, with their number in
+# onnx.proto, TensorProto.DataType.
+_NARROW = {
+    "bfloat16": 16,
+    "float8e4m3fn": 17,
+    "float8e4m3fnuz": 18,
+    "float8e5m2": 19,
+    "float8e5m2fnuz": 20,
+    "float8e8m0": 24,
+}
+_NUMPY = {
+    "float": "float32",
+    "double": "float64",
+    "float16": "float16",
+    "bool": "bool",
+    **{name: name for name in ("int8", "int16", "int32", "int64")},
+    **{name: name for name in ("uint8", "uint16", "uint32", "uint64")},
+}
+
+
+class OnnxRuntimeFactory:
+    """Opens ONNX models."""
+
+    name = "onnxruntime"
+    extra = ""
+
+    def accepts(self, graph: ModelGraph) -> bool:
+        """Whether *graph* was read from an ONNX model."""
+        return graph.framework is Framework.ONNX
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """The model in *path*."""
+        return OnnxRuntimeExecutor(path, graph)
+
+
+class OnnxRuntimeExecutor:
+    """One ONNX model; every value comes from a session with all optimisations off."""
+
+    def __init__(self, path: Path, graph: ModelGraph) -> None:
+        import onnxruntime
+
+        self.name = f"onnxruntime {onnxruntime.__version__}"
+        self.inputs: tuple[Tensor, ...] = graph.inputs
+        self._folder = path.resolve().parent
+        self._model, self._weights = load_without_weights(path)
+        self._types = self._probe(root_tensors(self._model.graph))
+        self._narrow = {
+            name: _NARROW[kind] for name, kind in self._types.items() if kind in _NARROW
+        }
+        self._source = Explodable(self._model)
+        made = sorted(self._types, key=lambda name: self._source.rank[self._source.makers[name]])
+        self.tensors = tuple(name for name in made if self._reason(name) is None)
+        self.unavailable = tuple(
+            Unavailable(name, reason)
+            for name in self._types
+            if (reason := self._reason(name)) is not None
+        )
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        wanted: Sequence[str] | None = None,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[tuple[str, Array]]:
+        """The values of *wanted*, part after part of the model, each op run once."""
+        names = chosen_tensors(self.tensors, wanted)
+        checked = checked_feeds(self.inputs, feeds)
+        unfeedable = frozenset(name for name, kind in self._types.items() if kind is None)
+        parts = segments(self._source, checked, names, memory // 2, unfeedable)
+        asked = set(names)
+        live = LiveValues(memory // 2, Counter(name for part in parts for name in part.inputs))
+        try:
+            for name, value in checked.items():
+                live.keep(name, value)
+            for part in parts:
+                given = {name: live.take(name) for name in part.inputs}
+                for name, value in self._run_part(part, given):
+                    live.keep(name, value)
+                    if name in asked:
+                        yield name, value
+        finally:
+            live.close()
+
+    def run_subgraphs(
+        self,
+        subgraphs: Iterable[RunnableSubgraph],
+        values: SubgraphValues,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[SubgraphResult]:
+        """Run pieces side by side in one session a batch; halved where one does not run."""
+        batch: list[tuple[OnnxSubgraph, Mapping[str, Array]]] = []
+        weights: set[str] = set()
+        held = 0
+        for piece in subgraphs:
+            try:
+                part = slice_of(self._source, piece)
+            except ExecutionError as error:
+                yield SubgraphResult(piece.key, {}, str(error))
+                continue
+            given = self._as_declared(values(piece))
+            own = set(part.weights)
+            fed = sum(value.nbytes for value in given.values())
+            size = fed + sum(map(self._weights.nbytes, own - weights))
+            if batch and held + size > memory // 2:  # the other half is for the outputs
+                yield from self._run_side_by_side(batch)
+                batch, weights, held = [], set(), 0
+                size = fed + sum(map(self._weights.nbytes, own))
+            batch.append((part, given))
+            weights |= own
+            held += size
+        if batch:
+            yield from self._run_side_by_side(batch)
+
+    def with_additions(
+        self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
+    ) -> AdditiveRun:
+        """One session of the whole model with an input added to each of *tensors*."""
+        return self.with_readings(feeds, tensors, outputs, ())
+
+    def with_readings(
+        self,
+        feeds: Mapping[str, Array],
+        tensors: Sequence[str],
+        outputs: Sequence[str],
+        readings: Sequence[QuantisedRead],
+    ) -> QuantisedRun:
+        """As ``with_additions``; of each op with *readings* the session holds two."""
+        from onnx import ModelProto, helper
+
+        chosen_tensors(self.tensors, (*tensors, *outputs))
+        inside = self._as_declared({n: each for n, each in feeds.items() if n in self._types})
+        outside = {name: value for name, value in feeds.items() if name not in inside}
+        checked = {**checked_feeds(self.inputs, outside), **inside}
+        types = {
+            name: np.dtype(_NUMPY[kind])
+            for name in tensors
+            if name not in inside and (kind := self._open(name))
+        }
+        model = ModelProto()
+        model.CopyFrom(self._model)
+        makers = open_readings(model, readings) if readings else ()
+        numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
+        fed = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()}
+        open_for_additions(model, numbers, fed, outputs)
+        session = open_session(model, self._folder, plain_options())
+        open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]
+        return OnnxQuantisedRun(session, checked, types, open_feeds, outputs, makers)
+
+    def run_altered(
+        self,
+        piece: RunnableSubgraph,
+        values: Mapping[str, Array],
+        tensor: str,
+        attrs: Mapping[str, AttrValue],
+    ) -> Mapping[str, Array] | None:
+        """The piece alone, the node that makes *tensor* changed."""
+        try:
+            part = slice_of(self._source, piece)
+            given = self._as_declared(values)
+            model, feeds = explode(self._source, [part], [given], self._narrow)
+            if not alter(model.graph, tensor, attrs):
+                return None
+            names = [output.name for output in model.graph.output]
+            made = run_session(self._session(model), names, feeds)
+        except ExecutionError:
+            return None  # the shapes do not fit the changed attributes
+        return dict(zip(part.made, made, strict=True))
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._model.Clear()
+
+    def _probe(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Element types of all tensors as ONNX Runtime infers them; None for no tensor."""
+        set_outputs(self._model, names)
+        options = plain_options()
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        nothing = {name: self._weights.nothing(name) for name in self._weights.places}
+        session = open_session(self._model, self._folder, options, nothing)
+        return {name: element_type(kind) for name, kind in session.types.items()}
+
+    def _session(self, model: ModelProto) -> OnnxSession:
+        """A session of *model*, made of this one, with the weights it takes."""
+        weights = {name: self._weights.read(name) for name in self._weights.used(model)}
+        return open_session(model, self._folder, plain_options(), weights)
+
+    def _open(self, name: str) -> str | None:
+        """The element type of a tensor something can be added to; None for others."""
+        kind = self._types.get(name)
+        return kind if kind in ("float", "double", "float16") else None
+
+    def _reason(self, name: str) -> str | None:
+        kind = self._types[name]
+        if kind is None:
+            return "a sequence, map or optional value"
+        if kind == "string":
+            return "texts"
+        if kind in _NARROW or kind in _NUMPY:
+            return None
+        return f"elements of type {kind}"
+
+    def _run_part(
+        self, part: RunnableSubgraph, given: Mapping[str, Array]
+    ) -> Iterator[tuple[str, Array]]:
+        """The outputs of one part, let go as they are taken."""
+        cut = slice_of(self._source, part)
+        values = self._session_values([cut], [given])
+        values.reverse()
+        for name in cut.made:
+            yield name, values.pop()
+
+    def _session_values(
+        self, slices: Sequence[OnnxSubgraph], given: Sequence[Mapping[str, Array]]
+    ) -> list[Array]:
+        """The outputs of slices run side by side, slice by slice."""
+        model, feeds = explode(self._source, slices, given, self._narrow)
+        names = [output.name for output in model.graph.output]
+        if not names:
+            return []
+        return run_session(self._session(model), names, feeds)
+
+    def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Values in the element types the model computes in; a device may hold others."""
+        declared = {tensor.name: tensor.dtype.numpy for tensor in self.inputs if tensor.dtype}
+        found: dict[str, Array] = {}
+        for name, value in values.items():
+            kind = self._types.get(name)
+            dtype = np.dtype(_NUMPY[kind]) if kind in _NUMPY else declared.get(name)
+            # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
+            found[name] = np.asarray(value, dtype)
+        return found
+
+    def _run_side_by_side(
+        self, batch: Sequence[tuple[OnnxSubgraph, Mapping[str, Array]]]
+    ) -> Iterator[SubgraphResult]:
+        slices = [part for part, _ in batch]
+        try:
+            values = iter(self._session_values(slices, [given for _, given in batch]))
+        except ExecutionError as error:
+            if len(batch) == 1:
+                yield SubgraphResult(slices[0].piece.key, {}, str(error))
+                return
+            middle = len(batch) // 2
+            yield from self._run_side_by_side(batch[:middle])
+            yield from self._run_side_by_side(batch[middle:])
+            return
+        for part in slices:
+            made = {name: next(values) for name in part.made}
+            arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
+            other = next((name for name in made if name not in arrays), None)
+            why = "" if other is None else f"{other!r} is a sequence, map or optional value"
+            yield SubgraphResult(part.piece.key, arrays, why)

@@ -1,0 +1,137 @@
+"""ONNX models that read tensors inside quantised, op by op as asked, without being opened anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divergraph.execute.contract import Array, QuantisedRead
+from divergraph.execute.onnx.altered import OnnxAdditiveRun
+from divergraph.execute.onnx.session import OnnxSession
+from graphstore.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+_EXACT = ":exact"
+_BY_ITSELF = ":as it was"
+_QUANTISED = ":quantised"
+_LEAST_OPSET = 10
+_WITH_AXIS = 13
+"""The versions of ONNX that quantise at all, and with several scales."""
+
+
+def open_readings(model: ModelProto, readings: Sequence[QuantisedRead]) -> tuple[str, ...]:
+    """Let *model* compute ops as they are, or with what they read quantised; the ops so opened.
+
+    Each is named by its first output ``maker``, and has an input ``<maker>:exact``, a single
+    truth: whether it is computed as it is. An ``If`` chooses, so only one way is computed.
+
+    Raises:
+        ExecutionError: the model's version of ONNX cannot quantise so.
+    """
+    from onnx import NodeProto, TensorProto, helper
+
+    _check_opset(model, readings)
+    wanted: dict[str, dict[str, QuantisedRead]] = {}
+    for reading in readings:
+        wanted.setdefault(reading.maker, {})[reading.tensor] = reading
+    nodes: list[NodeProto] = []
+    opened: list[str] = []
+    for node in model.graph.node:
+        own = wanted.get(node.output[0], {}) if node.output else {}
+        if not own.keys() & set(node.input):
+            nodes.append(node)
+            continue
+        opened.append(node.output[0])
+        nodes.append(_choice(model, node, own))
+        model.graph.input.append(
+            helper.make_tensor_value_info(node.output[0] + _EXACT, TensorProto.BOOL, [])
+        )
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
+    return tuple(opened)
+
+
+class OnnxQuantisedRun(OnnxAdditiveRun):
+    """A session of such a model; run as any other, all ops are exact."""
+
+    def __init__(
+        self,
+        session: OnnxSession,
+        feeds: Mapping[str, Array],
+        types: Mapping[str, np.dtype],
+        fed: Sequence[str],
+        outputs: Sequence[str],
+        makers: Sequence[str],
+    ) -> None:
+        as_they_are = {name + _EXACT: np.array(True) for name in makers}
+        super().__init__(session, {**feeds, **as_they_are}, types, fed, outputs)
+        self.makers = tuple(makers)
+
+    def run_quantised(
+        self, additions: Mapping[str, Array], exact: Collection[str]
+    ) -> Mapping[str, Array]:
+        """The outputs with *additions* added and all readings quantised but those of *exact*."""
+        said = {name + _EXACT: np.array(name in exact) for name in self.makers}
+        return self._made(additions, said)
+
+
+def _check_opset(model: ModelProto, readings: Sequence[QuantisedRead]) -> None:
+    version = next((each.version for each in model.opset_import if not each.domain), 0)
+    least = _WITH_AXIS if any(each.scale.size > 1 for each in readings) else _LEAST_OPSET
+    if version < least:
+        raise ExecutionError(f"ONNX {version} cannot quantise as the device does")
+
+
+def _choice(model: ModelProto, node: NodeProto, readings: Mapping[str, QuantisedRead]) -> NodeProto:
+    """An If that makes what *node* makes, of what it reads or of that quantised."""
+    from onnx import NodeProto, ValueInfoProto, helper
+
+    maker = node.output[0]
+    made = [name for name in node.output if name]
+    plain, other = NodeProto(), NodeProto()
+    plain.CopyFrom(node)
+    other.CopyFrom(node)
+    inner: list[NodeProto] = []
+    for place, name in enumerate(node.input):
+        if name in readings:
+            other.input[place] = f"{name}:{maker}:{place}:read"
+            inner += _quantisers(model, name, other.input[place], readings[name])
+    branches = []
+    for copy, before, ending in ((plain, [], _BY_ITSELF), (other, inner, _QUANTISED)):
+        for place, name in enumerate(copy.output):
+            copy.output[place] = name and name + ending
+        results = [ValueInfoProto(name=name + ending) for name in made]
+        branches.append(helper.make_graph([*before, copy], maker + ending, [], results))
+    return helper.make_node(
+        "If", [maker + _EXACT], made, then_branch=branches[0], else_branch=branches[1]
+    )
+
+
+def _quantisers(
+    model: ModelProto, tensor: str, read: str, reading: QuantisedRead
+) -> tuple[NodeProto, NodeProto]:
+    """The two nodes that make *read*: *tensor*, quantised and back."""
+    from onnx import helper, numpy_helper
+
+    kind = np.int8 if reading.signed else np.uint8
+    shape = () if reading.scale.size == 1 else (-1,)
+    values = {
+        f"{read}:scale": np.asarray(reading.scale, np.float32).reshape(shape),
+        f"{read}:zero": np.broadcast_to(
+            np.asarray(reading.zero, kind).reshape(-1), reading.scale.size
+        ).reshape(shape),
+    }
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in values.items()
+    )
+    axis: dict[str, Any] = {} if reading.scale.size == 1 else {"axis": reading.axis}
+    steps = f"{read}:steps"
+    return (
+        helper.make_node("QuantizeLinear", [tensor, *values], [steps], **axis),
+        helper.make_node("DequantizeLinear", [steps, *values], [read], **axis),
+    )

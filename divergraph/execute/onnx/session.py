@@ -1,0 +1,156 @@
+"""ONNX Runtime sessions as the executors need them: nothing rewritten, nothing printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from graphstore.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnxruntime import InferenceSession, OrtValue, SessionOptions
+
+_SEED = 20_240_229
+_FATAL_ONLY = 4
+_NEWEST_FORM = re.compile(r"Unsupported model IR version: \d+, max supported IR version: (\d+)")
+# A message of protobuf cannot be larger; such a model has to keep its weights outside.
+_LARGEST_MESSAGE = 2**31 - 1
+
+
+def plain_options() -> SessionOptions:
+    """Options that run each node by itself, in the model's order, on reproducible numbers."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = _FATAL_ONLY
+    # Sums must come out the same however many outputs are asked for.
+    options.use_deterministic_compute = True
+    options.enable_mem_pattern = False
+    return options
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxSession:
+    """A session of ONNX Runtime, with the weights it points to."""
+
+    opened: InferenceSession
+    _weights: Sequence[OrtValue] = ()
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The outputs' types by name, as ONNX Runtime writes them."""
+        return {output.name: output.type for output in self.opened.get_outputs()}
+
+
+def open_session(
+    model: ModelProto,
+    folder: Path,
+    options: SessionOptions,
+    weights: Mapping[str, Array] | None = None,
+) -> OnnxSession:
+    """A session of *model*, whose weights outside the file lie in *folder*.
+
+    The values of those among *weights* are taken from there, without a copy.
+
+    A model whose file is of a newer form than ONNX Runtime reads is opened as one of the
+    newest it does, if its ops are known.
+
+    Raises:
+        ExecutionError: ONNX Runtime refuses it.
+    """
+    import onnxruntime
+
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", str(folder)
+    )
+    onnxruntime.set_seed(_SEED)
+    if model.ByteSize() > _LARGEST_MESSAGE:
+        raise ExecutionError(
+            "the model has more than 2 GiB in one file",
+            hint="save it with its weights as external data",
+        )
+    given = {
+        name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
+        for name, value in (weights or {}).items()
+    }
+    for name, value in given.items():
+        options.add_initializer(name, value)
+    try:
+        return OnnxSession(_opened(model, options), tuple(given.values()))
+    except runtime_errors() as error:
+        newest = _NEWEST_FORM.search(str(error))
+        if newest is None:
+            raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
+    try:
+        return OnnxSession(
+            _opened(model, options, ir_version=int(newest[1])), tuple(given.values())
+        )
+    except runtime_errors() as error:
+        raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
+
+
+def _opened(
+    model: ModelProto, options: SessionOptions, ir_version: int | None = None
+) -> InferenceSession:
+    """A session of *model*, said to be of the older form *ir_version* if one is given: what
+    its ops do follows from the opsets, which stay."""
+    import onnxruntime
+
+    said = model.ir_version
+    if ir_version is not None:
+        model.ir_version = ir_version
+    try:
+        content = model.SerializeToString()
+    finally:
+        model.ir_version = said
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def run_session(
+    session: OnnxSession, names: Sequence[str], feeds: Mapping[str, Array]
+) -> list[Any]:
+    """The values of the outputs *names*.
+
+    Raises:
+        ExecutionError: ONNX Runtime fails while running.
+    """
+    try:
+        return list(session.opened.run(list(names), dict(feeds)))
+    except runtime_errors() as error:
+        raise ExecutionError(f"ONNX Runtime fails: {first_line(error)}") from error
+
+
+def runtime_errors() -> tuple[type[Exception], ...]:
+    """What ONNX Runtime raises; its own kinds have no common base but Exception."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = tuple(
+        kind
+        for kind in vars(state).values()
+        if isinstance(kind, type) and issubclass(kind, Exception)
+    )
+    return (*own, RuntimeError, ValueError, MemoryError)
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, on one line of bearable length."""
+    return " ".join(str(error).split())[:400] or type(error).__name__
+
+
+def element_type(declared: str) -> str | None:
+    """``float`` of ONNX Runtime's ``tensor(float)``; None for what is no tensor."""
+    inner = declared.removeprefix("tensor(")
+    return inner.removesuffix(")") if inner != declared else None
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is an array that can be kept in a file."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biufc"

@@ -1,0 +1,259 @@
+"""The exploded model: every piece of a model by itself, side by side in one model.
+
+Each piece gets its own copies of its nodes and tensors (their names start with the
+piece's number) and shares the weights, so one session runs all of them, each on its own
+inputs. Source of the idea and its measurements: the project's study of root causes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.execute.onnx.files import bodies, captured_names
+from graphstore.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto
+
+
+@dataclass(frozen=True)
+class Explodable:
+    """A model looked up by tensor: which node makes it, which tensors are weights.
+
+    ``rank`` is each node's place in an order in which makers come before users; tools that
+    append nodes write files in which they do not.
+    """
+
+    model: ModelProto
+    makers: Mapping[str, int] = field(init=False)
+    weights: Mapping[str, int] = field(init=False)
+    sparse_weights: Mapping[str, int] = field(init=False)
+    rank: Sequence[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        graph = self.model.graph
+        makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
+        weights = {tensor.name: k for k, tensor in enumerate(graph.initializer)}
+        sparse = {tensor.values.name: k for k, tensor in enumerate(graph.sparse_initializer)}
+        object.__setattr__(self, "makers", makers)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "sparse_weights", sparse)
+        object.__setattr__(self, "rank", _ranks(graph, makers))
+
+
+def _ranks(graph: GraphProto, makers: Mapping[str, int]) -> list[int]:
+    """Each node's rank; of nodes that could come next, the first of the file does."""
+    waiting: list[int] = []
+    users: dict[int, list[int]] = {}
+    for place, node in enumerate(graph.node):
+        names = {name for name in node.input if name} | captured_names(node)
+        needed = {makers[name] for name in names if name in makers} - {place}
+        waiting.append(len(needed))
+        for maker in needed:
+            users.setdefault(maker, []).append(place)
+    ready = [place for place, count in enumerate(waiting) if count == 0]
+    ranks = [-1] * len(waiting)
+    number = 0
+    while ready:
+        place = heapq.heappop(ready)
+        ranks[place] = number
+        number += 1
+        for user in users.get(place, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                heapq.heappush(ready, user)
+    if number < len(ranks):
+        stuck = graph.node[ranks.index(-1)]
+        raise ExecutionError(f"the model's nodes wait for each other, {stuck.name!r} among them")
+    return ranks
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxSubgraph:
+    """The nodes (by position) and weights that make a piece's outputs from its inputs."""
+
+    piece: RunnableSubgraph
+    nodes: tuple[int, ...]
+    weights: tuple[str, ...]
+
+    @property
+    def made(self) -> list[str]:
+        """The outputs that are not simply inputs handed on."""
+        return [name for name in self.piece.outputs if name not in self.piece.inputs]
+
+
+def slice_of(source: Explodable, piece: RunnableSubgraph) -> OnnxSubgraph:
+    """What *piece* consists of.
+
+    Raises:
+        ExecutionError: its outputs need more than its inputs, or are no tensors of it.
+    """
+    given = set(piece.inputs)
+    wanted = list(piece.outputs)
+    nodes: set[int] = set()
+    weights: dict[str, None] = {}
+    while wanted:
+        name = wanted.pop()
+        if name in given:
+            continue
+        if name in source.weights or name in source.sparse_weights:
+            weights[name] = None
+        elif name not in source.makers:
+            raise ExecutionError(f"the piece needs {name!r}, which is not among its inputs")
+        elif source.makers[name] not in nodes:
+            place = source.makers[name]
+            nodes.add(place)
+            node = source.model.graph.node[place]
+            wanted += [each for each in node.input if each]
+            wanted += captured_names(node)
+    return OnnxSubgraph(piece, tuple(sorted(nodes, key=source.rank.__getitem__)), tuple(weights))
+
+
+def explode(
+    source: Explodable,
+    slices: Sequence[OnnxSubgraph],
+    values: Sequence[Mapping[str, Array]],
+    narrow: Mapping[str, int],
+) -> tuple[ModelProto, dict[str, Array]]:
+    """The model of *slices* side by side, and what to feed it.
+
+    Output *name* of the k-th slice is called as :func:`tensor_name` says, and outputs come
+    slice by slice. *narrow* gives the ONNX type of tensors numpy has no type for
+    (bfloat16, 8-bit floats): they are taken and given as float32, which holds them exactly.
+    """
+    from onnx import ModelProto, helper
+
+    exploded = ModelProto()
+    exploded.ir_version = max(source.model.ir_version, 4)  # weights need not be inputs from 4 on
+    exploded.opset_import.extend(source.model.opset_import)
+    exploded.functions.extend(source.model.functions)
+    graph = exploded.graph
+    graph.name = "pieces"
+    feeds: dict[str, Array] = {}
+    weights: dict[str, None] = {}
+    for number, (part, given) in enumerate(zip(slices, values, strict=True)):
+        renamed = _renamed(source, part, number)
+        owns = any(True for place in part.nodes for _ in bodies(source.model.graph.node[place]))
+        for name in part.piece.inputs:
+            # A branch that is not taken need not fit the shapes there are.
+            shape = [None] * given[name].ndim if owns else given[name].shape
+            called = _add_input(graph, renamed[name], given[name].dtype, shape, narrow.get(name))
+            feeds[called] = given[name]
+        for name in part.made:
+            if name in part.weights:  # asked for as it is
+                graph.node.append(helper.make_node("Identity", [name], [renamed[name]]))
+        for place in part.nodes:
+            node = _copy(source.model.graph.node[place], renamed, number)
+            _set_aside(node, {renamed[name] for name in part.piece.inputs})
+            graph.node.append(node)
+        for name in part.made:
+            _add_output(graph, renamed[name], narrow=name in narrow)
+        weights.update(dict.fromkeys(part.weights))
+    _copy_weights(source, weights, graph)
+    return exploded, feeds
+
+
+def _add_input(
+    graph: GraphProto,
+    called: str,
+    dtype: np.dtype[Any],
+    shape: Sequence[int | None],
+    narrow: int | None,
+) -> str:
+    """Declare an input and return its name; a narrow one is made from float32."""
+    from onnx import helper
+
+    kind = helper.np_dtype_to_tensor_dtype(dtype)
+    if narrow is None:
+        graph.input.append(helper.make_tensor_value_info(called, kind, shape))
+        return called
+    wide = f"{called}:float32"
+    graph.input.append(helper.make_tensor_value_info(wide, kind, shape))
+    graph.node.append(helper.make_node("Cast", [wide], [called], to=narrow))
+    return wide
+
+
+def _add_output(graph: GraphProto, called: str, *, narrow: bool) -> None:
+    from onnx import TensorProto, ValueInfoProto, helper
+
+    if narrow:
+        wide = f"{called}:wide"
+        graph.node.append(helper.make_node("Cast", [called], [wide], to=TensorProto.FLOAT))
+        called = wide
+    graph.output.append(ValueInfoProto(name=called))
+
+
+def tensor_name(number: int, name: str) -> str:
+    """What tensor *name* of the slice at place *number* is called in the exploded model."""
+    return f"{number}/{name}"
+
+
+def _renamed(source: Explodable, part: OnnxSubgraph, number: int) -> dict[str, str]:
+    """New names of all tensors of a slice but its weights."""
+    names = {*part.piece.inputs, *part.made}
+    for place in part.nodes:
+        names.update(name for name in source.model.graph.node[place].output if name)
+    return {name: tensor_name(number, name) for name in names}
+
+
+def _copy(node: NodeProto, renamed: Mapping[str, str], number: int) -> NodeProto:
+    from onnx import NodeProto
+
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.name = tensor_name(number, node.name) if node.name else ""
+    _rename(copy.input, renamed)
+    _rename(copy.output, renamed)
+    for body in bodies(copy):
+        _rename_captured(body, renamed)
+    return copy
+
+
+def _set_aside(node: NodeProto, given: Collection[str]) -> None:
+    """Give outputs of *node* that are given from outside another name: nobody reads them."""
+    for place, name in enumerate(node.output):
+        if name in given:
+            node.output[place] = f"{name}:unused"
+
+
+def _rename(names: _Names, renamed: Mapping[str, str]) -> None:
+    for place, name in enumerate(names):
+        if name in renamed:
+            names[place] = renamed[name]
+
+
+def _rename_captured(body: GraphProto, renamed: Mapping[str, str]) -> None:
+    """Rename what a body takes from around it; its own tensors of such a name hide those."""
+    own = {value.name for value in body.input}
+    own |= {tensor.name for tensor in body.initializer}
+    own |= {name for node in body.node for name in node.output}
+    outer = {name: new for name, new in renamed.items() if name not in own}
+    if not outer:
+        return
+    for node in body.node:
+        _rename(node.input, outer)
+        for inner in bodies(node):
+            _rename_captured(inner, outer)
+    for value in body.output:
+        value.name = outer.get(value.name, value.name)
+
+
+def _copy_weights(source: Explodable, names: Iterable[str], graph: GraphProto) -> None:
+    old = source.model.graph
+    for name in names:
+        if name in source.weights:
+            graph.initializer.append(old.initializer[source.weights[name]])
+        else:
+            graph.sparse_initializer.append(old.sparse_initializer[source.sparse_weights[name]])
+
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedScalarFieldContainer
+
+    _Names = RepeatedScalarFieldContainer[str]

@@ -1,0 +1,102 @@
+"""Which tensors one run fetches: as many as fit into memory, none that a branch left dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from divergraph.execute.tensorflow.step import in_order
+
+_SWITCHES = ("Switch", "RefSwitch")
+_MERGES = ("Merge", "RefMerge")
+_UNKNOWN_SHARE = 8
+"""A tensor of unknown size is taken for this part of the memory allowed."""
+
+Fetch = Callable[[Sequence[Any]], Sequence[Any]]
+"""Runs the step for some tensors and gives their values."""
+
+
+def dead_tensors(
+    graph: Any, in_loops: Mapping[str, str], asked: set[Any], fed: frozenset[str], fetch: Fetch
+) -> frozenset[str]:
+    """The tensors without a value: those of branches of the old kind that are not taken.
+
+    Only ops of *asked* count. *fetch* is called for what decides the branches.
+    """
+    ordered = [op for op in in_order(graph) if op in asked]
+    switches = [op for op in ordered if op.type in _SWITCHES and op.name not in in_loops]
+    taken: dict[Any, bool] = {}
+    while True:
+        dead = _dead(ordered, in_loops, taken, fed)
+        open_ones = [op for op in switches if op not in taken and op.inputs[1].name not in dead]
+        # Whether an inner branch is dead is only known once the outer ones are decided.
+        ready = [op for op in open_ones if not _hangs_on(op, open_ones)]
+        if not ready:
+            return frozenset(dead)
+        decided = fetch([op.inputs[1] for op in ready])
+        taken.update(zip(ready, map(bool, decided), strict=True))
+
+
+def chunks(tensors: Sequence[Any], sizes: Mapping[str, int], memory: int) -> Iterator[list[Any]]:
+    """*tensors* in groups of about *memory* bytes, at least one in each."""
+    group: list[Any] = []
+    held = 0
+    for tensor in tensors:
+        size = sizes.get(tensor.name, memory // _UNKNOWN_SHARE)
+        if group and held + size > memory:
+            yield group
+            group, held = [], 0
+        group.append(tensor)
+        held += size
+    if group:
+        yield group
+
+
+def known_size(tensor: Any) -> int | None:
+    """The bytes of a tensor whose shape the graph says; None of others."""
+    elements = tensor.shape.num_elements()
+    return None if elements is None else int(elements) * item_size(tensor)
+
+
+def item_size(tensor: Any) -> int:
+    """Bytes of one element as it is given out (narrow floats are widened)."""
+    return max(int(tensor.dtype.base_dtype.size), 4)
+
+
+def _dead(
+    ordered: Sequence[Any],
+    in_loops: Mapping[str, str],
+    taken: Mapping[Any, bool],
+    fed: frozenset[str],
+) -> set[str]:
+    dead: set[str] = set()
+    dead_ops: set[Any] = set()
+    for op in ordered:
+        inputs = [each.name in dead for each in op.inputs if each.name not in fed]
+        controls = [each in dead_ops for each in op.control_inputs]
+        if op.type in _MERGES and op.name not in in_loops:
+            gone = bool(inputs) and all(inputs)
+        else:
+            gone = any(inputs) or any(controls)
+        if gone:
+            dead_ops.add(op)
+            dead.update(each.name for each in op.outputs if each.name not in fed)
+        elif op in taken:
+            dead.add(op.outputs[0 if taken[op] else 1].name)
+    return dead
+
+
+def _hangs_on(op: Any, others: Sequence[Any]) -> bool:
+    """Whether a switch of *others* stands before *op*."""
+    undecided = set(others) - {op}
+    seen: set[Any] = set()
+    waiting = [each.op for each in op.inputs] + list(op.control_inputs)
+    while waiting:
+        before = waiting.pop()
+        if before in undecided:
+            return True
+        if before not in seen:
+            seen.add(before)
+            waiting += [each.op for each in before.inputs]
+            waiting += before.control_inputs
+    return False

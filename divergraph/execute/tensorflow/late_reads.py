@@ -1,0 +1,137 @@
+"""Variables taken after ops of the step changed them: no edge of the graph carries the new value.
+
+A training step updates its variables, and what runs behind the update (a moving average of
+the weights, a learning rate's next value) reads them anew. Only control inputs say so. What a
+variable of the old kind hands on is not even copied: an ``Identity`` read before the update
+holds what the update left, for those that take it behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_variable
+from graphstore.model import Framework, InputRef, ModelGraph, Op
+
+_PASSES_REF = frozenset(("RefEnter", "RefIdentity", "RefSwitch"))
+_SHARES_MEMORY = frozenset(
+    {
+        *("Identity", "Enter", "Switch", "Reshape", "Squeeze", "ExpandDims"),
+        *("StopGradient", "PreventGradient", *_PASSES_REF),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LateRead:
+    """The ops whose changes an op sees though it does not take what they make, in the order
+    they run. ``taken`` is what they take themselves: with it the op can be run again; None where
+    that is not enough."""
+
+    writers: tuple[str, ...]
+    taken: tuple[InputRef, ...] | None
+
+
+def late_reads(graph: ModelGraph) -> dict[str, LateRead]:
+    """The ops of a TensorFlow *graph* that take a variable after the step changed it."""
+    return _Finder(graph).found() if graph.framework is Framework.TENSORFLOW else {}
+
+
+class _Finder:
+    def __init__(self, graph: ModelGraph) -> None:
+        self._graph = graph
+        self._ops = graph.op_index()
+        owners = {body.name: body.owner for body in graph.subgraphs}
+        self._calls: set[str] = set()
+        """Ops that change variables in their bodies."""
+        for op in graph.ops:
+            inside = op.subgraph if changes_variable(op.type) else ""
+            while inside and owners[inside] not in self._calls:
+                self._calls.add(owners[inside])
+                inside = self._ops[owners[inside]].subgraph
+        self._writes: dict[str, frozenset[str]] = {}
+        for op in graph.ops:
+            if not op.subgraph and (changed := frozenset(self._changed(op))):
+                self._writes[op.id] = changed
+        self._order: list[str] = []
+        self._before = self._behind_writers()
+
+    def found(self) -> dict[str, LateRead]:
+        seen: dict[str, tuple[str, ...]] = {}
+        for op in (self._ops[op_id] for op_id in self._before):
+            bits = 0
+            for ref in op.inputs:
+                if ref is not None and (variable := self._variable(ref, _SHARES_MEMORY)):
+                    bits |= self._unseen(op, ref, variable)
+            if bits:
+                seen[op.id] = tuple(self._named(bits))
+        return {op_id: LateRead(w, self._taken(op_id, w, seen)) for op_id, w in seen.items()}
+
+    def _changed(self, op: Op) -> Iterator[str]:
+        """The variables *op* changes."""
+        if not changes_variable(op.type) and op.id not in self._calls:
+            return
+        for ref in op.inputs:
+            variable = self._variable(ref, _PASSES_REF) if ref is not None else ""
+            if variable:
+                yield variable
+
+    def _variable(self, ref: InputRef, through: frozenset[str]) -> str:
+        """The variable *ref* is, or shares its memory with; empty if none."""
+        producer = ref.producer
+        while producer is not None:
+            op = self._ops[producer.op]
+            if op.type in VARIABLES:
+                return op.id
+            first = op.inputs[0] if op.inputs else None
+            producer = first.producer if op.type in through and first is not None else None
+        return ""
+
+    def _unseen(self, op: Op, ref: InputRef, variable: str) -> int:
+        """The changes of *variable* before *op* that came after *ref* was made."""
+        assert ref.producer is not None
+        bits = sum(
+            1 << at
+            for at, writer in enumerate(self._order)
+            if self._before[op.id] >> at & 1 and variable in self._writes[writer]
+        )
+        maker = ref.producer.op
+        return bits if self._ops[variable].type in HANDLES else bits & ~self._before.get(maker, 0)
+
+    def _named(self, bits: int) -> Iterator[str]:
+        """Writers in the order they run."""
+        chosen = [writer for at, writer in enumerate(self._order) if bits >> at & 1]
+        yield from sorted(chosen, key=lambda each: self._before.get(each, 0).bit_count())
+
+    def _behind_writers(self) -> dict[str, int]:
+        """By op, in bits, the writers that have run before it."""
+        users: dict[str, list[str]] = {}
+        for op in self._graph.ops:
+            if not op.subgraph:
+                data = (ref.producer.op for ref in op.inputs if ref and ref.producer)
+                for each in dict.fromkeys((*data, *op.control_inputs)):
+                    users.setdefault(each, []).append(op.id)
+        found: dict[str, int] = {}
+        self._order = [writer for writer in self._writes if writer in users]
+        waiting = list(self._order)
+        own = {writer: 1 << at for at, writer in enumerate(self._order)}
+        while waiting:
+            op_id = waiting.pop()
+            bits = found.get(op_id, 0) | own.get(op_id, 0)
+            for user in users.get(op_id, ()):
+                before = found.get(user, 0)
+                if before | bits != before:
+                    found[user] = before | bits
+                    waiting.append(user)
+        return found
+
+    def _taken(
+        self, op_id: str, writers: tuple[str, ...], seen: Mapping[str, tuple[str, ...]]
+    ) -> tuple[InputRef, ...] | None:
+        """What *writers* take, if a read behind them can be run with them."""
+        alone = self._ops[op_id].type == READS and not self._calls & set(writers)
+        if not alone or any(set(seen.get(each, ())) - set(writers) for each in writers):
+            return None
+        taken = (ref for each in writers for ref in self._ops[each].inputs if ref is not None)
+        return tuple(ref for ref in taken if not self._variable(ref, _PASSES_REF))

@@ -1,0 +1,301 @@
+"""What of a TensorFlow graph one run computes, in which order, and what it cannot give.
+
+A training graph holds more than the step: ops that prepare variables, read queues, write
+files. A run is the step (the train op and all it needs) and what else can be computed
+without changing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_resource
+from importers.tensorflow.frames import ENTER, frames
+
+_FORWARDS_REFS = frozenset(
+    ("RefEnter", "RefExit", "RefIdentity", "RefMerge", "RefNextIteration", "RefSelect", "RefSwitch")
+)
+_ONLY_ASKS = frozenset(("IsVariableInitialized",))
+_STARTS_ITERATOR = "MakeIterator"
+_FILES = frozenset(
+    (
+        *("Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice"),
+        *("MergeV2Checkpoints", "WriteFile", "PrintV2", "WriteSummary", "FlushSummaryWriter"),
+    )
+)
+_WAITING = (
+    *("QueueDequeue", "QueueEnqueue", "QueueClose", "QueueSize", "Reader", "Barrier"),
+    *("Stage", "Unstage", "MapStage", "MapUnstage", "Recv", "_Recv"),
+)
+_CALLERS = ("PartitionedCall", "If", "While", "Case", "For", "RemoteCall", "BatchFunction")
+_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
+_NOT_KEPT = {"string": "texts", "resource": "a resource", "variant": "a variant"}
+
+
+def is_variable(op: Any) -> bool:
+    """Whether *op* holds state that training changes."""
+    return op.type in VARIABLES
+
+
+def writes(op: Any) -> bool:
+    """Whether running *op* changes a variable, table or iterator."""
+    if op.type == _STARTS_ITERATOR or op.type.startswith(("LookupTableI", "InitializeTable")):
+        return True
+    if changes_resource(op.type) and any(each.dtype.name == "resource" for each in op.inputs):
+        return True
+    if op.type in _FORWARDS_REFS or op.type in _ONLY_ASKS or op.op_def is None:
+        return False
+    return any(arg.is_ref for arg in op.op_def.input_arg)
+
+
+def changes_outside(definition: Any) -> dict[str, str]:
+    """The functions of a GraphDef that change or wait for what is outside of them, and how."""
+    functions = {each.signature.name: each for each in definition.library.function}
+    found: dict[str, str] = {}
+    for name, function in functions.items():
+        for node in function.node_def:
+            said = reaches_outside(node.op)
+            if said:
+                found.setdefault(name, said)
+    again = True
+    while again:
+        again = False
+        for name, function in functions.items():
+            called = (each for node in function.node_def for each in called_functions(node))
+            said = next((found[each] for each in called if each in found), "")
+            if said and name not in found:
+                found[name] = said
+                again = True
+    return found
+
+
+def called_functions(node: Any) -> Iterator[str]:
+    """The names of the functions a NodeDef calls (or may name an op, if none is called so)."""
+    yield node.op
+    waiting = list(node.attr.values())
+    while waiting:
+        value = waiting.pop()
+        kind = value.WhichOneof("value")
+        for each in [value.func] if kind == "func" else value.list.func if kind == "list" else ():
+            yield each.name
+            waiting += each.attr.values()
+
+
+def reaches_outside(kind: str) -> str:
+    """How ops of a type, in a function, change or wait for what is outside of it; or empty."""
+    if kind == _STARTS_ITERATOR or changes_resource(kind):
+        return "changes variables outside of the step"
+    return _touches(kind)
+
+
+def _touches(kind: str) -> str:
+    return "reads or writes files" if kind in _FILES else waits(kind)
+
+
+def waits(kind: str) -> str:
+    """What ops of a type wait for if nobody else runs beside them; or empty."""
+    return "waits for a queue that nothing fills here" if kind.startswith(_WAITING) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one run does.
+
+    ``tensors`` are its tensors in execution order; ``late`` those of them that exist only
+    after a variable was changed; ``left_out`` says why others are not given.
+    ``placeholders`` are what it must be fed.
+    """
+
+    tensors: tuple[str, ...]
+    late: frozenset[str]
+    left_out: Mapping[str, str]
+    placeholders: tuple[str, ...]
+
+
+def find_step(
+    graph: Any,
+    train: Iterable[str],
+    initializers: frozenset[str],
+    fed: frozenset[str],
+    closed: Mapping[str, str],
+    outside: Mapping[str, str],
+) -> Step:
+    """The step of *graph* that ends with the ops *train*, with the tensors *fed* given.
+
+    *initializers* are the ops that give variables their first values, *closed* says why
+    certain ops are no part of a run: placeholders of other signatures, by op name, and functions
+    that change something (see :func:`changes_outside`), by function name. *outside* says of what
+    else may not run why, by op name.
+    """
+    return _Finder(graph, tuple(train), initializers, fed, closed, outside).step()
+
+
+def needed(starts: Iterable[Any], fed: frozenset[str]) -> set[Any]:
+    """The ops *starts* and all that run before them, tensors *fed* taken as given."""
+    found: set[Any] = set()
+    waiting = list(starts)
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [each.op for each in op.inputs if each.name not in fed]
+            waiting += op.control_inputs
+    return found
+
+
+def in_order(graph: Any) -> list[Any]:
+    """The ops of *graph*, makers before users; loops end up in some order."""
+    ops = graph.get_operations()
+    done: set[Any] = set()
+    ordered: list[Any] = []
+    for start in ops:
+        path = [(start, _before(start))] if start not in done else []
+        done.add(start)
+        while path:
+            op, before = path[-1]
+            following = next((each for each in before if each not in done), None)
+            if following is None:
+                path.pop()
+                ordered.append(op)
+            else:
+                done.add(following)
+                path.append((following, _before(following)))
+    return ordered
+
+
+def loops(graph: Any) -> dict[str, str]:
+    """The loop of the old kind each op runs in, by op name."""
+    ops = graph.get_operations()
+    if not any(op.type in ENTER for op in ops):
+        return {}
+    numbers: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for op in ops:
+        if op.type in ENTER:
+            frame = op.get_attr("frame_name").decode("utf-8", "backslashreplace")
+            names[op.name] = numbers.setdefault(frame, str(len(numbers)))
+    inputs = {op.name: [each.name for each in _before(op)] for op in ops}
+    return frames({op.name: op.type for op in ops}, inputs, names)
+
+
+def _before(op: Any) -> Iterator[Any]:
+    yield from (each.op for each in op.inputs)
+    yield from op.control_inputs
+
+
+class _Finder:
+    def __init__(
+        self,
+        graph: Any,
+        train: tuple[str, ...],
+        initializers: frozenset[str],
+        fed: frozenset[str],
+        closed: Mapping[str, str],
+        outside: Mapping[str, str],
+    ) -> None:
+        self._fed = fed
+        self._closed = closed
+        self._outside = outside
+        self._ordered = in_order(graph)
+        self._loops = loops(graph)
+        self._prepares = self._preparing(initializers)
+        self._step = needed((graph.get_operation_by_name(name) for name in train), fed)
+        self._blocked = self._forward(self._blocks)
+        self._late = self._forward(
+            lambda op: "late" if op in self._step and self._changes(op) else ""
+        )
+        self._useless = self._only_preparing()
+
+    def step(self) -> Step:
+        left_out: dict[str, str] = {}
+        kept: list[Any] = []
+        for op in self._ordered:
+            for tensor in op.outputs:
+                if tensor.name in self._fed:
+                    continue
+                reason = self._reason(op, tensor)
+                if reason:
+                    left_out[tensor.name] = reason
+                elif op.type not in _PLACEHOLDERS:
+                    kept.append(tensor)
+        ran = needed((tensor.op for tensor in kept), self._fed)
+        placeholders = [
+            op.outputs[0].name
+            for op in self._ordered
+            if op in ran and op.type in _PLACEHOLDERS and op.outputs[0].name not in self._fed
+        ]
+        late = frozenset(tensor.name for tensor in kept if tensor.op in self._late)
+        names = tuple(tensor.name for tensor in kept)
+        return Step(names, late, left_out, tuple(placeholders))
+
+    def _reason(self, op: Any, tensor: Any) -> str:
+        kind = tensor.dtype.base_dtype.name
+        if op in self._blocked:
+            return self._blocked[op]
+        if op in self._useless or op in self._prepares:
+            return "only prepares variables"
+        if kind in _NOT_KEPT:
+            return _NOT_KEPT[kind]
+        frame = self._loops.get(op.name, "")
+        if frame and not (op.type in ("Exit", "RefExit") and "/" not in frame):
+            return "computed anew in each turn of a loop"
+        return ""
+
+    def _blocks(self, op: Any) -> str:
+        """Why what *op* and all behind it make cannot be given; empty if it can."""
+        touches = self._outside.get(op.name) or _touches(op.type)
+        if touches:
+            return touches
+        if op.type in _PLACEHOLDERS and op.name in self._closed:
+            return self._closed[op.name]
+        if op not in self._step and (op.type in self._closed or op.type.endswith(_CALLERS)):
+            called = (self._closed.get(name) for name in called_functions(op.node_def))
+            return next(filter(None, called), "")
+        if op in self._step or op in self._prepares or not writes(op):
+            return ""
+        return "changes variables outside of the step"
+
+    def _changes(self, op: Any) -> bool:
+        if op.type.endswith(_CALLERS) or op.type in self._closed:
+            return any(name in self._closed for name in called_functions(op.node_def))
+        return writes(op)
+
+    def _forward(self, starts: Callable[[Any], str]) -> dict[Any, str]:
+        """The ops *starts* says something of, and all that run behind them, with what it says."""
+        found: dict[Any, str] = {}
+        for op in self._ordered:
+            said = starts(op)
+            if not said:
+                inputs = (each.op for each in op.inputs if each.name not in self._fed)
+                said = next((found[each] for each in inputs if each in found), "")
+            if not said:
+                said = next((found[each] for each in op.control_inputs if each in found), "")
+            if said:
+                found[op] = said
+        return found
+
+    def _preparing(self, initializers: frozenset[str]) -> set[Any]:
+        found: set[Any] = set()
+        for op in self._ordered:
+            group = op.type == "NoOp" and op.control_inputs
+            if op.name in initializers or (group and all(e in found for e in op.control_inputs)):
+                found.add(op)
+        return found
+
+    def _only_preparing(self) -> set[Any]:
+        """Ops all of whose users only prepare something: the first values of variables."""
+        behind: dict[Any, list[Any]] = {}
+        for op in self._ordered:
+            for each in op.control_inputs:
+                behind.setdefault(each, []).append(op)
+        found: set[Any] = set()
+        for op in reversed(self._ordered):
+            if op in self._step or op in self._prepares:
+                continue
+            users = {user for tensor in op.outputs for user in tensor.consumers()}
+            users.update(behind.get(op, ()))
+            if users and all(user in found or user in self._prepares for user in users):
+                found.add(op)
+        return found

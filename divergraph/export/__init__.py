@@ -1,1 +1,0 @@
-"""Write a run or graph for other tools."""

@@ -1,0 +1,304 @@
+"""Run a model and keep every tensor it makes as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
+from divergraph.execute.installed import open_executor
+from divergraph.execute.stand_ins import StandIn, make_stand_in
+from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.npy_file import write_npy
+from divergraph.golden_capture.branches import Branches, Save
+from divergraph.golden_capture.feeds import full_name, missing_inputs, random_feeds, read_feeds
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.version import __version__
+from graphstore.errors import ExecutionError, InputError
+from graphstore.model import Framework, ModelGraph, Op, Tensor
+from importers.dumps.names import CAPTURED
+from importers.registry import read_graph
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRequest:
+    """What to capture: *inputs* are files by input name, *seed* makes up the missing ones.
+
+    *options* are for the framework's executor (see ``options`` of its factory). Values of
+    *inputs* that are other tensors of a TensorFlow graph take the place of those.
+    """
+
+    model: Path
+    output: Path
+    inputs: Mapping[str, Path] = field(default_factory=dict)
+    device: StandIn = StandIn.FP32
+    seed: int | None = None
+    memory: int = DEFAULT_MEMORY
+    replace: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """What a capture wrote: *model* is the file that was run, *folder* holds the dump."""
+
+    folder: Path
+    model: Path
+    executor: str
+    tensors: int
+    bytes: int
+    left_out: tuple[Unavailable, ...]
+
+
+def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> CaptureResult:
+    """Run the model on its inputs and write every tensor as ``.npy`` into the output folder.
+
+    The folder appears complete or not at all. With a stand-in, the model that was run
+    lies in it too.
+
+    Raises:
+        InputError: a model, input or folder that cannot be used; nothing is written.
+    """
+    _check_place(request)
+    progress.stage("reading the model")
+    graph = read_graph(request.model)
+    if request.device is not StandIn.FP32 and graph.framework is not Framework.ONNX:
+        raise ExecutionError(
+            f"there is no {request.device} stand-in for {graph.framework} models",
+            where=str(request.model),
+            hint="convert the model to ONNX",
+        )
+    with ExitStack() as opened:
+        executor: Executor | None = None
+        inputs = graph.inputs
+        if request.device is StandIn.FP32:
+            executor = open_executor(request.model, graph, _options(request, graph))
+            opened.callback(executor.close)
+            inputs = executor.inputs
+        feeds = _feeds(request, inputs)
+        folder = opened.enter_context(_appearing(request.output))
+        opened.enter_context(_guesses_named(request, inputs))
+        model = request.model
+        if executor is None:
+            progress.stage(f"making the {request.device} model")
+            model = _stand_in(request, folder, feeds)
+            graph = read_graph(model)
+            executor = open_executor(model, graph)
+            opened.callback(executor.close)
+        result = _write_all(request, graph, executor, feeds, folder, model, progress)
+    if model != request.model:
+        model = request.output / model.name
+    return CaptureResult(
+        request.output, model, result.executor, result.tensors, result.bytes, result.left_out
+    )
+
+
+def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
+    """The executor's options; what is fed and is no input of the graph is one of them."""
+    options = dict(request.options)
+    if graph.framework is Framework.TENSORFLOW:
+        inputs = {tensor.name for tensor in graph.inputs}
+        tensors = {tensor.name for op in graph.ops if not op.subgraph for tensor in op.outputs}
+        named = (full_name(name, tensors) for name in request.inputs)
+        inner = sorted(name for name in named if name in tensors - inputs)
+        if inner:
+            options["feed"] = ",".join(inner)
+    return options
+
+
+def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array]:
+    files = dict(request.inputs)
+    if set(files) == {""} and len(inputs) == 1:
+        files = {inputs[0].name: files[""]}
+    elif "" in files:
+        raise InputError(
+            f"{files['']} is the value of which input?",
+            hint="--inputs NAME=FILE with one of: " + ", ".join(each.name for each in inputs),
+        )
+    feeds = read_feeds(inputs, files)
+    if request.seed is not None:
+        rest = [tensor for tensor in inputs if tensor.name not in feeds]
+        feeds |= random_feeds(rest, request.seed)
+    error = missing_inputs(inputs, feeds)
+    if error is not None:
+        raise error
+    return feeds
+
+
+@contextmanager
+def _guesses_named(request: CaptureRequest, inputs: Sequence[Tensor]) -> Iterator[None]:
+    """Add to what goes wrong that sizes were made up: the likeliest cause."""
+    try:
+        yield
+    except ExecutionError as error:
+        given = {full_name(name, {each.name for each in inputs}) for name in request.inputs}
+        guessed = [
+            each.name
+            for each in inputs
+            if each.name not in given and each.shape is not None and None in each.shape
+        ]
+        if request.seed is None or not guessed or error.hint:
+            raise
+        hint = f"the unknown sizes of {', '.join(guessed)} were taken as 1: give --inputs NAME=FILE"
+        raise ExecutionError(error.what, where=error.where, hint=hint) from error
+
+
+def _stand_in(request: CaptureRequest, folder: Path, feeds: Mapping[str, Array]) -> Path:
+    target = folder / f"{request.model.stem}.{request.device}.onnx"
+    make_stand_in(request.model, request.device, target, feeds)
+    return target
+
+
+def _write_all(
+    request: CaptureRequest,
+    graph: ModelGraph,
+    executor: Executor,
+    feeds: Mapping[str, Array],
+    folder: Path,
+    model: Path,
+    progress: Progress,
+) -> CaptureResult:
+    names = DumpFileNames(graph, time.time_ns() // 1000)
+    files = _files_of_tensors(graph, names, set(executor.tensors))
+    progress.stage("running", len(files))
+    written = 0
+    inputs: dict[str, str] = {}
+    made = {
+        tensor.name: (op, port)
+        for op in graph.ops
+        for port, tensor in enumerate(op.outputs)
+        if tensor.name in feeds and not op.subgraph
+    }
+    for name, value in feeds.items():
+        inputs[name] = names.of_output(*made[name]) if name in made else names.of_input(name)
+        written += _save(folder / inputs[name], value)
+    tensors = 0
+    for name, value in executor.run(feeds, tuple(files), memory=request.memory):
+        written += _save(folder / files[name], value)
+        tensors += 1
+        progress.step(1, name)
+    inner = list(_inner(graph, executor))
+    if graph.framework is Framework.ONNX:
+        branches = Branches(model, graph, _saving(folder, names), request.memory)
+        places = {name: folder / file for name, file in {**inputs, **files}.items()}
+        tensors += branches.run({name: at for name, at in places.items() if at.exists()})
+        inner = branches.left_out
+    unclear = [Unavailable(name, "no file name tells it from others") for name in names.unclear]
+    mapping = names.mapping()
+    if mapping:
+        (folder / MAPPING).write_text(mapping, encoding="utf-8")
+    left_out = (*executor.unavailable, *inner, *unclear)
+    result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
+    _write_manifest(request, result, inputs)
+    return result
+
+
+def _files_of_tensors(graph: ModelGraph, names: DumpFileNames, known: set[str]) -> dict[str, str]:
+    """The file of each tensor that the executor can give.
+
+    In ONNX, tensors of bodies may be called as others of the root graph; TensorFlow's are not.
+    """
+    files: dict[str, str] = {}
+    inner = graph.framework is Framework.TENSORFLOW
+    for op in graph.ops:
+        for port, tensor in enumerate(op.outputs):
+            if (inner or not op.subgraph) and tensor.name in known and tensor.name not in files:
+                files[tensor.name] = names.of_output(op, port)
+    return files
+
+
+def _inner(graph: ModelGraph, executor: Executor) -> Iterator[Unavailable]:
+    """The bodies of whose tensors *executor* says nothing."""
+    opened: set[str] = set()
+    if graph.framework is Framework.TENSORFLOW:
+        told = {*executor.tensors, *(each.tensor for each in executor.unavailable)}
+        inside = (op for op in graph.ops if op.subgraph)
+        opened = {op.subgraph for op in inside if any(t.name in told for t in op.outputs)}
+    for body in graph.subgraphs:
+        if body.name not in opened:
+            yield Unavailable(body.name, "what happens inside a body is not given out")
+
+
+def _saving(folder: Path, names: DumpFileNames) -> Save:
+    """Saves outputs in *folder*; says None of those whose file could not be told from others."""
+
+    def save(op: Op, port: int, value: Array) -> Path | None:
+        unclear = len(names.unclear)
+        path = folder / names.of_output(op, port)
+        if len(names.unclear) > unclear:
+            return None
+        _save(path, value)
+        return path
+
+    return save
+
+
+def _save(path: Path, value: Array) -> int:
+    try:
+        return write_npy(path, value)
+    except OSError as error:
+        raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_manifest(
+    request: CaptureRequest, result: CaptureResult, inputs: Mapping[str, str]
+) -> None:
+    shape = {
+        "divergraph": __version__,
+        "model": str(request.model),
+        "sha256": _digest(request.model) if request.model.is_file() else None,
+        "device": request.device.value,
+        "executor": result.executor,
+        "ran": result.model.name,
+        "inputs": dict(inputs),
+        "seed": request.seed,
+        "options": dict(request.options),
+        "tensors": result.tensors,
+        "bytes": result.bytes,
+        "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
+    }
+    text = json.dumps(shape, indent=2, ensure_ascii=False)
+    (result.folder / CAPTURED).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _check_place(request: CaptureRequest) -> None:
+    place = request.output
+    if place.is_dir() and not any(place.iterdir()):
+        return
+    if place.exists() and not (request.replace and (place / CAPTURED).is_file()):
+        hint = "use another folder, or --replace to write over an earlier capture"
+        raise InputError("there is something here already", where=str(place), hint=hint)
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """A folder that becomes *target* at the end, and vanishes if anything fails."""
+    draft = target.parent / f".{target.name}-{secrets.token_hex(4)}"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir()
+    except OSError as error:
+        raise InputError(f"cannot write here: {error.strerror}", where=str(target)) from error
+    try:
+        yield draft
+        if target.exists():
+            old = target.parent / f".{target.name}-{secrets.token_hex(4)}"
+            target.rename(old)
+            draft.rename(target)
+            shutil.rmtree(old)
+        else:
+            draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,130 @@
+"""The input values of a model, from files or from seeded random numbers."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import Array, checked_feed
+from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import Tensor
+
+
+def read_feeds(inputs: Sequence[Tensor], files: Mapping[str, Path]) -> dict[str, Array]:
+    """The values of *files* (input name to ``.npy`` or raw ``.bin``), checked.
+
+    A raw file has the input's own element type and shape, one unknown dimension counted
+    from its size.
+
+    Raises:
+        InputError: a name that is no input, a file that does not fit it.
+        ImportFormatError: a damaged file.
+    """
+    known = {tensor.name: tensor for tensor in inputs}
+    found: dict[str, Array] = {}
+    for called, path in files.items():
+        name = full_name(called, known)
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise InputError(f"the model has no input {called!r}", hint=f"its inputs: {listed}")
+        if name in found:
+            raise InputError(f"two values for input {name!r}")
+        value = _read_npy(path) if path.suffix == ".npy" else _read_raw(path, known[name])
+        try:
+            found[name] = checked_feed(known[name], value)
+        except InputError as error:
+            raise InputError(error.what, where=str(path), hint=error.hint) from error
+    return found
+
+
+def full_name(name: str, known: Container[str]) -> str:
+    """The tensor *name* stands for: itself, or ``name:0`` as TensorFlow has it."""
+    return f"{name}:0" if name not in known and f"{name}:0" in known else name
+
+
+def random_feeds(inputs: Sequence[Tensor], seed: int) -> dict[str, Array]:
+    """Values for *inputs* that depend on *seed* and the input's name only.
+
+    Floats are standard normal, whole numbers 0 or 1 (safe as index, length and mask);
+    unknown dimensions are 1.
+
+    Raises:
+        InputError: an input of unknown type or rank.
+    """
+    return {tensor.name: _random(tensor, seed) for tensor in inputs}
+
+
+def missing_inputs(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> InputError | None:
+    """The error to raise if an input has no value."""
+    missing = [tensor for tensor in inputs if tensor.name not in feeds]
+    if not missing:
+        return None
+    wanted = ", ".join(f"{tensor.name} ({_described(tensor)})" for tensor in missing)
+    return InputError(
+        f"no value for {wanted}",
+        hint="give --inputs NAME=FILE for each, or --random SEED",
+    )
+
+
+def _described(tensor: Tensor) -> str:
+    dtype = "any type" if tensor.dtype is None else tensor.dtype.value
+    if tensor.shape is None:
+        return f"{dtype}, any shape"
+    sizes = "x".join("?" if size is None else str(size) for size in tensor.shape)
+    return f"{dtype} {sizes}" if sizes else f"{dtype}, a single value"
+
+
+def _random(tensor: Tensor, seed: int) -> Array:
+    dtype = None if tensor.dtype is None else tensor.dtype.numpy
+    if dtype is None or tensor.shape is None:
+        raise InputError(
+            f"input {tensor.name!r} ({_described(tensor)}) cannot be made up",
+            hint="give --inputs NAME=FILE for it",
+        )
+    shape = tuple(1 if size is None else size for size in tensor.shape)
+    draw = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
+    if dtype.kind in "fc":
+        return np.asarray(draw.standard_normal(shape)).astype(dtype)
+    return draw.integers(0, 2, shape).astype(dtype)
+
+
+def _read_npy(path: Path) -> Array:
+    try:
+        value = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(path)) from error
+    except (ValueError, EOFError) as error:
+        raise ImportFormatError(path, f"not a readable .npy file: {error}") from error
+    if not isinstance(value, np.ndarray):
+        raise ImportFormatError(path, "this is an archive of arrays, not one array")
+    return value
+
+
+def _read_raw(path: Path, tensor: Tensor) -> Array:
+    dtype = None if tensor.dtype is None else tensor.dtype.numpy
+    if dtype is None or tensor.shape is None:
+        raise InputError(
+            f"the model does not say type and shape of input {tensor.name!r}",
+            where=str(path),
+            hint="give it as .npy",
+        )
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(path)) from error
+    unknown = sum(size is None for size in tensor.shape)
+    fixed = int(np.prod([size for size in tensor.shape if size is not None], dtype=np.int64))
+    one = fixed * dtype.itemsize
+    fits = (
+        one > 0 and len(data) % one == 0 and (unknown == 1 or (unknown == 0 and len(data) == one))
+    )
+    if not fits:
+        raise InputError(
+            f"{len(data)} bytes do not fit input {tensor.name!r} ({_described(tensor)})",
+            where=str(path),
+            hint="give it as .npy, which carries type and shape",
+        )
+    return np.frombuffer(data, dtype).reshape([-1 if n is None else n for n in tensor.shape])

@@ -1,0 +1,1 @@
+"""Any model graph in the format of another tool."""

@@ -1,0 +1,130 @@
+"""Any model graph for Google's Model Explorer: a graph collection, and node data of a run.
+
+Formats: graph_builder.py and node_data_builder.py of ai-edge-model-explorer. A collection
+``{label, graphs}`` is what its JSON loader takes, node data is loaded beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from divergraph.graph_formats.side import ShownGraph, body_paths
+from divergraph.text.words import shape_text
+from graphstore.model import AttrValue, Edge, EdgeKind, Metric, Op, Tensor
+
+_MAX_VALUE = 2000
+_COLOURS = {"pass": "#c7e9c0", "warn": "#fee8c8", "fail": "#fc8d59"}
+
+
+def collection(shown: ShownGraph) -> dict[str, Any]:
+    """The graph collection: one graph, bodies as name spaces beside those of the names."""
+    return {"label": shown.label, "graphs": [_graph(shown)], "graphSorting": "name_asc"}
+
+
+def node_data(shown: ShownGraph) -> dict[str, dict[str, Any]]:
+    """Metrics of a run as node data by name, each to be kept in a file of its own; values
+    of the op's worst output, coloured by level. Empty without a run."""
+    sets: dict[str, dict[str, Any]] = {}
+    for metric in Metric:
+        results: dict[str, Any] = {}
+        for op, row in shown.rows.items():
+            value = None if row.metrics is None else row.metrics.value(metric)
+            if isinstance(value, float | int) and math.isfinite(value):
+                results[op] = {"value": float(value)}
+                if row.level is not None and metric in row.failed:
+                    results[op]["bgColor"] = _COLOURS[row.level.value]
+        if results:
+            sets[metric.value] = {shown.graph.name: {"name": metric.value, "results": results}}
+    return sets
+
+
+def _graph(shown: ShownGraph) -> dict[str, Any]:
+    graph = shown.graph
+    paths = body_paths(graph)
+    incoming: dict[str, list[Edge]] = {}
+    known = graph.op_index()
+    for edge in graph.edges():
+        if edge.source in known and edge.target in known:
+            incoming.setdefault(edge.target, []).append(edge)
+    nodes = [_node(op, shown, paths, incoming.get(op.id, []), known) for op in graph.ops]
+    about = {"framework": graph.framework.value, "format": graph.format, "kind": graph.kind.value}
+    attributes = about | {key: _text(value) for key, value in graph.attrs.items()}
+    return {"id": graph.name, "nodes": nodes, "groupNodeAttributes": {"": attributes}}
+
+
+def _node(
+    op: Op,
+    shown: ShownGraph,
+    paths: Mapping[str, tuple[str, ...]],
+    incoming: list[Edge],
+    known: Mapping[str, Op],
+) -> dict[str, Any]:
+    name = op.name.strip("/")
+    scope = name.rpartition("/")[0]
+    around = (each.replace("/", "_") for each in paths[op.subgraph])
+    return {
+        "id": op.id,
+        "label": op.type or name,
+        "namespace": "/".join((*around, *(part for part in scope.split("/") if part))),
+        "subgraphIds": [],
+        "attrs": _attrs(op, shown),
+        "incomingEdges": [
+            {
+                "sourceNodeId": edge.source,
+                "sourceNodeOutputId": str(max(edge.source_port, 0))
+                if edge.kind is not EdgeKind.CONTROL
+                else "control",
+                "targetNodeInputId": str(edge.target_port)
+                if edge.kind is EdgeKind.DATA
+                else edge.kind.value,
+            }
+            for edge in incoming
+        ],
+        "inputsMetadata": _inputs(op, known),
+        "outputsMetadata": [
+            {"id": str(port), "attrs": _tensor(tensor)} for port, tensor in enumerate(op.outputs)
+        ],
+    }
+
+
+def _inputs(op: Op, known: Mapping[str, Op]) -> list[dict[str, Any]]:
+    found = []
+    for position, ref in enumerate(op.inputs):
+        if ref is not None:
+            attrs = [{"key": "__tensor_tag", "value": ref.tensor}]
+            if ref.producer is not None and ref.producer.op not in known:
+                attrs.append({"key": "producer", "value": str(ref.producer)})
+            found.append({"id": str(position), "attrs": attrs})
+    return found
+
+
+def _attrs(op: Op, shown: ShownGraph) -> list[dict[str, str]]:
+    row = shown.rows.get(op.id)
+    told: dict[str, str] = {"name": op.name}
+    if op.original_names is not None:
+        told["originals"] = ", ".join(op.original_names) or "none: the compiler added it"
+    if row is not None and row.state is not None:
+        told["state"] = row.state.value
+        if row.detail:
+            told["detail"] = row.detail
+    told |= {key: _text(value) for key, value in op.attrs.items() if key not in told}
+    return [{"key": key, "value": value} for key, value in told.items()]
+
+
+def _tensor(tensor: Tensor) -> list[dict[str, str]]:
+    dims = "[]" if tensor.shape == () else f"[{shape_text(tensor.shape)}]"
+    told = {
+        "tensor_name": tensor.name,
+        "__tensor_tag": tensor.name,
+        "shape": f"{tensor.dtype.value if tensor.dtype else '?'}{dims}",
+        "layout": tensor.layout or "",
+        "original": f"{tensor.origin.op}:{tensor.origin.port}" if tensor.origin else "",
+    }
+    return [{"key": key, "value": value} for key, value in told.items() if value]
+
+
+def _text(value: AttrValue) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."

@@ -1,0 +1,1 @@
+"""Which tensor stands for which: lineage, matching and pairing of two graphs."""

@@ -1,0 +1,141 @@
+"""Link a device graph to the golden graph: fused, split, inserted and renamed ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from divergraph.graphs.lineage.golden_tensors import GoldenTensors
+from divergraph.graphs.lineage.origin_attributes import link_by_attributes
+from divergraph.graphs.lineage.tensor_names import RESHAPING, link_by_tensor_names, link_ops
+from divergraph.graphs.lineage.unmatched import Unmatched
+from graphstore.model import (
+    Framework,
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    Reorder,
+    TensorMatch,
+    TensorRef,
+)
+
+__all__ = ["Lineage", "Unmatched", "link_graphs"]
+
+_VALUE_KEEPING = frozenset({"Cast", "TransData", "QuantizeLinear", "DequantizeLinear"})
+"""Inserted ops of these types pass their first input's value on but for type and layout."""
+_SAME_AXES = _VALUE_KEEPING | {"Identity"}
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """How a device graph came out of a golden one.
+
+    ``outputs`` has an entry for every output of every device op: the golden tensor it
+    should equal, or why there is none.
+    """
+
+    links: tuple[LineageLink, ...]
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched]
+    golden: GoldenTensors
+    device_ops: Mapping[str, Op]
+
+    def input_match(self, op: Op, position: int) -> TensorMatch | Unmatched | None:
+        """The golden tensor that input *position* of a device op should equal.
+
+        That is the producer's golden tensor. None if the input is not connected or no
+        op's output.
+        """
+        ref = op.inputs[position] if position < len(op.inputs) else None
+        match = None if ref is None or ref.producer is None else self.outputs.get(ref.producer)
+        if not isinstance(match, TensorMatch):
+            return match
+        return replace(match, device=TensorRef(op.id, position))
+
+
+def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
+    """Link every op and output of *device* to *golden*.
+
+    Ascend graphs carry the links in attributes; between other graphs the tensor names
+    that survive optimisation and fusion are the evidence.
+    """
+    index = GoldenTensors.of(golden)
+    keeping = _VALUE_KEEPING
+    if device.framework is Framework.ASCEND:
+        links, outputs = link_by_attributes(index, device)
+    else:
+        keeping |= RESHAPING  # in device layouts the order may change, in these it does not
+        links, outputs = link_by_tensor_names(index, device)
+    ops = device.op_index()
+    for op in device.ops:
+        match = _passed_on(op, ops, outputs, keeping)
+        if match is not None:
+            outputs[match.device] = match
+    return Lineage(tuple(links), outputs, index, ops)
+
+
+def relinked(
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    golden: GoldenTensors,
+    device: ModelGraph,
+) -> Lineage:
+    """The lineage of *outputs*: op links follow from them, inserted ops pass values on."""
+    found = dict(outputs)
+    links = link_ops(golden, device, found)
+    ops = device.op_index()
+    for op in device.ops:
+        match = _passed_on(op, ops, found, _VALUE_KEEPING | RESHAPING)
+        if match is not None:
+            found[match.device] = match
+    return Lineage(tuple(links), found, golden, ops)
+
+
+def _passed_on(
+    op: Op,
+    ops: Mapping[str, Op],
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    keeping: frozenset[str],
+) -> TensorMatch | None:
+    """The golden tensor whose value an inserted Cast or TransData passes on, if any."""
+    target = TensorRef(op.id, 0)
+    seen: set[str] = set()
+    reshaped = False
+    while _is_passing_on(op, outputs, keeping) and op.id not in seen:
+        seen.add(op.id)
+        reshaped |= op.type not in _SAME_AXES
+        ref = op.inputs[0]
+        producer = None if ref is None or ref.producer is None else ops.get(ref.producer.op)
+        if ref is None or ref.producer is None or producer is None:
+            return None
+        match = outputs.get(ref.producer)
+        if isinstance(match, TensorMatch):
+            if reshaped and match.reorder is not None:
+                return None  # what is reshaped in another order is in no order of the original's
+            return replace(match, device=target, rule=LineageRule.THROUGH_INSERTED)
+        op = producer
+    return None
+
+
+def behind_transpose(match: TensorMatch, op: Op) -> TensorMatch | None:
+    """*match* of what the Transpose *op* takes, as a match of what it gives.
+
+    None if the graph does not say how it permutes, or channels lie in blocks.
+    """
+    permuted = op.attrs.get("perm")
+    if not isinstance(permuted, tuple) or (match.reorder is not None and match.reorder.block):
+        return None
+    before = match.reorder.axes if match.reorder is not None else tuple(range(len(permuted)))
+    if set(before) != set(range(len(before))) or set(permuted) != set(before):
+        return None
+    axes = tuple(permuted.index(axis) for axis in before)
+    reorder = None if axes == tuple(range(len(axes))) else Reorder(axes=axes)
+    return replace(match, device=TensorRef(op.id, 0), reorder=reorder)
+
+
+def _is_passing_on(
+    op: Op, outputs: Mapping[TensorRef, TensorMatch | Unmatched], keeping: frozenset[str]
+) -> bool:
+    found = outputs.get(TensorRef(op.id, 0))
+    inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
+    return inserted and op.type in keeping and bool(op.inputs)

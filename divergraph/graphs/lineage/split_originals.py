@@ -1,0 +1,87 @@
+"""Originals that a converter wrote as several ops, of which the first kept the name.
+
+SquaredDifference becomes Sub and Mul, Rsqrt becomes Sqrt and Reciprocal: op and tensor of the
+first part have the original's names, and what the original's readers read is the last part's.
+Types that differ do not tell this by themselves, as fused ops keep a tensor's name, too. So
+the readers decide: where none of them reads the tensor of the name, but all read what is made
+of it, that is the original's tensor. Values are not asked, for a fault may be in any part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from divergraph.graphs.lineage.golden_tensors import GoldenTensors
+from divergraph.graphs.lineage.unmatched import Unmatched
+from graphstore.model import LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
+
+HANDING_ON = frozenset(
+    {
+        *("Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput"),
+        *("ReorderOutput", "Transpose", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"),
+    }
+)
+"""Ops whose output is their first input in another type, order or shape."""
+_BY_NAME = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
+_PARTS = 6
+"""Ops in a row that one original may become."""
+
+Outputs = Mapping[TensorRef, TensorMatch | Unmatched]
+
+
+def split_originals(
+    golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
+) -> dict[TensorRef, TensorMatch | Unmatched]:
+    """What stands in *outputs* under the name of an original written as several ops, put right."""
+    readers, behind = _readers(golden.graph.ops), _readers(device.ops)
+    types = {op.id: op.type for op in device.ops}
+    by_name = {op.name: op for op in device.ops if op.name}
+    found: dict[TensorRef, TensorMatch | Unmatched] = {}
+    for ref, match in outputs.items():
+        if not isinstance(match, TensorMatch) or match.rule not in _BY_NAME:
+            continue
+        original = golden_ops[match.golden.op]
+        if original.type == types[ref.op]:
+            continue
+        same = [by_name[op.name] for op in readers.get(match.golden, ()) if op.name in by_name]
+        read = [{each.producer for each in op.inputs if each is not None} for op in same]
+        if match.golden in golden.graph.outputs and device.outputs:
+            read.append(set(device.outputs))
+        if not read or any(ref in each for each in read):
+            continue
+        made = _made_of(ref, behind, outputs)
+        last = {each for each in made if all(each in taken for taken in read)}
+        if len(last) == 1:
+            said = f"an inner part of {original.name}, which is {types[ref.op]} and more here"
+            found[ref] = Unmatched(Reason.INNER_OF_SPLIT, said)
+            (end,) = last
+            found[end] = TensorMatch(end, match.golden, LineageRule.BETWEEN_TENSORS)
+    return found
+
+
+def _readers(ops: Iterable[Op]) -> dict[TensorRef, list[Op]]:
+    found: dict[TensorRef, list[Op]] = {}
+    for op in ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer is not None:
+                found.setdefault(ref.producer, []).append(op)
+    return found
+
+
+def _made_of(
+    ref: TensorRef, readers: Mapping[TensorRef, list[Op]], outputs: Outputs
+) -> set[TensorRef]:
+    """The tensors of no name known that are computed, not only handed on, from *ref*."""
+    computed: set[TensorRef] = set()
+    level = {ref: False}
+    for _ in range(_PARTS):
+        following: dict[TensorRef, bool] = {}
+        for source, changed in level.items():
+            for op in readers.get(source, ()):
+                made = TensorRef(op.id, 0)
+                if isinstance(outputs.get(made), TensorMatch):
+                    continue
+                following[made] = changed or op.type not in HANDING_ON
+        computed.update(each for each, changed in following.items() if changed)
+        level = following
+    return computed

@@ -1,0 +1,234 @@
+"""Links between graphs that carry no lineage attributes (ONNX against ONNX or TensorFlow).
+
+Optimisers rename nodes but keep the names of the tensors that survive, so a tensor name
+on both sides is the evidence; originals between surviving tensors were fused into the
+device op behind them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from divergraph.graphs.lineage.folded_activations import folded_activations
+from divergraph.graphs.lineage.golden_tensors import GoldenTensors
+from divergraph.graphs.lineage.split_originals import HANDING_ON, split_originals
+from divergraph.graphs.lineage.unmatched import Unmatched
+from graphstore.model import (
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    TensorMatch,
+    TensorRef,
+)
+
+_INSERTED_TYPES = frozenset(
+    {"Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput", "ReorderOutput"}
+)
+_NCHWC = re.compile(r"_nchwc$")
+_BLOCKED = "its values are in channel blocks (NCHWc) of a size the graph does not tell"
+_FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
+
+RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Ops whose output holds their first input's values in the same order."""
+
+Outputs = dict[TensorRef, TensorMatch | Unmatched]
+
+
+def link_by_tensor_names(
+    golden: GoldenTensors, device: ModelGraph
+) -> tuple[list[LineageLink], Outputs]:
+    """Links of every device op and the golden tensor of every device output."""
+    golden_ops = golden.graph.op_index()
+    blocked = _blocked_ops(device)
+    claimed = _claimed(golden, device, blocked)
+    outputs: Outputs = {}
+    for op in device.ops:
+        for port in range(len(op.outputs)):
+            ref = TensorRef(op.id, port)
+            if ref in claimed:
+                outputs[ref] = TensorMatch(ref, claimed[ref], LineageRule.SAME_TENSOR)
+            elif op.id in blocked and op.type not in _INSERTED_TYPES:
+                outputs[ref] = Unmatched(Reason.LAYOUT_UNSUPPORTED, _BLOCKED)
+            else:
+                outputs[ref] = _renamed(golden, golden_ops, op, ref)
+    outputs |= _moved_away(golden_ops, device, outputs, claimed)
+    outputs |= split_originals(golden, golden_ops, device, outputs)
+    _match_behind_reshapes(device, outputs)
+    outputs |= folded_activations(golden, golden_ops, device, outputs)
+    return link_ops(golden, device, outputs), outputs
+
+
+def link_ops(
+    golden: GoldenTensors, device: ModelGraph, outputs: Mapping[TensorRef, TensorMatch | Unmatched]
+) -> list[LineageLink]:
+    """Links of every device op, given the golden tensors of the outputs."""
+    golden_ops = golden.graph.op_index()
+    surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
+    links: list[LineageLink] = []
+    for op in device.ops:
+        links.extend(_op_links(golden, golden_ops, op, outputs, surviving))
+    return links
+
+
+def _claimed(
+    golden: GoldenTensors, device: ModelGraph, blocked: set[str]
+) -> dict[TensorRef, TensorRef]:
+    """The device outputs that have the name of a golden tensor, and which."""
+    found: dict[TensorRef, TensorRef] = {}
+    for op in device.ops:
+        for port, tensor in enumerate(op.outputs):
+            same = _same_tensor(golden, tensor.name)
+            if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
+                found[TensorRef(op.id, port)] = same
+    return found
+
+
+def _moved_away(
+    golden_ops: Mapping[str, Op],
+    device: ModelGraph,
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    claimed: Mapping[TensorRef, TensorRef],
+) -> Outputs:
+    """The outputs matched by the name of their op alone whose golden tensor another op gives.
+
+    An optimiser that moves a Transpose behind a Shape leaves the Shape its name and gives its
+    tensor's name to what puts the sizes in order again. Not so if that op only hands on what
+    this one gives (a Cast): then both have the golden tensor's values.
+    """
+    ops = device.op_index()
+    owners = {golden: ref for ref, golden in claimed.items()}
+    found: Outputs = {}
+    for ref, match in outputs.items():
+        if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_NAME:
+            continue
+        owner = owners.get(match.golden)
+        if owner is None or _hands_on(ops, owner, ref):
+            continue
+        said = (
+            f"its op is called {golden_ops[match.golden.op].name!r}, but the tensor of that one "
+            f"is given by {ops[owner.op].name!r}"
+        )
+        found[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, said)
+    return found
+
+
+def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
+    """Whether *last* is *first* in another type, order or shape."""
+    seen: set[TensorRef] = set()
+    while last != first and last not in seen:
+        seen.add(last)
+        op = ops[last.op]
+        taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        if op.type not in HANDING_ON or taken is None:
+            return False
+        last = taken
+    return last == first
+
+
+def _same_tensor(golden: GoldenTensors, name: str) -> TensorRef | None:
+    """The golden tensor of this name; output 0 may go with or without ``:0``."""
+    names = golden.by_tensor_name
+    if not name:
+        return None
+    return names.get(name) or names.get(f"{name}:0") or names.get(name.removesuffix(":0"))
+
+
+def _blocked_ops(device: ModelGraph) -> set[str]:
+    """Ops whose values lie in channel blocks: those named so and what follows them up to
+    the op that puts the order back. Ops come after their producers in the file."""
+    blocked: set[str] = set()
+    for op in device.ops:
+        sources = [ref.producer.op for ref in op.inputs if ref is not None and ref.producer]
+        follows = op.type != "ReorderOutput" and not blocked.isdisjoint(sources)
+        if follows or op.type == "ReorderInput" or _NCHWC.search(op.name):
+            blocked.add(op.id)
+    return blocked
+
+
+def _renamed(
+    golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
+) -> TensorMatch | Unmatched:
+    """Where the tensor's name is new: by the op's name, else why there is no counterpart."""
+    same_name = golden.by_name.get(op.name)
+    if same_name is not None and same_name.type == op.type:
+        found = golden_ops[same_name.id]
+        if ref.port < max(1, len(found.outputs)):
+            return TensorMatch(ref, TensorRef(found.id, ref.port), LineageRule.SAME_NAME)
+    added = op.name not in golden.by_name and op.type in RESHAPING
+    if added or op.type in _INSERTED_TYPES:
+        return Unmatched(Reason.INSERTED, f"{op.type} added on the device side, no original")
+    return Unmatched(
+        Reason.UNKNOWN_ORIGINAL,
+        f"the golden graph has no tensor named {op.outputs[ref.port].name!r}",
+    )
+
+
+def _match_behind_reshapes(device: ModelGraph, outputs: Outputs) -> None:
+    """A tensor of a new name that is only reshaped into a known one has its values.
+
+    A fused op keeps the name of the last original's tensor unless the optimiser puts a
+    Reshape behind it (MatMul and Add of more than two axes fused into Gemm): the name of
+    the fused op is that of an original, but its output is not that original's.
+    Ops come after their producers in the file.
+    """
+    for op in reversed(device.ops):
+        ref = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        match = outputs.get(TensorRef(op.id, 0))
+        if op.type not in RESHAPING or ref is None or not isinstance(match, TensorMatch):
+            continue
+        known = outputs.get(ref)
+        if isinstance(known, Unmatched) and known.reason is Reason.UNKNOWN_ORIGINAL:
+            outputs[ref] = TensorMatch(ref, match.golden, LineageRule.THROUGH_INSERTED)
+
+
+def _op_links(
+    golden: GoldenTensors,
+    golden_ops: dict[str, Op],
+    op: Op,
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    surviving: set[TensorRef],
+) -> Iterator[LineageLink]:
+    linked: set[str] = set()
+    roots: list[str] = []
+    blocked = golden.by_tensor_name.get(_NCHWC.sub("", op.name))
+    if blocked is not None and _NCHWC.search(op.name):
+        linked.add(blocked.op)
+        roots.append(blocked.op)
+        yield LineageLink(op.id, blocked.op, LineageRule.FUSION_NAME)
+    fused = golden.by_name.get(_FUSION.sub("", op.name))
+    for port in range(len(op.outputs)):
+        match = outputs[TensorRef(op.id, port)]
+        if isinstance(match, TensorMatch) and match.golden.op not in linked:
+            linked.add(match.golden.op)
+            roots.append(match.golden.op)
+            yield LineageLink(
+                op.id, match.golden.op, match.rule, port, match.golden.port, match.confidence
+            )
+    if fused is not None and _FUSION.search(op.name) and fused.id not in linked:
+        linked.add(fused.id)
+        yield LineageLink(op.id, fused.id, LineageRule.FUSION_NAME)
+    for original in _between(golden_ops, roots, surviving):
+        if original not in linked:
+            linked.add(original)
+            yield LineageLink(op.id, original, LineageRule.BETWEEN_TENSORS)
+
+
+def _between(
+    golden_ops: dict[str, Op], roots: list[str], surviving: set[TensorRef]
+) -> Iterator[str]:
+    """Golden ops with inputs, reached backwards from *roots* through lost tensors only."""
+    seen = set(roots)
+    stack = list(roots)
+    while stack:
+        for ref in golden_ops[stack.pop()].inputs:
+            if ref is None or ref.producer is None or ref.producer in surviving:
+                continue
+            producer = golden_ops.get(ref.producer.op)
+            if producer is None or producer.id in seen or not producer.inputs:
+                continue
+            seen.add(producer.id)
+            stack.append(producer.id)
+            yield producer.id

@@ -1,0 +1,155 @@
+"""The order of axes of tensors that names match between graphs of two frameworks.
+
+TensorFlow mostly computes NHWC, ONNX and Caffe NCHW, and converters keep the names. Where
+shapes do not tell, because sizes are equal, the values do; where those are wrong, too, the
+nearest ops on the device side whose order is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from divergraph.graphs.lineage import Lineage, Unmatched
+from divergraph.graphs.matching.values import DumpedValues
+from divergraph.values.closeness import best_reorder, distance, only_order, reordered
+from graphstore.model import LineageRule, ModelGraph, Op, Reorder, TensorMatch, TensorRef
+
+_BY_NAME = frozenset(
+    {
+        *(LineageRule.SAME_TENSOR, LineageRule.SAME_NAME),
+        *(LineageRule.THROUGH_INSERTED, LineageRule.BETWEEN_TENSORS),
+    }
+)
+_MOVING = frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})
+_SAME = 0.02
+"""Relative distance up to which values are taken for the same."""
+
+_Order = tuple[int, ...]
+
+
+def with_axis_orders(
+    lineage: Lineage, device: ModelGraph, device_values: DumpedValues, golden_values: DumpedValues
+) -> dict[TensorRef, TensorMatch]:
+    """The matches by name whose device values have to be reordered, with their order."""
+    if lineage.golden.graph.framework is device.framework:
+        return dict(_where_shapes_differ(lineage, device_values, golden_values))
+    orders = _Orders(lineage.outputs, device, device_values, golden_values)
+    return {
+        ref: replace(match, reorder=Reorder(axes=axes))
+        for ref, match, axes in orders.found()
+        if axes != tuple(range(len(axes)))
+    }
+
+
+def _where_shapes_differ(
+    lineage: Lineage, device_values: DumpedValues, golden_values: DumpedValues
+) -> Iterator[tuple[TensorRef, TensorMatch]]:
+    """Matches by name whose axes an optimiser swapped: it moves a Transpose past other ops."""
+    for ref, match in lineage.outputs.items():
+        if not isinstance(match, TensorMatch) or match.rule not in _BY_NAME:
+            continue
+        here, there = device_values.shape(ref), golden_values.shape(match.golden)
+        if match.reorder is not None or here is None or there is None or here == there:
+            continue
+        if sorted(here) != sorted(there):
+            continue
+        device, golden = device_values.of(ref), golden_values.of(match.golden)
+        if device is None or golden is None:
+            continue
+        best, as_it_lies = best_reorder(device, golden), distance(device, golden)
+        order = best[0] if best is not None and best[1] < as_it_lies else None
+        if best is None and as_it_lies > _SAME:
+            order = only_order(device.shape, golden.shape)
+        if order is not None:
+            yield ref, replace(match, reorder=order)
+
+
+class _Orders:
+    def __init__(
+        self,
+        outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+        device: ModelGraph,
+        device_values: DumpedValues,
+        golden_values: DumpedValues,
+    ) -> None:
+        self._device = device
+        self._ops = device.op_index()
+        self._device_values = device_values
+        self._golden_values = golden_values
+        self._matches = {
+            ref: match
+            for ref, match in outputs.items()
+            if isinstance(match, TensorMatch) and match.rule in _BY_NAME and match.reorder is None
+        }
+
+    def found(self) -> Iterator[tuple[TensorRef, TensorMatch, _Order]]:
+        """Each match that may be in several orders, with the one it is in."""
+        choices = {
+            ref: fitting
+            for ref, match in self._matches.items()
+            if len(fitting := self._fitting(match)) > 0
+        }
+        known = {
+            ref: order
+            for ref, fitting in choices.items()
+            if (order := self._told(self._matches[ref], fitting)) is not None
+        }
+        if len(known) < len(choices):
+            self._spread(known, self._device.ops)
+            self._spread(known, reversed(self._device.ops), backward=True)
+        for ref, fitting in choices.items():
+            order = known.get(ref)
+            yield ref, self._matches[ref], order if order in fitting else fitting[0]
+
+    def _fitting(self, match: TensorMatch) -> list[_Order]:
+        """The orders in which the shapes fit, as it lies first; empty if there is no choice."""
+        device = self._device_values.shape(match.device)
+        golden = self._golden_values.shape(match.golden)
+        if device is None or golden is None or len(device) != len(golden):
+            return []
+        orders = (tuple(range(len(device))), *_moved(len(device)))
+        fitting = [each for each in orders if tuple(device[axis] for axis in each) == golden]
+        return [] if fitting[:1] == [orders[0]] and len(fitting) == 1 else fitting
+
+    def _told(self, match: TensorMatch, fitting: list[_Order]) -> _Order | None:
+        """The order the shapes or the values tell; None if they leave it open."""
+        if len(fitting) == 1:
+            return fitting[0]
+        device = self._device_values.of(match.device)
+        golden = self._golden_values.of(match.golden)
+        if device is None or golden is None:
+            return None
+        near = [
+            order
+            for order in fitting
+            if (moved := reordered(device, Reorder(axes=order), golden.shape)) is not None
+            and distance(moved, golden) <= _SAME
+        ]
+        return near[0] if len(near) == 1 else None
+
+    def _spread(
+        self, known: dict[TensorRef, _Order], ops: Iterable[Op], *, backward: bool = False
+    ) -> None:
+        """Give *known* orders on to the outputs (or inputs) of ops that move no axes."""
+        for op in ops:
+            if op.type in _MOVING or not op.outputs:
+                continue
+            made = TensorRef(op.id, 0)
+            for ref in op.inputs:
+                taken = None if ref is None else ref.producer
+                if taken is None or self._ops[taken.op].type == "Const":
+                    continue
+                source, target = (made, taken) if backward else (taken, made)
+                if source in known:
+                    known.setdefault(target, known[source])
+
+
+def _moved(rank: int) -> tuple[_Order, ...]:
+    """Channels from second to last place and back, for tensors of *rank* axes."""
+    if rank < 3:
+        return ()
+    first, *space = range(rank)
+    to_last = (first, *space[1:], space[0])
+    to_second = (first, space[-1], *space[:-1])
+    return (to_last,) if to_last == to_second else (to_last, to_second)

@@ -1,0 +1,128 @@
+"""Golden tensors near given ones: candidates for what a device op computes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+from divergraph.graphs.lineage.tensor_names import RESHAPING
+from graphstore.model import ModelGraph, Op, TensorRef
+
+_DEPTH = 12
+"""Original ops one device op is taken to be made of, in a row."""
+_MOST_OPS = 60
+"""Original ops one device op is taken to be made of, at all."""
+_PASSING = RESHAPING | {"Cast"}
+
+
+@dataclass(frozen=True)
+class ReachedPart:
+    """The golden ops between known tensors and one more: ``needs`` are the known ones used.
+
+    ``graph_inputs`` are the names of graph inputs it uses besides.
+    """
+
+    output: TensorRef
+    ops: tuple[str, ...]
+    needs: tuple[TensorRef, ...]
+    graph_inputs: tuple[str, ...]
+
+
+@dataclass
+class GoldenReach:
+    """Who uses which golden tensor."""
+
+    graph: ModelGraph
+    ops: dict[str, Op] = field(init=False)
+    users: dict[TensorRef, list[str]] = field(init=False)
+    _inputs: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ops = self.graph.op_index()
+        self._inputs = frozenset(tensor.name for tensor in self.graph.inputs)
+        self.users = {}
+        for op in self.graph.ops:
+            for ref in op.inputs:
+                if ref is not None and ref.producer is not None:
+                    self.users.setdefault(ref.producer, []).append(op.id)
+
+    def root(self, ref: TensorRef) -> TensorRef:
+        """The tensor whose values *ref* has: what was reshaped or cast to make it."""
+        seen: set[str] = set()
+        while ref.op not in seen:
+            seen.add(ref.op)
+            op = self.ops[ref.op]
+            taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+            if op.type not in _PASSING or taken is None:
+                break
+            ref = taken
+        return ref
+
+    def users_of_values(self, ref: TensorRef) -> Iterator[str]:
+        """The ops that use *ref*, reshaped or cast before or not."""
+        stack = [self.root(ref)]
+        seen: set[str] = set()
+        while stack:
+            for user in self.users.get(stack.pop(), ()):
+                if user not in seen:
+                    seen.add(user)
+                    yield user
+                    if self.ops[user].type in _PASSING:
+                        stack.append(TensorRef(user, 0))
+
+    def behind(
+        self, inputs: Collection[TensorRef], known: Collection[TensorRef]
+    ) -> Iterator[ReachedPart]:
+        """The parts that make tensors up to some ops behind *inputs*, from *known* ones."""
+        seen: set[str] = set()
+        level = list(dict.fromkeys(user for ref in inputs for user in self.users.get(ref, ())))
+        for _ in range(_DEPTH):
+            following: dict[str, None] = {}
+            for op_id in level:
+                if op_id in seen:
+                    continue
+                seen.add(op_id)
+                op = self.ops[op_id]
+                if op.subgraph:
+                    continue
+                for port in range(len(op.outputs)):
+                    ref = TensorRef(op_id, port)
+                    part = None if ref in inputs else self.part(ref, known)
+                    if part is not None and not set(inputs).isdisjoint(part.needs):
+                        yield part
+                    following.update(dict.fromkeys(self.users.get(ref, ())))
+            if len(seen) > _MOST_OPS * 4:
+                return
+            level = list(following)
+
+    def part(self, output: TensorRef, known: Collection[TensorRef]) -> ReachedPart | None:
+        """What makes *output* from *known* tensors and constants; None if it takes more."""
+        ops: dict[str, None] = {}
+        needs: dict[TensorRef, None] = {}
+        graph_inputs: dict[str, None] = {}
+        stack = [output.op]
+        while stack:
+            op_id = stack.pop()
+            if op_id in ops:
+                continue
+            ops[op_id] = None
+            if len(ops) > _MOST_OPS:
+                return None
+            op = self.ops[op_id]
+            if op.owns:
+                return None  # what its bodies take from around them is not listed here
+            for ref in op.inputs:
+                if ref is None:
+                    continue
+                if ref.producer is None:
+                    if ref.tensor in self._inputs:
+                        graph_inputs[ref.tensor] = None
+                elif ref.producer in known:
+                    needs[ref.producer] = None
+                else:
+                    stack.append(ref.producer.op)
+        return ReachedPart(output, tuple(ops), tuple(needs), tuple(graph_inputs)) if needs else None
+
+    def tensor_name(self, ref: TensorRef) -> str:
+        """The name of a tensor in its graph."""
+        return self.ops[ref.op].outputs[ref.port].name

@@ -1,0 +1,68 @@
+"""When one candidate is the counterpart, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from divergraph.values.closeness import FAR
+from graphstore.model import Reorder, TensorRef
+
+SURE_ENOUGH = 0.8
+"""From this confidence on tensors are compared."""
+
+_STEPS = ((0.0, 0.99), (1e-5, 0.98), (2e-2, 0.95), (0.1, 0.9), (0.3, 0.8))
+"""Relative distance up to here, confidence: the size of float32, float16 and int8 noise."""
+_CLEAR = 3.0
+"""The next candidate must be farther away by this factor."""
+_KIN_DECIDES = 0.9
+_NOTHING_DECIDES = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A golden tensor and how far its values are from the device tensor's.
+
+    Candidates of one *family* are one value under several names (an Identity, a Cast):
+    any of them is right. *kin* is set if an op of the device op's type makes it.
+    """
+
+    golden: TensorRef
+    apart: float
+    reorder: Reorder | None = None
+    family: int = 0
+    kin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CounterpartChoice:
+    """The best candidate and the confidence in it."""
+
+    best: Candidate
+    confidence: float
+
+
+def judge(candidates: Sequence[Candidate]) -> CounterpartChoice | None:
+    """The nearest candidate; None if none is near.
+
+    Others of another value that are about as near lower the confidence, less so if the
+    type of the op decides.
+    """
+    near = sorted((each for each in candidates if each.apart < FAR), key=_preference)
+    if not near:
+        return None
+    best = near[0]
+    contenders = [each for each in near if each.apart <= best.apart * _CLEAR]
+    doubt = 1.0
+    if len({each.family for each in contenders}) > 1:
+        kin = [each for each in contenders if each.kin]
+        if len({each.family for each in kin}) == 1:
+            best, doubt = kin[0], _KIN_DECIDES
+        else:
+            doubt = _NOTHING_DECIDES
+    confidence = next((sure for limit, sure in _STEPS if best.apart <= limit), 0.0)
+    return CounterpartChoice(best, confidence * doubt) if confidence else None
+
+
+def _preference(candidate: Candidate) -> tuple[float, bool]:
+    return candidate.apart, not candidate.kin

@@ -1,0 +1,214 @@
+"""Decide for every device tensor which golden dump it is compared with, or why with none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from divergraph.graphs.lineage import Lineage, Unmatched
+from graphstore.model import (
+    Comparison,
+    DType,
+    DumpTensorRef,
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    Tensor,
+    TensorIO,
+    TensorMatch,
+    TensorRef,
+)
+from importers.dumps import DumpIndex
+
+_NO_TASK_TYPES = frozenset(
+    {"Data", "RefData", "Const", "Constant", "ConstantOp", "Variable", "AnnData", "AippData"}
+)
+_QUANTISED = frozenset(
+    {DType.INT8, DType.UINT8, DType.INT4, DType.UINT4, DType.QINT8, DType.QUINT8}
+)
+_REAL = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16})
+
+_Key = tuple[str, TensorIO, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two dumped tensors to compare; ``origin_layout`` is what the golden side has."""
+
+    op: Op
+    io: TensorIO
+    port: int
+    match: TensorMatch
+    device: DumpTensorRef
+    golden: DumpTensorRef
+    origin_layout: str | None
+    golden_layout: str | None
+
+
+def pair_tensors(
+    device_order: list[Op], lineage: Lineage, device: DumpIndex, golden: DumpIndex
+) -> Iterator[Pair | Comparison]:
+    """One item for each output, and each dumped input, of every device op in order."""
+    pairing = _Pairing(lineage, device, golden)
+    for op in device_order:
+        yield from pairing.of_op(op)
+
+
+class _Pairing:
+    def __init__(self, lineage: Lineage, device: DumpIndex, golden: DumpIndex) -> None:
+        self._lineage = lineage
+        self._device = device
+        self._golden = golden
+        self._golden_ops = lineage.golden.graph.op_index()
+        self._device_problems = _problems(device)
+        self._inputs: dict[str, list[int]] = {}
+        for op, io, port in sorted(device.tensors):
+            if io is TensorIO.INPUT:
+                self._inputs.setdefault(op, []).append(port)
+        self._golden_problems = _problems(golden)
+
+    def of_op(self, op: Op) -> Iterator[Pair | Comparison]:
+        for position in self._inputs.get(op.id, ()):
+            match = self._lineage.input_match(op, position)
+            if match is None:
+                match = Unmatched(Reason.NO_ORIGINAL, "the input is fed by no op of the graph")
+            yield self._pair(op, TensorIO.INPUT, position, match)
+        if not op.outputs:
+            yield self._without_output(op)
+        for port in range(len(op.outputs)):
+            match = self._lineage.outputs[TensorRef(op.id, port)]
+            yield self._pair(op, TensorIO.OUTPUT, port, match)
+
+    def _without_output(self, op: Op) -> Comparison:
+        reason, detail = Reason.NO_OUTPUT, f"{op.type} has no output"
+        if op.is_inserted:
+            reason, detail = Reason.INSERTED, "inserted by the compiler, no original"
+        return Comparison(op.id, TensorIO.OUTPUT, -1, reason=reason, detail=detail)
+
+    def _pair(
+        self, op: Op, io: TensorIO, port: int, match: TensorMatch | Unmatched
+    ) -> Pair | Comparison:
+        device = self._device.tensors.get((op.id, io, port))
+        if isinstance(match, Unmatched):
+            return Comparison(
+                op.id,
+                io,
+                port,
+                reason=match.reason,
+                detail=match.detail,
+                device_dtype=None if device is None else device.dtype,
+                device_path="" if device is None else str(device.path),
+            )
+        if device is None:
+            reason, detail = self._no_device_dump(op, io, port)
+            if match.rule is LineageRule.THROUGH_INSERTED and reason is Reason.NO_DEVICE_DUMP:
+                reason = Reason.INSERTED
+            return Comparison(
+                op.id, io, port, match.golden, match.rule, reason=reason, detail=detail
+            )
+        golden = self._golden_ref(match.golden)
+        if golden is None:
+            reason, detail = self._no_golden_dump(match.golden)
+            if match.rule is LineageRule.THROUGH_INSERTED and reason is Reason.NO_GOLDEN_DUMP:
+                reason = Reason.INSERTED
+            return _not_compared(op, io, port, match, device, reason, detail)
+        if device.dtype in _QUANTISED and golden.dtype in _REAL:
+            return _not_compared(
+                op,
+                io,
+                port,
+                match,
+                device,
+                Reason.QUANTISED,
+                f"{device.dtype} on the device against {golden.dtype}: the scale is not known",
+            )
+        tensor = self._tensor(op, io, port)
+        origin = tensor.origin if tensor is not None else None
+        return Pair(
+            op,
+            io,
+            port,
+            match,
+            device,
+            golden,
+            None if origin is None else origin.layout,
+            self._golden_layout(match.golden),
+        )
+
+    def _golden_ref(self, golden: TensorRef) -> DumpTensorRef | None:
+        return self._golden.tensors.get((golden.op, TensorIO.OUTPUT, golden.port))
+
+    def _tensor(self, op: Op, io: TensorIO, port: int) -> Tensor | None:
+        """What the device graph says of the tensor; an input is its producer's output."""
+        source, source_port = op, port
+        if io is TensorIO.INPUT:
+            ref = op.inputs[port] if port < len(op.inputs) else None
+            if ref is None or ref.producer is None:
+                return None
+            source = self._lineage.device_ops[ref.producer.op]
+            source_port = ref.producer.port
+        return source.outputs[source_port] if source_port < len(source.outputs) else None
+
+    def _golden_layout(self, golden: TensorRef) -> str | None:
+        op = self._golden_ops.get(golden.op)
+        if op is None or golden.port >= len(op.outputs):
+            return None
+        tensor = op.outputs[golden.port]
+        return tensor.layout if tensor.origin is None else tensor.origin.layout
+
+    def _no_device_dump(self, op: Op, io: TensorIO, port: int) -> tuple[Reason, str]:
+        problem = self._device_problems.get((op.id, io, port)) or self._device_problems.get(op.id)
+        if problem is not None:
+            return problem
+        if op.attrs.get("_no_task") is True or op.type in _NO_TASK_TYPES:
+            return Reason.NO_TASK, f"{op.type} runs no task on the device"
+        return Reason.NO_DEVICE_DUMP, f"no dump of {op.name} {io}:{port}"
+
+    def _no_golden_dump(self, golden: TensorRef) -> tuple[Reason, str]:
+        key = (golden.op, TensorIO.OUTPUT, golden.port)
+        problem = self._golden_problems.get(key) or self._golden_problems.get(golden.op)
+        return problem or (Reason.NO_GOLDEN_DUMP, f"no golden dump of {golden}")
+
+
+def _problems(index: DumpIndex) -> dict[_Key | str, tuple[Reason, str]]:
+    """Problems by tensor, and by op where a file could not be read at all."""
+    found: dict[_Key | str, tuple[Reason, str]] = {}
+    for problem in index.problems:
+        if problem.op is None:
+            continue
+        said = (problem.reason, f"{problem.path}: {problem.detail}")
+        if problem.io is not None and problem.port is not None:
+            found.setdefault((problem.op, problem.io, problem.port), said)
+        else:
+            found.setdefault(problem.op, said)
+    return found
+
+
+def _not_compared(
+    op: Op,
+    io: TensorIO,
+    port: int,
+    match: TensorMatch,
+    device: DumpTensorRef,
+    reason: Reason,
+    detail: str,
+) -> Comparison:
+    return Comparison(
+        op.id,
+        io,
+        port,
+        match.golden,
+        match.rule,
+        reason=reason,
+        detail=detail,
+        device_dtype=device.dtype,
+        device_path=str(device.path),
+        address=device.address,
+    )
+
+
+def device_order(graph: ModelGraph, order: list[str]) -> list[Op]:
+    """The ops of *graph* in execution order, given their ids in that order."""
+    ops = graph.op_index()
+    return [ops[op_id] for op_id in order]

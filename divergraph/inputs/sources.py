@@ -1,0 +1,165 @@
+"""Turn the user's paths into graphs and indexed dumps, saying what was chosen and why."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.errors import InputError
+from graphstore.model import Framework, ModelGraph
+from importers import choose_graph, read_graph
+from importers.dumps import (
+    ANY_DUMP,
+    DumpChoice,
+    DumpIndex,
+    detect_dumps,
+    find_dump_folder,
+    list_dumps,
+    model_names,
+    scan_dumps,
+)
+from importers.ge_proto.folder import candidates
+from importers.msprobe.files import runs_in
+from importers.source import read_head
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSource:
+    """A graph as read, and in ``notes`` how it was chosen where there was a choice."""
+
+    graph: ModelGraph
+    path: Path
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DumpSource:
+    """The dumps of one side, resolved against that side's graph.
+
+    ``decided`` names the options (``step``, ...) that chose among several dumps.
+    """
+
+    index: DumpIndex
+    path: Path
+    notes: tuple[str, ...] = ()
+    decided: frozenset[str] = frozenset()
+
+
+def load_graph(
+    path: Path,
+    dump_dir: Path | None = None,
+    side: str = "device",
+    options: Mapping[str, str] | None = None,
+    choice: DumpChoice | None = None,
+) -> GraphSource:
+    """Read a graph file, or the right graph of a folder of ``ge_proto_*`` files.
+
+    *options* go to the importer of the file's format. Of a folder with several msprobe
+    runs *choice* (None: no choice is made) takes one as it does of dumps.
+
+    Raises:
+        InputError: the path is missing, unreadable or no graph.
+    """
+    read_head(path)  # says in one line what is missing or may not be read
+    if choice is not None and path.is_dir() and len(runs_in(path)) > 1:
+        return _one_run(path, dump_dir, side, choice)
+    if not path.is_dir() or not candidates(path):
+        return GraphSource(read_graph(path, options), path)
+    names: list[str] = []
+    if dump_dir is not None:
+        _check_folder(dump_dir, side)
+        names = model_names(dump_dir)
+    chosen = choose_graph(path, names)
+    note = f"{side} graph {chosen.reason}"
+    return GraphSource(read_graph(chosen.path), chosen.path, (note,))
+
+
+def _one_run(path: Path, dump_dir: Path | None, side: str, choice: DumpChoice) -> GraphSource:
+    """The graph of one of the msprobe runs below *path*: the one whose dump is taken."""
+    inside = dump_dir is not None and dump_dir.resolve().is_relative_to(path.resolve())
+    found = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice)
+    note = f"{side} graph {_below(path, found.path)}: {found.reason}"
+    return GraphSource(read_graph(found.path), found.path, (note,))
+
+
+def _below(root: Path, path: Path) -> str:
+    return str(path.relative_to(root)) if path != root and path.is_relative_to(root) else path.name
+
+
+def load_dumps(
+    path: Path, graph: ModelGraph, side: str, choice: DumpChoice = ANY_DUMP
+) -> DumpSource:
+    """Find and index the dumps of *graph* under *path*, a folder or a file of results.
+
+    Raises:
+        InputError: no such folder, nothing of this *choice*, or no file in it belongs to
+            the graph.
+    """
+    if _is_results_file(path):
+        index = scan_dumps(path, graph, step=choice.step)
+        decided = frozenset({"step"} if choice.step is not None else ())
+        return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
+    _check_folder(path, side)
+    is_device = graph.framework is Framework.ASCEND
+    if not is_device and detect_dumps(path):
+        index = scan_dumps(path, graph, step=choice.step)
+        if index.tensors or not _has_dumps_below(path):
+            return _checked(DumpSource(index, path, _said(side, index)), graph, side)
+    found = find_dump_folder(path, graph.name if is_device else None, choice)
+    index = scan_dumps(found.path, graph)
+    said = _said(side, index)
+    if found.path != path:
+        said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)
+    source = DumpSource(index, found.path, said, found.decided)
+    return _checked(source, graph, side)
+
+
+def _said(side: str, index: DumpIndex) -> tuple[str, ...]:
+    return tuple(f"{side} dump: {note}" for note in index.notes)
+
+
+def _has_dumps_below(path: Path) -> bool:
+    return any(found.path != path for found in list_dumps(path))
+
+
+def _checked(source: DumpSource, graph: ModelGraph, side: str) -> DumpSource:
+    """*source*, if anything of it belongs to the graph."""
+    index, folder = source.index, source.path
+    if not index.files:
+        raise InputError(
+            "no dump files in this folder", where=str(folder), hint=f"check --{side}-dump"
+        )
+    if not index.tensors and not index.problems:
+        raise InputError(
+            f"none of the {index.files} files here belongs to an op of {graph.name!r}",
+            where=str(folder),
+            hint="is this the dump of that graph? docs/dumps.md says how names are matched",
+        )
+    return source
+
+
+def _is_results_file(path: Path) -> bool:
+    """True for a file that is a whole dump by itself."""
+    try:
+        return path.is_file() and bool(detect_dumps(path))
+    except OSError:  # said with the folder's check
+        return False
+
+
+def _check_folder(path: Path, side: str) -> None:
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except FileNotFoundError as error:
+        raise InputError("no such folder", where=str(path), hint=f"check --{side}-dump") from error
+    except OSError as error:
+        raise InputError(
+            f"the dump folder cannot be read: {error.strerror}", where=str(path)
+        ) from error
+    if not is_folder:
+        raise InputError(
+            "a dump is a folder of files, this is a file",
+            where=str(path),
+            hint=f"give the folder to --{side}-dump",
+        )

@@ -1,0 +1,1 @@
+"""Holding device tensors against golden ones: metrics, thresholds and the CSV report."""

@@ -1,0 +1,224 @@
+"""A closer look at one tensor pair: a histogram of its errors, ULP distances, and where
+the bad elements sit. Slower than :func:`divergraph.metrics.measure.measure`, so it is
+for tensors that are over a limit, or asked for."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.metrics.error_places import Places
+from divergraph.metrics.flat import blocks, flat
+from divergraph.metrics.metrics import check_sides
+from divergraph.metrics.native_values import errors_and_finiteness
+from divergraph.metrics.second_pass import bad_elements
+from divergraph.metrics.ulps import common_unit, ulp_distances
+from graphstore.model import DType, Figures
+
+Float64 = NDArray[np.float64]
+
+_BLOCK = 32_768
+"""Elements looked at at once: many passes over few elements stay in the cache."""
+
+_LEAST_DECADE, _MOST_DECADE = -324, 309
+_ENDS = [float(f"1e{decade}") for decade in range(_LEAST_DECADE, _MOST_DECADE)]
+_POWERS_OF_TEN = np.array([*_ENDS, math.inf])
+_FEW = 64
+"""Of the errors of a block that are left so small a part is sorted one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorHistogram:
+    """Elements by size of |x - y|: ``decades[d]`` counts 10^d <= |x - y| < 10^(d+1).
+
+    ``equal`` counts equal ones (both NaN too), ``nonfinite`` those where NaN or infinity
+    stands against another value.
+    """
+
+    equal: int
+    nonfinite: int
+    decades: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class UlpDistances:
+    """Distances in units of the last place of ``unit``, the coarser of both float types,
+    over the ``counted`` pairs finite on both sides; a golden value between two device
+    values is part of a unit away."""
+
+    unit: DType
+    counted: int
+    largest: float
+    mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """``where_bad`` names the pattern of the bad elements (``channels 8-15 of axis 1``,
+    empty if there is none)."""
+
+    histogram: ErrorHistogram
+    ulps: UlpDistances | None
+    where_bad: str
+
+    def joined_to(self, figures: Figures) -> Figures:
+        """The figures with what this look adds to them."""
+        largest = self.ulps.largest if self.ulps is not None else None
+        return replace(figures, max_ulp=largest, where_bad=self.where_bad)
+
+
+def inspect(
+    device: NDArray[Any],
+    golden: NDArray[Any],
+    *,
+    atol: float,
+    rtol: float,
+    types: tuple[DType | None, DType | None] = (None, None),
+    layout: str | None = None,
+    c0: int = 16,
+) -> Inspection:
+    """The closer look at *device* (x) against *golden* (y), of one length.
+
+    *atol* and *rtol* say which elements are bad (those of the tensor's figures), *types*
+    what the sides were stored as (bfloat16 comes as float32 arrays; None: the array's own
+    type), *layout* the letters of golden's axes (``NCHW``), *c0* the channels of one block
+    of the device's layout. Memory does not grow with the tensors.
+
+    Raises:
+        ValueError: as :func:`divergraph.metrics.measure.measure`.
+    """
+    check_sides(device, golden)
+    look = Look(golden.shape, atol, rtol, unit_of(device, golden, types))
+    for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
+        errors, finite = finite_errors(x, y)
+        look.add(x, y, start, errors, finite)
+    return look.result(layout, c0)
+
+
+def finite_errors(x: NDArray[Any], y: NDArray[Any]) -> tuple[Float64, bool]:
+    """The errors of a block, and whether all errors and values are finite."""
+    with np.errstate(all="ignore"):
+        return errors_and_finiteness(x, y)
+
+
+def unit_of(
+    device: NDArray[Any], golden: NDArray[Any], types: tuple[DType | None, DType | None]
+) -> DType | None:
+    """The type whose last place is the unit of distances, None if there is no such."""
+    sides = ((device, types[0]), (golden, types[1]))
+    return common_unit(*(told or _type_of(array) for array, told in sides))
+
+
+def _type_of(array: NDArray[Any]) -> DType | None:
+    name = array.dtype.name
+    return DType(name) if name in set(DType) else None
+
+
+class Look:
+    """What was seen of the blocks so far, *shape* being that of golden.
+
+    Looks at parts of a tensor join to that at the whole, whatever the parts. With *at_most*
+    it does not tell where the bad elements are if there are more.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        atol: float,
+        rtol: float,
+        unit: DType | None,
+        at_most: int | None = None,
+    ) -> None:
+        self._places = Places(shape, at_most)
+        self._equal = self._nonfinite = 0
+        self._decades: Counter[int] = Counter()
+        self._atol, self._rtol, self._unit = atol, rtol, unit
+        self._counted, self._largest_ulp = 0, 0.0
+        self._ulp_sums: list[float] = []
+
+    def add(
+        self, x: NDArray[Any], y: NDArray[Any], start: int, errors: Float64, finite: bool
+    ) -> None:
+        """Look at one flat block that begins at place *start* and has these *errors*."""
+        with np.errstate(all="ignore"):
+            self._count(x, y, errors, finite)
+            # No bound is below the absolute tolerance.
+            if len(errors) and not errors.max() <= self._atol:
+                bad = bad_elements(x, y, self._atol, self._rtol)
+                self._places.add(np.flatnonzero(bad) + start)
+            if self._unit is not None:
+                self._measure_ulps(x, y, self._unit, finite)
+
+    def join(self, later: Look) -> None:
+        """Add what was seen of a part behind this one."""
+        self._places.join(later._places)
+        self._equal += later._equal
+        self._nonfinite += later._nonfinite
+        self._decades.update(later._decades)
+        self._counted += later._counted
+        self._largest_ulp = max(self._largest_ulp, later._largest_ulp)
+        self._ulp_sums += later._ulp_sums
+
+    def result(self, layout: str | None, c0: int) -> Inspection:
+        """What it comes to."""
+        ulps = None
+        if self._unit is not None and self._counted:
+            mean = math.fsum(self._ulp_sums) / self._counted
+            ulps = UlpDistances(self._unit, self._counted, self._largest_ulp, mean)
+        return Inspection(
+            ErrorHistogram(self._equal, self._nonfinite, dict(sorted(self._decades.items()))),
+            ulps,
+            self._places.pattern(layout, c0),
+        )
+
+    def _count(self, x: NDArray[Any], y: NDArray[Any], errors: Float64, finite: bool) -> None:
+        if not finite:
+            known = np.isfinite(x) & np.isfinite(y)
+            self._nonfinite += int(np.count_nonzero((errors > 0.0) & ~known))
+            self._equal += int(np.count_nonzero(~known & (errors == 0.0)))
+            # The difference of two finite values may be too large for a float.
+            errors = np.minimum(errors[known], np.finfo(np.float64).max)
+        left = int(np.count_nonzero(errors > 0.0))
+        self._equal += len(errors) - left
+        if left:
+            _count_decades(errors, left, self._decades)
+
+    def _measure_ulps(self, x: NDArray[Any], y: NDArray[Any], unit: DType, finite: bool) -> None:
+        if not finite:
+            known = np.isfinite(x) & np.isfinite(y)
+            x, y = x[known], y[known]
+        distances = ulp_distances(x, y, unit)
+        self._counted += len(distances)
+        if len(distances):
+            self._largest_ulp = max(self._largest_ulp, float(distances.max()))
+            self._ulp_sums.append(float(distances.sum()))
+
+
+def _count_decades(errors: Float64, left: int, counts: Counter[int]) -> None:
+    """Count the *left* errors above 0 by decade, from the largest down: a comparison of all
+    is much faster than a logarithm of each."""
+    decade = int(_decades(errors.max(keepdims=True))[0])
+    counted = 0
+    while left > len(errors) // _FEW and decade > _LEAST_DECADE:
+        more = int(np.count_nonzero(errors >= _ENDS[decade - _LEAST_DECADE])) - counted
+        if more:
+            counts[decade] += more
+        counted, left, decade = counted + more, left - more, decade - 1
+    if left:
+        small = errors[(errors > 0.0) & (errors < _ENDS[decade + 1 - _LEAST_DECADE])]
+        found = np.bincount(_decades(small) - _LEAST_DECADE)
+        counts.update({int(at) + _LEAST_DECADE: int(found[at]) for at in np.flatnonzero(found)})
+
+
+def _decades(sizes: Float64) -> NDArray[np.int64]:
+    """floor(log10) of positive finite values, exactly."""
+    decades = np.floor(np.log10(sizes)).astype(np.int64)
+    decades -= sizes < _POWERS_OF_TEN[decades - _LEAST_DECADE]
+    decades += sizes >= _POWERS_OF_TEN[decades - _LEAST_DECADE + 1]
+    return decades

@@ -1,0 +1,226 @@
+"""The ten metrics of a tensor pair, as msaccucmp defines them.
+
+Both sides are flattened in C order and cast to float32; sums are float64 (the reference
+sums in float32, so its last digits differ). Memory does not grow with the tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.metrics.flat import blocks, flat, flat_float32
+from divergraph.metrics.limits import notes
+from divergraph.metrics.second_pass import Second
+from divergraph.metrics.sums import EPSILON, NO_SECOND, DistributionScale, Sums
+from divergraph.metrics.sweep import BLOCK, Sweeper
+from graphstore.model import Metric, MetricSet
+
+_FLOAT16_MAX_BITS = 0x7BFF
+_FLOAT16_INFINITY_BITS = 0x7C00
+
+_NOT_FOR_BOOLEANS: tuple[Metric, ...] = tuple(
+    metric
+    for metric in Metric
+    if metric not in (Metric.COSINE_SIMILARITY, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
+)
+
+
+class LengthMismatchError(ValueError):
+    """The two sides do not have the same number of elements."""
+
+
+class UnsupportedElementError(ValueError):
+    """The elements are no real numbers: complex, text, objects or records."""
+
+
+def compare_arrays(
+    device: NDArray[Any], golden: NDArray[Any], sweeper: Sweeper | None = None
+) -> MetricSet:
+    """All metrics of *device* (x) against *golden* (y); shapes are not looked at.
+
+    Elements are bool, integer or real. Of two bool tensors only the cosine is defined,
+    and ``different`` counts their unequal elements. Two empty tensors are equal. NaN and infinities
+    give what the formulas give, with a note naming the side. Many calls are a little
+    faster with one *sweeper*.
+
+    Raises:
+        LengthMismatchError: the sides have different numbers of elements.
+        UnsupportedElementError: complex or non-numeric elements; both are ValueError.
+    """
+    check_sides(device, golden)
+    if device.size == 0:
+        return metrics_of_empty()
+    x, y = flat_float32(device), flat_float32(golden)
+    sweeper = sweeper or Sweeper()
+    both_bool = are_bool(device, golden)
+
+    def ask(sums: Sums) -> Second | None:
+        scales = scales_for_divergence(sums, both_bool)
+        return None if scales is None else Second(scales, math.inf, 0.0)
+
+    sums, second = sweeper.both(x, y, ask)
+    divergence = second.divergence if second is not NO_SECOND else known_divergence(sums)
+    return ten_metrics(sums, divergence, both_bool)
+
+
+def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
+    """Refuse sides that cannot be compared, as :func:`compare_arrays` says."""
+    if device.size != golden.size:
+        raise LengthMismatchError(
+            f"device has {device.size} and golden {golden.size} elements: they cannot be compared"
+        )
+    for side, array in (("device", device), ("golden", golden)):
+        if array.dtype.kind not in "biuf":
+            raise UnsupportedElementError(f"{side} elements of type {array.dtype} have no metrics")
+
+
+def are_bool(device: NDArray[Any], golden: NDArray[Any]) -> bool:
+    """True for two bool tensors, for which most metrics are not defined."""
+    return device.dtype.kind == "b" and golden.dtype.kind == "b"
+
+
+def scales_for_divergence(
+    sums: Sums, both_bool: bool
+) -> tuple[DistributionScale, DistributionScale] | None:
+    """How both sides become distributions; None if no second sweep tells the divergence."""
+    if both_bool or not sums.finite or sums.square_error == 0.0:
+        return None
+    return DistributionScale.of(sums.device), DistributionScale.of(sums.golden)
+
+
+def known_divergence(sums: Sums) -> float:
+    """The divergence where it needs no second sweep: of equal sides, or undefined."""
+    return 0.0 if sums.finite else math.nan
+
+
+def overflow_flag(device: NDArray[Any]) -> bool | None:
+    """True if some |x| reached 65504, the largest float16; None for other types."""
+    if device.dtype.kind != "f" or device.dtype.itemsize != 2:
+        return None
+    values = flat(device)
+    for _, block, _ in blocks(BLOCK, values, values):
+        bits = block.astype(np.float16, copy=False).view(np.uint16) & 0x7FFF
+        if ((bits >= _FLOAT16_MAX_BITS) & (bits <= _FLOAT16_INFINITY_BITS)).any():
+            return True
+    return False
+
+
+def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
+    """The metrics that follow from the sums of a sweep and the divergence."""
+    result = _metrics(sums, divergence)
+    return _of_booleans(result, sums) if both_bool else result
+
+
+def _metrics(sums: Sums, divergence: float) -> MetricSet:
+    said: dict[Metric, str] = {}
+    count = sums.elements
+    result = MetricSet(
+        cosine_similarity=_cosine(sums, said),
+        max_absolute_error=sums.worst_absolute,
+        accumulated_relative_error=sums.relative_error,
+        relative_euclidean_distance=_relative_euclidean(sums, said),
+        kullback_leibler_divergence=0.0 if abs(divergence) < EPSILON else divergence,
+        standard_deviation=(
+            sums.device.total / count,
+            _root(sums.device.spread / count),
+            sums.golden.total / count,
+            _root(sums.golden.spread / count),
+        ),
+        mean_absolute_error=sums.absolute_error / count,
+        root_mean_square_error=_root(sums.square_error / count),
+        max_relative_error=sums.worst_relative,
+        mean_relative_error=sums.relative_error / count,
+        elements=count,
+        device_nonfinite=sums.device.nonfinite,
+        golden_nonfinite=sums.golden.nonfinite,
+        notes=said,
+    )
+    if not sums.finite:
+        text = notes.nonfinite(count, sums.device, sums.golden, sums.unlike)
+        said.update({metric: text for metric in Metric if not _is_finite(result, metric)})
+    return result
+
+
+def _cosine(sums: Sums, said: dict[Metric, str]) -> float:
+    if sums.elements == 1:
+        said[Metric.COSINE_SIMILARITY] = notes.SCALAR
+        return 1.0
+    x, y = sums.device.norm, sums.golden.norm
+    if x <= EPSILON and y < EPSILON:
+        said[Metric.COSINE_SIMILARITY] = notes.BOTH_ZERO
+        return 1.0
+    # The reference takes the root once more here, so only norms below 4.9e-32 are zero.
+    if math.sqrt(x) <= EPSILON:
+        said[Metric.COSINE_SIMILARITY] = notes.DEVICE_ZERO
+        return math.nan
+    if math.sqrt(y) <= EPSILON:
+        said[Metric.COSINE_SIMILARITY] = notes.GOLDEN_ZERO
+        return math.nan
+    if sums.square_error == 0.0:
+        return 1.0
+    cosine = sums.product / x / y
+    return cosine if math.isnan(cosine) else max(-1.0, min(cosine, 1.0))
+
+
+def _relative_euclidean(sums: Sums, said: dict[Metric, str]) -> float:
+    if sums.golden.norm <= EPSILON:
+        zero = sums.device.norm <= EPSILON
+        said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+        return 0.0
+    return _root(sums.square_error / sums.golden.square)
+
+
+def _root(value: float) -> float:
+    """Square root that hands NaN on; rounding may leave a zero just below zero."""
+    return math.sqrt(max(value, 0.0)) if not math.isnan(value) else value
+
+
+def _is_finite(metrics: MetricSet, metric: Metric) -> bool:
+    value = metrics.value(metric)
+    return all(map(math.isfinite, value)) if isinstance(value, tuple) else math.isfinite(value)
+
+
+def _of_booleans(metrics: MetricSet, sums: Sums) -> MetricSet:
+    """Only the cosine, and a distance of 0 where golden has nothing set: the reference
+    comparator cannot subtract booleans either, whatever its table says."""
+    nan = math.nan
+    undefined = _NOT_FOR_BOOLEANS
+    if sums.golden.norm > EPSILON:
+        undefined = (*undefined, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
+    said = dict(metrics.notes) | dict.fromkeys(undefined, notes.BOOLEAN)
+    return replace(
+        metrics,
+        different=round(sums.square_error),
+        relative_euclidean_distance=nan if sums.golden.norm > EPSILON else 0.0,
+        max_absolute_error=nan,
+        accumulated_relative_error=nan,
+        kullback_leibler_divergence=nan,
+        standard_deviation=(nan, nan, nan, nan),
+        mean_absolute_error=nan,
+        root_mean_square_error=nan,
+        max_relative_error=nan,
+        mean_relative_error=nan,
+        notes=said,
+    )
+
+
+def metrics_of_empty() -> MetricSet:
+    """The metrics of two tensors without elements: they are equal."""
+    return MetricSet(
+        cosine_similarity=1.0,
+        max_absolute_error=0.0,
+        accumulated_relative_error=0.0,
+        relative_euclidean_distance=0.0,
+        kullback_leibler_divergence=0.0,
+        standard_deviation=(0.0, 0.0, 0.0, 0.0),
+        mean_absolute_error=0.0,
+        root_mean_square_error=0.0,
+        max_relative_error=0.0,
+        mean_relative_error=0.0,
+        notes=dict.fromkeys(Metric, notes.EMPTY),
+    )

@@ -1,0 +1,1 @@
+"""Tensor pairs measured: one, many, small ones together, large ones in parts."""

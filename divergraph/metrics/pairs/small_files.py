@@ -1,0 +1,112 @@
+"""Many small ``.npy`` files read straight into the rows that are measured together.
+
+Of ten thousand pairs the objects that stand for files and arrays take longer than the
+arithmetic. So the bytes of files with the same header are piled up, and measured as soon as
+there are enough of them: while they are still in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.metrics.pairs.small_pairs import MOST_ELEMENTS, SMALL_TYPES, rows_at_once
+from importers.dumps.arrays.small_npy import PlainNpy, small_npy_bytes
+
+_PILED = SMALL_TYPES - {np.dtype(np.float16)}
+"""Of float16 each tensor is told whether it overflowed, so it is looked at alone."""
+
+
+class NpyFiles(NamedTuple):
+    """Two ``.npy`` files nobody has looked into yet, and their bytes as far as known."""
+
+    device_path: str
+    golden_path: str
+    device_bytes: int = 0
+    golden_bytes: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read for it, as far as known."""
+        return self.device_bytes + self.golden_bytes
+
+
+Contents: TypeAlias = tuple[tuple[bytes, PlainNpy], tuple[bytes, PlainNpy]]
+"""Of each side the bytes of the file, and what its header says."""
+
+
+def contents_of(files: NpyFiles) -> Contents | None:
+    """What is in small plain files of one shape; None of all others."""
+    device = small_npy_bytes(files.device_path, files.device_bytes)
+    golden = device and small_npy_bytes(files.golden_path, files.golden_bytes)
+    if device is None or golden is None or device[1].shape != golden[1].shape:
+        return None
+    return device, golden
+
+
+class Pile:
+    """Pairs of files of which all devices' and all goldens' headers are the same."""
+
+    def __init__(self, device: PlainNpy, golden: PlainNpy) -> None:
+        self.device, self.golden = device, golden
+        self.shape = golden.shape
+        self.numbers: list[int] = []
+        self._bytes: tuple[list[bytes], list[bytes]] = [], []
+        size = (golden.length - golden.offset) // golden.dtype.itemsize
+        fits = size <= MOST_ELEMENTS and device.dtype in _PILED and golden.dtype in _PILED
+        self.most = rows_at_once(size) if fits else 0
+        """Pairs that are measured together; 0 if these cannot be."""
+
+    def add(self, number: int, device: bytes, golden: bytes) -> None:
+        """Take the pair *number*, of whose files these are the bytes."""
+        self.numbers.append(number)
+        self._bytes[0].append(device)
+        self._bytes[1].append(golden)
+
+    def rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The values of both sides, a row each pair."""
+        both = zip(self._bytes, (self.device, self.golden), strict=True)
+        device, golden = (_rows(each, plain) for each, plain in both)
+        return device, golden
+
+
+class Piles:
+    """Pairs of files, piled by their headers."""
+
+    def __init__(self) -> None:
+        self._piles: dict[tuple[int, int], Pile] = {}
+        self._full: Pile | None = None
+
+    def take(self, number: int, contents: Contents) -> bool:
+        """Take the pair *number*; False if it is none that is measured with others."""
+        device, golden = contents
+        key = id(device[1]), id(golden[1])
+        pile = self._piles.get(key)
+        if pile is None:
+            pile = self._piles[key] = Pile(device[1], golden[1])
+        if not pile.most:
+            return False
+        pile.add(number, device[0], golden[0])
+        if len(pile.numbers) == pile.most:
+            self._full = self._piles.pop(key)
+        return True
+
+    def full(self) -> Pile | None:
+        """The pile that was filled by the last pair, once."""
+        pile, self._full = self._full, None
+        return pile
+
+    def rest(self) -> Iterator[Pile]:
+        """The piles that are not full."""
+        return (pile for pile in self._piles.values() if pile.numbers)
+
+
+def _rows(data: list[bytes], plain: PlainNpy) -> NDArray[Any]:
+    whole = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), plain.length)
+    values = whole[:, plain.offset :]
+    # A length that is no multiple of the elements leaves them where none can lie.
+    fits = plain.length % plain.dtype.itemsize == 0 and plain.offset % plain.dtype.itemsize == 0
+    return (values if fits else np.ascontiguousarray(values)).view(plain.dtype)

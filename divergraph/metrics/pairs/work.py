@@ -1,0 +1,101 @@
+"""Measuring tensor pairs as the work of a job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from divergraph.jobs.journal import Journal, file_key
+from divergraph.metrics.measure import DEFAULT, Wanted
+from divergraph.metrics.pairs.measurement import Measurement, measurement_json, measurement_value
+from divergraph.metrics.pairs.small_table import PairMeasurements
+from divergraph.metrics.pairs.tensor_pairs import (
+    AnyPair,
+    measured_pair,
+    measured_pairs,
+    tensor_pair,
+)
+from divergraph.metrics.sweep import Sweeper
+from graphstore.model import DumpTensorRef, Reason
+
+_NAMING = 50
+"""Pairs that name a journal; two pieces of work with one name go on all the same."""
+
+_mine = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureWork:
+    """Measures one pair after the other, with the buffers of its thread."""
+
+    want: Wanted = DEFAULT
+
+    def __call__(self, item: AnyPair) -> Measurement:
+        """The measurement of one pair."""
+        return measured_pair(item, self.want, _sweeper())
+
+    def many(self, items: Sequence[AnyPair]) -> PairMeasurements:
+        """The measurement of each pair."""
+        return measured_pairs(items, self.want, _sweeper())
+
+    def lost(self, item: AnyPair, why: str) -> Measurement:
+        """A pair that cannot be measured on this machine."""
+        pair = tensor_pair(item)
+        return Measurement(
+            reason=Reason.UNREADABLE_DUMP,
+            detail=f"{pair.device.path} against {pair.golden.path}: {why}",
+            device_dtype=pair.device.dtype,
+            golden_dtype=pair.golden.dtype,
+        )
+
+
+def _sweeper() -> Sweeper:
+    found: Sweeper | None = getattr(_mine, "sweeper", None)
+    if found is None:
+        found = _mine.sweeper = Sweeper()
+    return found
+
+
+def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Measurement]:
+    """Keeps what was measured of *pairs*. A measurement counts again as long as both
+    files, what is read of them, and this version stay the same."""
+    from divergraph.version import __version__
+
+    now = time.time()
+
+    def key(number: int) -> str:
+        pair = tensor_pair(pairs[number])
+        told = (_place(pair.device), _place(pair.golden), pair.origin_layout, pair.golden_layout)
+        paths = [*_files(pair.device), *_files(pair.golden)]
+        return file_key(now, paths, __version__, work, pair.reorder, *told)
+
+    def name() -> str:
+        # Some of many tell this work from other work; keys tell what is the same in it.
+        some = map(tensor_pair, pairs[:: max(1, len(pairs) // _NAMING)])
+        paths = [f"{pair.device.path}\t{pair.golden.path}" for pair in some]
+        return "\n".join([str(len(pairs)), *paths])
+
+    return Journal(name, key, measurement_json, measurement_value)
+
+
+def _files(ref: DumpTensorRef) -> list[Path]:
+    return [ref.path, *(part.tensor.path for part in ref.parts)]
+
+
+def _place(ref: DumpTensorRef) -> tuple[object, ...]:
+    """What is read of a file, and as what."""
+    return (
+        ref.io.value,
+        ref.port,
+        ref.dtype,
+        ref.shape,
+        ref.offset,
+        ref.nbytes,
+        ref.layout,
+        ref.original_shape,
+        ref.groups,
+        ref.statistics,
+    )

@@ -1,0 +1,98 @@
+"""What the second sweep over a pair looks for, and how: the divergence and the bad elements.
+
+Both need the minimum, maximum and norm of the whole tensor first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.metrics.error_places import Places
+from divergraph.metrics.native_values import absolute_errors
+from divergraph.metrics.reductions import summed
+from divergraph.metrics.sums import DistributionScale, SecondSums, combine_second
+
+KEPT = 1024
+"""Records of blocks kept before they are combined, so that memory does not grow."""
+
+PIECE = 16_384
+"""Elements treated at once where a block needs many passes."""
+
+_CLOSE = 16.0
+"""Up to so many times the mean distance from it, the minimum may be taken off the mean
+instead of off each value without losing more than a digit."""
+
+Bool = NDArray[np.bool_]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """What the second sweep needs to know of the whole: ``scales`` of device and golden
+    for the divergence (None: it is not asked for), and the tolerances of bad elements
+    (``atol`` infinite: they are not asked for), which are added to ``places`` if given."""
+
+    scales: tuple[DistributionScale, DistributionScale] | None
+    atol: float
+    rtol: float
+    places: Places | None = None
+
+
+NOTHING = Second(None, math.inf, 0.0)
+
+
+def distribute(values: Float64, scale: DistributionScale, low: float, mean: float) -> float:
+    """Turn a block into a part of a distribution; its sum. *low* bounds the values."""
+    base = scale.base
+    if base:
+        np.subtract(values, base, out=values)
+    # Only blocks that come near the minimum pay for the floor.
+    if low - base < scale.floor:
+        np.maximum(values, scale.floor, out=values)
+    elif abs(base) <= _CLOSE * (mean - base):
+        return (mean - base) * len(values)
+    return summed(values)
+
+
+def count_bad(
+    device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int
+) -> tuple[int, int]:
+    """How many elements of a flat block are bad, and the place of the first (-1)."""
+    count, first = 0, -1
+    for begin in range(0, len(device), PIECE):
+        end = begin + PIECE
+        flags = bad_elements(device[begin:end], golden[begin:end], asked.atol, asked.rtol)
+        some = int(np.count_nonzero(flags))
+        if some and not count:
+            first = start + begin + int(flags.argmax())
+        count += some
+        if some and asked.places is not None:
+            asked.places.add(np.flatnonzero(flags) + (start + begin))
+    return count, first
+
+
+def bad_elements(device: NDArray[Any], golden: NDArray[Any], atol: float, rtol: float) -> Bool:
+    """Which elements of a flat block are bad, in their own types."""
+    error = absolute_errors(device, golden)
+    bound = np.abs(golden.astype(np.float64))
+    bound *= rtol
+    bound += atol
+    # An infinite golden value has no bound; the same value twice is never bad.
+    result: Bool = (error > 0.0) & ~((error <= bound) & np.isfinite(error))
+    return result
+
+
+def folded_second(records: Iterable[SecondSums]) -> SecondSums:
+    """The second sums of blocks in order combined."""
+    done: list[SecondSums] = []
+    for record in records:
+        done.append(record)
+        if len(done) == KEPT:
+            done = [combine_second(done)]
+    return combine_second(done)

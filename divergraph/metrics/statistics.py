@@ -1,0 +1,225 @@
+"""What can be said of two tensors of which a dump kept statistics, not values.
+
+Maximum, minimum, mean and norm of both sides give lower bounds of the errors, whatever
+the values are: for x of the device and y of the golden side, n elements each,
+
+* ``max|x-y|`` is at least the difference of the maxima, of the minima and of the means,
+  and the root mean square error;
+* ``mean|x-y|`` is at least the difference of the means;
+* ``mean (x-y)^2`` is at least the squared difference of the means plus the squared
+  difference of the standard deviations, as ``|x-y|`` is at least ``||x|-|y||``;
+* the relative Euclidean distance is that root times ``sqrt(n)`` over the golden norm.
+
+A bound over a limit is a certain failure; one within it proves nothing, which is said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.metrics.limits import notes
+from divergraph.metrics.sums import EPSILON
+from divergraph.text.words import NOT_KNOWN
+from graphstore.model import Metric, MetricSet, TensorStatistics
+
+BY_STATISTICS = "by statistics only"
+_BLOCK = 1 << 16
+_BOUND = "at least this: from statistics only"
+_BOUNDS = (
+    Metric.MAX_ABSOLUTE_ERROR,
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE,
+    Metric.MEAN_ABSOLUTE_ERROR,
+    Metric.ROOT_MEAN_SQUARE_ERROR,
+)
+
+
+class NoStatisticsError(ValueError):
+    """The two sides have no statistic in common, or of different numbers of elements."""
+
+
+def statistics_of(values: NDArray[Any]) -> TensorStatistics:
+    """The statistics of an array's finite values, as the dump tools write them.
+
+    Raises:
+        NoStatisticsError: complex or non-numeric elements.
+    """
+    if values.dtype.kind not in "biuf":
+        raise NoStatisticsError(f"elements of type {values.dtype} have no statistics")
+    flat = values.reshape(-1)
+    total = square = 0.0
+    low, high, nans, infinities, finite = math.inf, -math.inf, 0, 0, 0
+    for start in range(0, len(flat), _BLOCK):
+        block = flat[start : start + _BLOCK].astype(np.float64)
+        good = block[np.isfinite(block)]
+        nans += int(np.isnan(block).sum())
+        infinities += int(np.isinf(block).sum())
+        if good.size:
+            finite += good.size
+            total += float(good.sum())
+            square += float(np.square(good).sum())
+            low, high = min(low, float(good.min())), max(high, float(good.max()))
+    known = finite > 0
+    return TensorStatistics(
+        count=flat.size,
+        maximum=high if known else None,
+        minimum=low if known else None,
+        mean=total / finite if known else None,
+        norm=math.sqrt(square) if known else None,
+        nans=nans,
+        infinities=infinities,
+    )
+
+
+def compare_statistics(
+    device: TensorStatistics, golden: TensorStatistics, *, padded: bool = False
+) -> MetricSet:
+    """Lower bounds of the errors, with a note beside each; what has none is NaN.
+
+    *padded* says that the device's count may include zeros its layout added.
+
+    Raises:
+        NoStatisticsError: nothing can be said.
+    """
+    if device.count is not None and golden.count is not None and device.count != golden.count:
+        if not padded or device.count < golden.count:
+            raise NoStatisticsError(
+                f"device has {device.count} elements and golden {golden.count}: "
+                "their statistics cannot be compared"
+            )
+        golden = _with_zeros(golden, device.count)
+    x, y = _Side.of(device), _Side.of(golden)
+    count = golden.count if golden.count is not None else device.count
+    bounds = _bounds(x, y, count)
+    if bounds is None and not (x.nonfinite or y.nonfinite):
+        raise NoStatisticsError("the two sides have no statistic in common")
+    return _metrics(x, y, bounds or _Bounds(math.nan, math.nan, math.nan, math.nan), count or 0)
+
+
+def _with_zeros(side: TensorStatistics, count: int) -> TensorStatistics:
+    """The statistics of the same values among zeros, *count* elements in all."""
+    own = side.count or 0
+    return replace(
+        side,
+        count=count,
+        maximum=None if side.maximum is None else max(side.maximum, 0.0),
+        minimum=None if side.minimum is None else min(side.minimum, 0.0),
+        mean=None if side.mean is None else side.mean * own / count,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side's finite statistics, NaN where unknown."""
+
+    maximum: float
+    minimum: float
+    mean: float
+    norm: float
+    deviation: float
+    largest: float
+    nonfinite: int
+
+    @classmethod
+    def of(cls, side: TensorStatistics) -> _Side:
+        maximum, minimum = _finite(side.maximum), _finite(side.minimum)
+        mean, norm = _finite(side.mean), _finite(side.norm)
+        told = (side.nans or 0) + (side.infinities or 0)
+        # Counts may not be recorded; then a NaN among the statistics themselves tells.
+        hidden = [side.maximum, side.minimum, side.mean, side.norm]
+        seen = any(value is not None and not math.isfinite(value) for value in hidden)
+        return cls(
+            maximum,
+            minimum,
+            mean,
+            norm,
+            _deviation(mean, norm, side.count),
+            # NaN unless both are known: one end alone bounds nothing.
+            math.nan if math.isnan(maximum + minimum) else max(abs(maximum), abs(minimum)),
+            told or int(seen),
+        )
+
+
+def _deviation(mean: float, norm: float, count: int | None) -> float:
+    """The standard deviation, NaN where rounding of mean and norm would drown it: some
+    writers keep only the 8 bits of bfloat16."""
+    if not count or math.isnan(mean) or math.isnan(norm):
+        return math.nan
+    variance = norm * norm / count - mean * mean
+    return math.sqrt(variance) if variance >= mean * mean else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    largest: float
+    mean: float
+    root: float
+    relative: float
+
+
+def _bounds(x: _Side, y: _Side, count: int | None) -> _Bounds | None:
+    means = abs(x.mean - y.mean)
+    spread = _known(abs(x.deviation - y.deviation))
+    peak = _most(abs(x.maximum - y.maximum), abs(x.minimum - y.minimum), means)
+    if math.isnan(peak) and math.isnan(_most(abs(x.norm - y.norm))):
+        return None
+    roots = [math.hypot(_known(means), spread)]
+    if count:
+        # Some element differs by the peak, so the squares sum to at least its square.
+        roots += [_known(peak) / math.sqrt(count), _known(abs(x.norm - y.norm)) / math.sqrt(count)]
+    root = max(roots)
+    # No error is above the largest, so neither is their root mean square.
+    return _Bounds(_most(peak, root), means, root, _relative(root, y, count))
+
+
+def _relative(root: float, y: _Side, count: int | None) -> float:
+    """The distance over the golden norm, or over the most that norm can be."""
+    if not count:
+        return math.nan
+    norm = y.norm if not math.isnan(y.norm) else y.largest * math.sqrt(count)
+    if norm <= EPSILON:
+        return 0.0
+    return root * math.sqrt(count) / norm
+
+
+def _metrics(x: _Side, y: _Side, bounds: _Bounds, count: int) -> MetricSet:
+    nan = math.nan
+    said = dict.fromkeys(Metric, NOT_KNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
+    if not math.isnan(bounds.relative) and _most(y.norm, y.largest) <= EPSILON:
+        zero = bounds.largest <= EPSILON
+        said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+    if not math.isnan(x.mean + y.mean):
+        said.pop(Metric.STANDARD_DEVIATION)
+    return MetricSet(
+        cosine_similarity=nan,
+        max_absolute_error=bounds.largest,
+        accumulated_relative_error=nan,
+        relative_euclidean_distance=bounds.relative,
+        kullback_leibler_divergence=nan,
+        standard_deviation=(x.mean, x.deviation, y.mean, y.deviation),
+        mean_absolute_error=bounds.mean,
+        root_mean_square_error=bounds.root,
+        max_relative_error=nan,
+        mean_relative_error=nan,
+        elements=count,
+        device_nonfinite=x.nonfinite,
+        golden_nonfinite=y.nonfinite,
+        notes=said,
+    )
+
+
+def _finite(value: float | None) -> float:
+    return math.nan if value is None or not math.isfinite(value) else float(value)
+
+
+def _known(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+def _most(*values: float) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return max(known, default=math.nan)

@@ -1,0 +1,68 @@
+"""Export by file ending: .json, .csv or .graphml, written in one step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from divergraph.ask import op_rows
+from divergraph.ask.facts import find_run
+from divergraph.files.whole_files import check_place, whole_file
+from divergraph.present.csv_report import write_csv
+from divergraph.present.json.shapes import Json, row_json, run_json
+from divergraph.present.networkx_graph import write_graphml
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError
+from graphstore.model import Side
+
+ENDINGS = (".json", ".csv", ".graphml")
+
+
+def export(store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE) -> None:
+    """Write *target* to *path* in the format its ending names.
+
+    Raises:
+        InputError: unknown ending, missing folder, or a CSV of something that is no run.
+        UnknownNameError: no such run or graph.
+    """
+    if path.suffix not in ENDINGS:
+        raise InputError(
+            f"cannot tell the format from {path.suffix or 'no ending'!r}",
+            where=str(path),
+            hint=f"use one of {', '.join(ENDINGS)}",
+        )
+    check_place(path)
+    run = find_run(store, target)
+    if path.suffix == ".csv":
+        if run is None:
+            raise InputError(f"{target!r} is a graph; only a run has a CSV report")
+        write_csv(path, store.run_data(target))
+    elif path.suffix == ".graphml":
+        with whole_file(path) as temporary:
+            write_graphml(store, target, temporary, side)
+    else:
+        text = json.dumps(_document(store, target, side), indent=1, ensure_ascii=False)
+        with whole_file(path) as temporary:
+            temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _document(store: GraphStore, target: str, side: Side) -> dict[str, Json]:
+    graph, run = store.graph(target, side), find_run(store, target)
+    shape: dict[str, Json] = {}
+    if run is not None and side is Side.DEVICE:
+        types = {op.id: op.type for op in graph.ops}
+        shape = run_json(run, store.origins(target), store.comparisons(target), types)
+    shape["graph"] = graph.name
+    shape["side"] = side.value
+    shape["ops"] = [row_json(row) for row in op_rows(store, target, side)]
+    shape["edges"] = [
+        {
+            "from": edge.source,
+            "output": edge.source_port,
+            "to": edge.target,
+            "input": edge.target_port,
+            "kind": edge.kind.value,
+        }
+        for edge in graph.edges()
+    ]
+    return shape

@@ -1,0 +1,247 @@
+"""The numbers of a run as compact JSON columns, for the script of the HTML report."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from divergraph.ask.analysed import Analysis
+from divergraph.ask.sentences import names
+from divergraph.metrics.limits.quantities import worst_error
+from divergraph.metrics.limits.thresholds import NO_LIMIT
+from divergraph.present.json.shapes import deviation_text, notes_json
+from divergraph.present.report_words import short
+from divergraph.present.run_report import RunReport
+from divergraph.text.printable import printable
+from divergraph.text.words import REASON_WORDS, shape_text
+from graphstore.model import Comparison, Level, Metric, OpState, TensorIO
+
+Column: TypeAlias = "list[object]"
+Getter: TypeAlias = Callable[[Comparison], "float | int | None"]
+
+_LEVELS = {None: 0, Level.PASS: 1, Level.WARN: 2, Level.FAIL: 3}
+_STATES = list(OpState)
+_LABELS = {
+    Metric.COSINE_SIMILARITY: "cosine",
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "relative error",
+    Metric.MAX_ABSOLUTE_ERROR: "max |Δ|",
+    Metric.MEAN_ABSOLUTE_ERROR: "mean |Δ|",
+    Metric.ROOT_MEAN_SQUARE_ERROR: "RMS error",
+    Metric.MAX_RELATIVE_ERROR: "max relative error",
+    Metric.MEAN_RELATIVE_ERROR: "mean relative error",
+    Metric.ACCUMULATED_RELATIVE_ERROR: "accumulated relative error",
+    Metric.KULLBACK_LEIBLER_DIVERGENCE: "KL divergence",
+}
+"""The metrics with one number, those that say most first."""
+
+
+def page_data(report: RunReport) -> str:
+    """The JSON document; safe inside a script element whatever the names are."""
+    words = _Words()
+    document = {
+        "states": [state.value for state in _STATES],
+        "ops": _ops(report, words),
+        "tensors": _tensors(report, words),
+        "numbers": _numbers(report.tensors),
+        "notes": _notes(report.tensors),
+        "plots": _plots(report),
+        "words": words.all,
+    }
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    # Nothing in the text may end the element or begin a comment in it.
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+class _Words:
+    """Every text once; columns hold its number, 0 is the empty text."""
+
+    def __init__(self) -> None:
+        self.all: list[str] = [""]
+        self._places: dict[str, int] = {"": 0}
+
+    def place(self, text: str | None) -> int:
+        found = self._places.get(text or "")
+        if found is None:
+            found = self._places[text or ""] = len(self.all)
+            self.all.append(printable(text or ""))
+        return found
+
+    def column(self, texts: Iterable[str | None]) -> list[int]:
+        return [self.place(text) for text in texts]
+
+
+def _ops(report: RunReport, words: _Words) -> dict[str, object]:
+    rows = report.rows
+    ranks = {one.origin.op: one.origin.rank for one in report.answer.origins}
+    return {
+        "name": words.column(row.id for row in rows),
+        "type": words.column(row.type for row in rows),
+        "state": [_STATES.index(row.state or OpState.NOT_COMPARED) for row in rows],
+        "causes": words.column(names(row.origins) for row in rows),
+        "ranks": {report.number[op]: rank for op, rank in ranks.items() if op in report.number},
+    }
+
+
+def _tensors(report: RunReport, words: _Words) -> dict[str, Sequence[object]]:
+    items = report.tensors
+    place = words.place
+    columns: dict[str, Sequence[object]] = {
+        "op": [report.number[item.op] for item in items],
+        "out": [int(item.io is TensorIO.OUTPUT) for item in items],
+        "port": [item.port for item in items],
+        "level": [_LEVELS[item.level] for item in items],
+        "compared": [int(item.compared) for item in items],
+        "dtype": [place(item.device_dtype) for item in items],
+        "goldenType": [place(item.golden_dtype) for item in items],
+        "shape": [0 if item.shape is None else place(shape_text(item.shape)) for item in items],
+        "golden": [0 if item.golden is None else place(item.golden.op) for item in items],
+        "goldenPort": [0 if item.golden is None else item.golden.port + 1 for item in items],
+        "limit": [place(item.limit) for item in items],
+        "reason": [place(REASON_WORDS[item.reason]) if item.reason else 0 for item in items],
+        "detail": [place(item.detail) for item in items],
+        "deviation": [place(_deviation(item)) for item in items],
+        "whereBad": [place(item.figures.where_bad) if item.figures else 0 for item in items],
+        "role": [place(item.split.role) if item.split else 0 for item in items],
+        "guilt": [place(item.split.guilt) if item.split else 0 for item in items],
+        "group": [place(names(item.split.group, 6)) if item.split else 0 for item in items],
+        "failure": [place(item.split.failure) if item.split else 0 for item in items],
+    }
+    always = ("op", "out", "port", "level", "compared")
+    return {name: column for name, column in columns.items() if name in always or any(column)}
+
+
+def _deviation(item: Comparison) -> str:
+    return "" if item.metrics is None else deviation_text(item.metrics.standard_deviation)
+
+
+def _metric(metric: Metric) -> Getter:
+    name = metric.value
+
+    def get(item: Comparison) -> float | None:
+        if item.metrics is None:
+            return None
+        value: float = getattr(item.metrics, name)
+        return value
+
+    return get
+
+
+def _bad_share(item: Comparison) -> float | None:
+    if item.figures is None or item.metrics is None or not item.metrics.elements:
+        return None
+    return item.figures.bad / item.metrics.elements
+
+
+def _worst_error(item: Comparison) -> float | None:
+    if item.figures is None or item.metrics is None:
+        return None
+    value = worst_error(item.metrics, item.figures)
+    return None if math.isnan(value) else value
+
+
+def _figure(name: str) -> Getter:
+    def get(item: Comparison) -> float | None:
+        return None if item.figures is None else getattr(item.figures, name)
+
+    return get
+
+
+def _split(name: str) -> Getter:
+    def get(item: Comparison) -> float | None:
+        return None if item.split is None else getattr(item.split, name)
+
+    return get
+
+
+def _count(name: str) -> Getter:
+    def get(item: Comparison) -> int | None:
+        return None if item.metrics is None else getattr(item.metrics, name) or None
+
+    return get
+
+
+_GETTERS: Mapping[str, Getter] = {
+    **{metric.value: _metric(metric) for metric in _LABELS},
+    "cosine_distance": _figure("cosine_distance"),
+    "worst_error": _worst_error,
+    "bad_share": _bad_share,
+    "snr": _figure("snr"),
+    "max_ulp": _figure("max_ulp"),
+    "suspicion": _split("suspicion"),
+    "introduced": _split("introduced"),
+    "propagated": _split("propagated"),
+    "floor": _split("floor"),
+    "amplification": _split("amplification"),
+    "elements": _count("elements"),
+    "device_nonfinite": _count("device_nonfinite"),
+    "golden_nonfinite": _count("golden_nonfinite"),
+}
+
+_MORE_PLOTS = {
+    "suspicion": "suspicion (introduced error over floor)",
+    "introduced": "introduced error",
+    "propagated": "propagated error",
+    "cosine_distance": "1 - cosine, exact",
+    "worst_error": "largest error over golden's size",
+    "bad_share": "share of bad elements",
+    "snr": "SNR in dB",
+    "max_ulp": "largest distance in ULP",
+}
+
+
+def _numbers(items: Sequence[Comparison]) -> dict[str, Column]:
+    found: dict[str, Column] = {}
+    for name, get in _GETTERS.items():
+        digits = ".9g" if name == Metric.COSINE_SIMILARITY else ".6g"
+        column = [_rounded(get(item), digits) for item in items]
+        if any(value is not None for value in column):
+            found[name] = column
+    return found
+
+
+def _rounded(value: float | int | None, digits: str) -> object:
+    if value is None or isinstance(value, int):
+        return value
+    return float(format(value, digits)) if math.isfinite(value) else short(value)
+
+
+def _notes(items: Sequence[Comparison]) -> dict[int, object]:
+    return {
+        row: said
+        for row, item in enumerate(items)
+        if item.metrics is not None and (item.metrics.notes or _odd(item))
+        if (said := notes_json(item.metrics))
+    }
+
+
+def _odd(item: Comparison) -> bool:
+    assert item.metrics is not None
+    return bool(item.metrics.device_nonfinite or item.metrics.golden_nonfinite)
+
+
+def _plots(report: RunReport) -> list[dict[str, object]]:
+    """What can be plotted, with the limits that hold for all tensors of the run."""
+    limits = dict(report.run.thresholds) | _suspicion_limits(report.answer.analysis)
+    labels = {metric.value: label for metric, label in _LABELS.items()} | _MORE_PLOTS
+    return [
+        {
+            "key": name,
+            "label": label,
+            "log": name not in (Metric.COSINE_SIMILARITY, "snr", "bad_share"),
+            "lower": name in (Metric.COSINE_SIMILARITY, "snr"),
+            "fail": _bound(limits, name),
+            "warn": _bound(limits, f"warn.{name}"),
+        }
+        for name, label in labels.items()
+    ]
+
+
+def _suspicion_limits(analysis: Analysis) -> dict[str, float]:
+    return {"suspicion": analysis.guilty, "warn.suspicion": analysis.suspect}
+
+
+def _bound(limits: Mapping[str, float], name: str) -> float | None:
+    bound = limits.get(name)
+    return None if bound is None or abs(bound) >= NO_LIMIT else bound

@@ -1,0 +1,224 @@
+"""The parts of the HTML report that need no script: verdict, origins, findings, notes."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+from divergraph.ask.origin_answers import OriginAnswer
+from divergraph.ask.sentences import (
+    limits_text,
+    mismatch_sentence,
+    numbers_text,
+    share_text,
+    thresholds_text,
+)
+from divergraph.present.json.shapes import worst_first
+from divergraph.present.report_words import short, tensor_text
+from divergraph.present.run_report import RunReport
+from divergraph.text.printable import printable
+from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
+from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet
+
+_ORIGINS = 6
+_WORST = 10
+_SHARES = 10
+_KINDS = {
+    FindingKind.CAUSE: "cause",
+    FindingKind.ADVICE: "advice",
+    FindingKind.CONSISTENCY: "consistency",
+}
+
+
+def head(report: RunReport) -> str:
+    """Name, verdict and sizes."""
+    run, counts = report.run, report.run.counts
+    numbers = (
+        (counts.ops, "ops", ""),
+        (counts.tensors, "tensors", ""),
+        (counts.compared, "compared", ""),
+        (counts.over, "over a limit", "bad" if counts.over else ""),
+        (counts.not_compared, "not compared", ""),
+    )
+    cards = "".join(
+        f'<li class="{kind}"><b>{number:,}</b> <span>{word}</span></li>'
+        for number, word, kind in numbers
+    )
+    created = run.created[:19].replace("T", " ")
+    return (
+        f'<header class="{run.verdict.value}"><p class="brand">Divergraph</p>'
+        f"<h1>{shown(run.name)}</h1>"
+        f'<p class="verdict">{shown(verdict_text(run))}</p>'
+        f'<p class="sides"><span>device</span> {shown(report.device_name)} '
+        f"<span>golden</span> {shown(report.golden_name)} "
+        f"<span>compared</span> <time>{shown(created)}</time> UTC</p>"
+        f'<ul class="counts">{cards}</ul></header>'
+    )
+
+
+def origins(report: RunReport) -> str:
+    """Where the error starts, each with its cause and numbers; then the suspects."""
+    answer = report.answer
+    parts = [
+        f'<p class="mismatch">{shown(mismatch_sentence(one))}</p>'
+        for one in answer.analysis.entry_mismatches
+    ]
+    if answer.origins:
+        parts.append(_listed(answer.origins[:_ORIGINS]))
+        if more := answer.origins[_ORIGINS:]:
+            title = f"<summary>and {len(more)} more</summary>"
+            parts.append(f'<details class="more">{title}{_listed(more)}</details>')
+    else:
+        parts.append('<p class="none">No op is to blame.</p>')
+    if answer.suspects:
+        parts.append(
+            f"<details><summary>{counted(len(answer.suspects), 'suspect')}: more error than "
+            f"precision explains, may be chance</summary>{_listed(answer.suspects)}</details>"
+        )
+    split = answer.analysis.method is Method.ROOT_CAUSE
+    said = limits_text(answer.analysis) if split else thresholds_text(answer.analysis)
+    parts.append(f'<p class="how">{shown(said)}</p>')
+    return _section("origins", "Where the error starts", "".join(parts))
+
+
+def _listed(found: Sequence[OriginAnswer]) -> str:
+    return f'<ol class="origins">{"".join(map(_origin, found))}</ol>'
+
+
+def _origin(one: OriginAnswer) -> str:
+    origin = one.origin
+    golden = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden[:6])
+    said = [f"<p>{shown(one.sentence)}</p>"]
+    if one.group_sentence:
+        said.append(f"<p>{shown(one.group_sentence)}</p>")
+    said += [
+        f'<p class="cause">{shown(each.sentence)}</p>'
+        for each in one.findings
+        if each.sentence not in one.sentence
+    ]
+    if one.split is not None and numbers_text(one.split):
+        said.append(f'<p class="how">{shown(numbers_text(one.split))}</p>')
+    if one.share is not None:
+        said.append(f'<p class="how">{shown(share_text(one.share))}</p>')
+    numbers = _numbers(origin.metrics)
+    if origin.suspicion is not None:
+        numbers.insert(0, ("suspicion", short(origin.suspicion)))
+    terms = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in numbers)
+    return (
+        f'<li><h3><span class="rank">{origin.rank}</span> {op_link(origin.op)} '
+        f"<small>{shown(origin.type)}, output {origin.output}</small></h3>{''.join(said)}"
+        + (f'<p class="golden">held against {shown(golden)}</p>' if golden else "")
+        + f"<dl>{terms}</dl></li>"
+    )
+
+
+def _numbers(metrics: MetricSet) -> list[tuple[str, str]]:
+    return [
+        ("cosine", short(known(metrics, Metric.COSINE_SIMILARITY), ".6f")),
+        ("relative error", short(metrics.relative_euclidean_distance)),
+        ("max |Δ|", short(metrics.max_absolute_error)),
+    ]
+
+
+def findings(report: RunReport) -> str:
+    """All findings of the run; empty without any."""
+    found = report.answer.findings
+    if not found:
+        return ""
+    items = "".join(map(_finding, found))
+    return _section("findings", "Findings", f'<ul class="findings">{items}</ul>')
+
+
+def _finding(finding: Finding) -> str:
+    where = f" {op_link(finding.op)}" if finding.op else ""
+    return (
+        f'<li><span class="kind">{_KINDS[finding.kind]}</span> <b>{shown(finding.label)}</b>'
+        f'{where}<p>{shown(finding.sentence)}</p><span class="how">confidence '
+        f"{finding.confidence:.0%}</span></li>"
+    )
+
+
+def blame(report: RunReport) -> str:
+    """Which ops the error at the outputs is of; empty if that was not asked."""
+    analysis = report.answer.analysis
+    if not analysis.shares:
+        return ""
+    largest = sorted(analysis.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
+    lines = "".join(
+        f"<tr><td>{op_link(op)}</td><td class=num>{share:+.1%}</td>"
+        f'<td class="bar"><meter min="0" max="1" value="{min(abs(share), 1):.4f}">{share:.1%}'
+        "</meter></td></tr>"
+        for op, share in largest
+    )
+    rest = "" if not analysis.unexplained else f"<p>{analysis.unexplained:.0%} is of no op.</p>"
+    table = f"<table><thead><tr><th>op<th>share<th></tr></thead><tbody>{lines}</tbody></table>"
+    return _section("blame", "Whose error is at the outputs", table + rest)
+
+
+def worst(report: RunReport) -> str:
+    """The worst tensors as a plain table, for browsers without scripts."""
+    items = worst_first(report.comparisons)[:_WORST]
+    lines = []
+    for item in items:
+        assert item.metrics is not None
+        cells = "".join(f"<td class=num>{value}</td>" for _, value in _numbers(item.metrics))
+        level = "" if item.level is None else item.level.value
+        lines.append(f"<tr><td>{shown(tensor_text(item))}</td>{cells}<td>{level}</td></tr>")
+    return (
+        "<p>The plot and the table of all tensors need JavaScript. The worst tensors:</p>"
+        "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def not_compared(report: RunReport) -> str:
+    """Why tensors have no numbers; empty if all have."""
+    if not report.reasons:
+        return ""
+    lines = "".join(
+        f"<tr><td class=num>{group.count:,}</td><td>{shown(REASON_WORDS[group.reason])}</td>"
+        f"<td>{', '.join(map(op_link, group.examples))}</td></tr>"
+        for group in report.reasons
+    )
+    table = f"<table><thead><tr><th>tensors<th>why<th>such as</tr></thead><tbody>{lines}"
+    return _section("not-compared", "Not compared", f"{table}</tbody></table>")
+
+
+def about(report: RunReport) -> str:
+    """How the run was made: notes, limits, inputs."""
+    run = report.run
+    parts = [_list(run.warnings)] if run.warnings else []
+    limits = [(name, f"{bound:.6g}") for name, bound in run.thresholds.items()]
+    for title, pairs in (
+        ("Limits", limits),
+        ("Inputs", [pair for pair in run.inputs.items() if pair[1]]),
+    ):
+        if pairs:
+            parts.append(f"<h3>{title}</h3>{_pairs(pairs)}")
+    version = f"<p class=how>Written by Divergraph {shown(run.version)}</p>"
+    return _section("about", "How it was compared", "".join([*parts, version]))
+
+
+def shown(text: str) -> str:
+    """*text* in HTML, whatever is in it."""
+    return html.escape(printable(text))
+
+
+def op_link(op: str) -> str:
+    """The name of an op; the script shows its row when it is clicked."""
+    return f'<a class="op" data-op="{shown(op)}">{shown(op)}</a>'
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f'<section id="{name}"><h2>{title}</h2>{body}</section>'
+
+
+def _list(texts: Iterable[str]) -> str:
+    return f"<ul>{''.join(f'<li>{shown(text)}</li>' for text in texts)}</ul>"
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    lines = "".join(
+        f"<tr><td>{shown(name)}</td><td>{shown(value)}</td></tr>" for name, value in pairs
+    )
+    return f"<table><tbody>{lines}</tbody></table>"

@@ -1,0 +1,63 @@
+"""A run as one HTML file that needs nothing else: it opens offline, and asks for no network.
+
+Whatever names a model has, they stay text: the page's policy lets no script run but its own,
+which is known by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+
+from divergraph.present.html import parts
+from divergraph.present.html.data import page_data
+from divergraph.present.run_report import RunReport
+
+_SCRIPTS = ("data.js", "table.js", "plot.js", "page.js")
+
+
+def html_report(report: RunReport) -> str:
+    """The page. Summary, origins and findings are in it as text; table and plot are drawn by
+    its script from columns of numbers, so that 100,000 tensors stay usable."""
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    body = [
+        parts.head(report),
+        "<main>",
+        parts.origins(report),
+        f"<noscript><section>{parts.worst(report)}</section></noscript>",
+        _asset("interactive.html"),
+        parts.blame(report),
+        parts.findings(report),
+        parts.not_compared(report),
+        parts.about(report),
+        "</main>",
+        f'<script type="application/json" id="data">{page_data(report)}</script>',
+        f"<script>{script}</script>",
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f"<title>{parts.shown(report.run.name)}: {report.run.verdict.value} - Divergraph</title>"
+        f"<style>{_asset('report.css')}</style></head><body>\n" + "\n".join(body) + "\n</body>"
+        "</html>\n"
+    )
+
+
+@cache
+def _script() -> str:
+    return "(() => {\n" + "\n".join(map(_asset, _SCRIPTS)) + "\n})();"
+
+
+@cache
+def _asset(name: str) -> str:
+    place = resources.files("divergraph.present.html") / "page" / name
+    return place.read_text(encoding="utf-8")

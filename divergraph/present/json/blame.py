@@ -1,0 +1,52 @@
+"""The JSON of ``blame``; see docs/json.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from divergraph.blame.attribution import Blame
+from divergraph.present.json.shapes import Json, number
+
+
+def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[str, Json]:
+    """What ``blame --json`` prints."""
+    return {
+        "run": run,
+        "others": list(others),
+        "outputs": [
+            {"tensor": name, "error": number(error), "stands_in": name in found.stand_ins}
+            for name, error in found.errors.items()
+        ],
+        "unexplained": number(found.unexplained),
+        "shares": [
+            {
+                "op": each.op,
+                "output": each.port,
+                "tensor": each.tensor,
+                "group": list(each.group),
+                "share": number(each.share),
+                "size": number(each.size),
+                "left": number(each.left),
+                "by_output": [
+                    {"tensor": name, "share": number(share)}
+                    for name, share in each.by_output.items()
+                ],
+            }
+            for each in found.shares[:top]
+        ],
+        "keep": [
+            {
+                "op": each.op,
+                "tensor": each.tensor,
+                "group": list(each.group),
+                "left": number(each.left),
+                "anew": number(each.anew),
+            }
+            for each in found.keep
+        ],
+        "imitated": found.imitated,
+        "not_imitated": found.not_imitated or None,
+        "runs": found.runs,
+        "left_out": list(found.left_out),
+        "warnings": list(found.warnings),
+    }

@@ -1,0 +1,174 @@
+"""The JSON of ``divergraph diff``; documented in docs/json.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+
+from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff
+from divergraph.dump_diff.elements import Element, ElementTable
+from divergraph.dump_diff.single_pair import CloseLook
+from divergraph.present.json.shapes import Json, metrics_json, notes_json, number
+from graphstore.model import Figures, SideFigures
+
+
+def diff_json(result: DiffResult, look: CloseLook | None) -> dict[str, Json]:
+    """What ``diff --json`` prints; ``elements`` is null but for a single pair."""
+    return {"pairs": [_pair_json(pair) for pair in result.pairs], **_rest_json(result, look)}
+
+
+def diff_json_text(result: DiffResult, look: CloseLook | None) -> Iterator[str]:
+    """The same as text, line by line. There may be many thousands of pairs, so each is
+    one line, which takes half of the time and space."""
+    encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+    yield '{\n  "pairs": ['
+    last = len(result.pairs) - 1
+    for place, pair in enumerate(result.pairs):
+        yield f"    {encode(_pair_json(pair))}{',' if place < last else ''}"
+    rest = _rest_json(result, look)
+    yield "  ]," + json.dumps(rest, indent=2, ensure_ascii=False, allow_nan=False)[1:]
+
+
+def _rest_json(result: DiffResult, look: CloseLook | None) -> dict[str, Json]:
+    return {
+        "unpaired": [
+            {"side": side, "name": name}
+            for side, names in (("device", result.device_only), ("golden", result.golden_only))
+            for name in names
+        ],
+        "counts": {
+            "pairs": len(result.pairs),
+            "compared": result.compared,
+            "over": result.over,
+            "warned": result.warned,
+            "not_compared": len(result.pairs) - result.compared,
+            "device_only": len(result.device_only),
+            "golden_only": len(result.golden_only),
+        },
+        "elements": None if look is None else _look_json(look),
+        "warnings": list(result.notes),
+    }
+
+
+def _pair_json(pair: PairDiff) -> Json:
+    found = pair.found
+    return {
+        "name": pair.name,
+        "device": str(pair.device),
+        "golden": str(pair.golden),
+        "shape": None if found.shape is None else list(found.shape),
+        "device_dtype": found.device_dtype,
+        "golden_dtype": found.golden_dtype,
+        "metrics": metrics_json(found.metrics),
+        "notes": notes_json(found.metrics),
+        "figures": None if found.figures is None else figures_json(found.figures, found.shape),
+        "level": pair.level,
+        "failed": [metric.value for metric in pair.failed],
+        "limit": pair.limit or None,
+        "overflow": found.overflow,
+        "reason": found.reason,
+        "detail": found.detail or None,
+    }
+
+
+def figures_json(figures: Figures, shape: Sequence[int] | None) -> Json:
+    """What a sweep tells beside the metrics; places as indices of the compared shape."""
+    return {
+        "device": _side_json(figures.device),
+        "golden": _side_json(figures.golden),
+        "atol": number(figures.atol),
+        "rtol": number(figures.rtol),
+        "equal": figures.equal,
+        "bad": figures.bad,
+        "first_bad": _index(figures.first_bad, shape),
+        "worst": _index(figures.worst, shape),
+        "worst_device": number(figures.worst_device),
+        "worst_golden": number(figures.worst_golden),
+        "snr": number(figures.snr),
+        "psnr": number(figures.psnr),
+        "max_ulp": number(figures.max_ulp),
+        "where_bad": figures.where_bad or None,
+    }
+
+
+def _side_json(side: SideFigures) -> Json:
+    return {
+        "low": number(side.low),
+        "high": number(side.high),
+        "mean": number(side.mean),
+        "std": number(side.std),
+        "zeros": side.zeros,
+        "nans": side.nans,
+        "infinities": side.infinities,
+    }
+
+
+def index_of(place: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The index in *shape* of a place counted in C order."""
+    index: list[int] = []
+    for size in reversed(shape):
+        place, at = divmod(place, size)
+        index.append(at)
+    return tuple(reversed(index))
+
+
+def _index(place: int, shape: Sequence[int] | None) -> Json:
+    return None if place < 0 or shape is None else list(index_of(place, shape))
+
+
+def _look_json(look: CloseLook) -> Json:
+    table, inspection = look.table, look.inspection
+    ulps = inspection.ulps
+    return {
+        "atol": number(look.atol),
+        "rtol": number(look.rtol),
+        "summary": _summary_json(table),
+        "first_bad": [_element_json(element) for element in table.first_bad],
+        "worst_absolute": [_element_json(element) for element in table.worst_absolute],
+        "worst_relative": [_element_json(element) for element in table.worst_relative],
+        "histogram": {
+            "equal": inspection.histogram.equal,
+            "nonfinite": inspection.histogram.nonfinite,
+            "decades": {str(power): n for power, n in sorted(inspection.histogram.decades.items())},
+        },
+        "ulps": None
+        if ulps is None
+        else {"unit": ulps.unit, "largest": number(ulps.largest), "mean": number(ulps.mean)},
+        "where_bad": inspection.where_bad or None,
+    }
+
+
+def _summary_json(table: ElementTable) -> Json:
+    return {
+        "total": table.total,
+        "bad": table.bad,
+        "min_absolute_error": number(table.min_absolute),
+        "max_absolute_error": number(table.max_absolute),
+        "min_relative_error": number(table.min_relative),
+        "max_relative_error": number(table.max_relative),
+    }
+
+
+def _element_json(element: Element) -> Json:
+    values = {
+        "device": element.device,
+        "golden": element.golden,
+        "absolute_error": element.absolute,
+        "relative_error": element.relative,
+    }
+    odd = {name: _odd(value) for name, value in values.items() if value is not None}
+    return {
+        "index": list(element.index),
+        **{
+            name: value if isinstance(value, int) else number(value)
+            for name, value in values.items()
+        },
+        "notes": {name: said for name, said in odd.items() if said},
+    }
+
+
+def _odd(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "" if math.isfinite(value) else ("Inf" if value > 0 else "-Inf")

@@ -1,0 +1,54 @@
+"""A selection and what became of it, as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from divergraph.present.json.shapes import Json
+from divergraph.submodel.check import PartCheck
+from divergraph.submodel.selection import BoundaryTensor, Refusal, Selection
+
+
+def part_json(
+    part: Selection, path: Path | None = None, check: PartCheck | None = None
+) -> dict[str, Json]:
+    """``{ops, inputs, outputs, refused, path, ...}``; the path is null if nothing was written."""
+    return {
+        "starts": list(part.starts),
+        "ends": list(part.ends),
+        "ops": list(part.chosen),
+        "constants": list(part.constants),
+        "weights": list(part.weights),
+        "inputs": [_tensor(tensor) for tensor in part.inputs],
+        "outputs": [_tensor(tensor) for tensor in part.outputs],
+        "added": list(part.added),
+        "notes": list(part.notes),
+        "refused": [_refusal(one) for one in part.refused],
+        "path": None if path is None else str(path),
+        "check": None if check is None else {"passed": check.passed, "lines": list(check.lines)},
+    }
+
+
+def _tensor(tensor: BoundaryTensor) -> Json:
+    return {
+        "name": tensor.name,
+        "op": None if tensor.ref is None else tensor.ref.op,
+        "output": None if tensor.ref is None else tensor.ref.port,
+        "dtype": None if tensor.dtype is None else tensor.dtype.value,
+        "shape": None if tensor.shape is None else list(tensor.shape),
+        "layout": tensor.layout,
+        "bytes": tensor.nbytes,
+        "users": list(tensor.users),
+        "side": tensor.side,
+        "frozen": tensor.frozen,
+        "dumped": tensor.dumped,
+    }
+
+
+def _refusal(one: Refusal) -> Json:
+    return {
+        "rule": one.rule.value,
+        "sentence": one.sentence,
+        "starts": list(one.starts),
+        "ends": list(one.ends),
+    }

@@ -1,0 +1,204 @@
+"""The JSON of what is asked about origins, traces, roles and several runs; see docs/json.md."""
+
+from __future__ import annotations
+
+from divergraph.ask.analysed import Analysis
+from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
+from divergraph.ask.recurring import Recurring, RecurringAnswer
+from divergraph.ask.role_table import RoleTable
+from divergraph.ask.run_changes import OpChange, RunChanges
+from divergraph.ask.trace_answers import ErrorPath, Trace
+from divergraph.present.json.shapes import (
+    Json,
+    number,
+    origin_json,
+    plain_json,
+    row_json,
+    split_json,
+)
+from divergraph.rootcause.next_dump import NextDump
+from graphstore.model import ErrorSplit, Finding, Guilt, Role, TensorIO
+from graphstore.op_row import OpRow
+
+
+def origins_json(answer: OriginsAnswer) -> dict[str, Json]:
+    """What ``origins --json`` prints."""
+    return {
+        "run": answer.run.name,
+        "verdict": answer.run.verdict.value,
+        "origins": [_origin(one) for one in answer.origins],
+        "suspects": [_origin(one) for one in answer.suspects],
+        **analysis_json(answer.analysis),
+    }
+
+
+def trace_json(run: str, trace: Trace) -> dict[str, Json]:
+    """What ``trace --json`` prints."""
+    return {
+        "run": run,
+        "op": trace.op,
+        "ops": len(trace.steps),
+        "measured": trace.measured,
+        "over": trace.over,
+        "outputs": list(trace.outputs),
+        "healed": list(trace.healed),
+        "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
+        "ways": [path_json(way) for way in trace.ways],
+    }
+
+
+def path_json(way: ErrorPath) -> dict[str, Json]:
+    """A way of an error, op by op, and where all ways to its end can be cut."""
+    return {
+        "to": way.to,
+        "error": number(way.error),
+        "between": way.ops,
+        "steps": [
+            {
+                "op": step.row.id,
+                "state": None if step.row.state is None else step.row.state.value,
+                "error": _row_error(step.row),
+                "gain": number(step.row.gain),
+                "role": None if step.row.split is None else step.row.split.role.value,
+                "joins": list(step.joins),
+                "other_origins": list(step.other_origins),
+                "diluted": step.diluted,
+                "healed": step.healed,
+            }
+            for step in way.steps
+        ],
+        "cuts": [{"op": cut.op, "above": cut.above, "below": cut.below} for cut in way.cuts],
+        "bisect": None if way.middle is None else way.middle.op,
+    }
+
+
+def _row_error(row: OpRow) -> float | None:
+    return None if row.metrics is None else number(row.metrics.relative_euclidean_distance)
+
+
+def analysis_json(analysis: Analysis) -> dict[str, Json]:
+    """How the run was judged."""
+    return {
+        "method": analysis.method.value,
+        "limits": {"suspect": analysis.suspect, "guilty": analysis.guilty},
+        "precision": analysis.precision or None,
+        "executor": analysis.executor or None,
+        "note": analysis.note or None,
+        "entry_mismatches": [
+            {
+                "op": item.op or None,
+                "tensor": item.tensor or None,
+                "error": number(item.error),
+                "floor": number(item.floor),
+            }
+            for item in analysis.entry_mismatches
+        ],
+    }
+
+
+def _origin(one: OriginAnswer) -> Json:
+    shape = origin_json(one.origin)
+    assert isinstance(shape, dict)
+    return {
+        **shape,
+        "guilt": one.guilt.value,
+        "sentence": one.sentence,
+        "split": split_json(one.split),
+        "group": list(one.group),
+        "fused": one.in_one,
+        "next_dump": _next_dump(one.next_dump),
+        "share": number(one.share),
+        "findings": [finding_json(item) for item in one.findings],
+    }
+
+
+def _next_dump(dump: NextDump | None) -> Json:
+    if dump is None:
+        return None
+    return {"op": dump.op, "golden": dump.golden, "before": dump.before, "after": dump.after}
+
+
+def finding_json(finding: Finding) -> dict[str, Json]:
+    """A finding with the numbers behind it."""
+    is_output = finding.io is TensorIO.OUTPUT
+    return {
+        "kind": finding.kind.value,
+        "label": finding.label,
+        "sentence": finding.sentence,
+        "op": finding.op or None,
+        "output": finding.port if is_output and finding.port >= 0 else None,
+        "input": None if is_output else finding.port,
+        "confidence": finding.confidence,
+        "evidence": plain_json(finding.evidence),
+    }
+
+
+def roles_json(run: str, table: RoleTable) -> dict[str, Json]:
+    """What ``roles --json`` prints."""
+    return {
+        "run": run,
+        "counts": {
+            "roles": {role.value: table.roles.get(role, 0) for role in Role},
+            "guilt": {guilt.value: table.guilt.get(guilt, 0) for guilt in Guilt},
+        },
+        "ops": [
+            {"op": row.id, "type": row.type, "topo": row.topo, "split": split_json(row.split)}
+            for row in table.rows
+        ],
+        **analysis_json(table.analysis),
+    }
+
+
+def recurring_json(answer: RecurringAnswer) -> dict[str, Json]:
+    """What ``origins --all-runs --json`` prints."""
+    return {
+        "runs": answer.runs,
+        "diverged": answer.diverged,
+        "same_original": [_recurring(one) for one in answer.same_original],
+        "same_pattern": [_recurring(one) for one in answer.same_pattern],
+    }
+
+
+def _recurring(one: Recurring) -> Json:
+    return {
+        "type": one.type,
+        "pattern": list(one.pattern),
+        "runs": list(one.runs),
+        "ops": list(one.ops),
+        "originals": list(one.originals),
+        "suspicion": number(one.largest),
+    }
+
+
+def changes_json(changes: RunChanges) -> dict[str, Json]:
+    """What ``compare-runs --json`` prints."""
+    return {
+        "old": changes.old.name,
+        "new": changes.new.name,
+        "method": changes.method.value,
+        "matched": changes.matched,
+        "only_old": changes.only_old,
+        "only_new": changes.only_new,
+        "newly_guilty": sum(change.newly_guilty for change in changes.changes),
+        "changes": [_change(change) for change in changes.changes],
+        "notes": list(changes.notes),
+    }
+
+
+def _change(change: OpChange) -> Json:
+    return {
+        "kind": change.kind.value,
+        "op": change.op,
+        "old_op": change.old_op,
+        "golden": change.golden,
+        "type": change.type,
+        "times": number(change.times),
+        "sentence": change.sentence,
+        "old": _of_change(change.old, change.old_error),
+        "new": _of_change(change.new, change.new_error),
+        "regrouped": change.regrouped,
+    }
+
+
+def _of_change(split: ErrorSplit | None, error: float | None) -> Json:
+    return {"error": number(error), "split": split_json(split)}

@@ -1,0 +1,369 @@
+"""The JSON the command line prints and the HTTP API answers; documented in docs/json.md.
+
+Field names are stable. NaN and infinity become null, and ``notes`` then says which it
+was and why; fields that are not known yet are null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+from divergraph.text.words import reserve_text
+from divergraph.thresholds.verdicts import badness
+from graphstore.contract import GraphInfo, QueryResult
+from graphstore.model import (
+    Comparison,
+    Counts,
+    ErrorSplit,
+    LineageLink,
+    Metric,
+    MetricSet,
+    ModelGraph,
+    Origin,
+    Run,
+    TensorIO,
+    TensorRef,
+)
+from graphstore.op_row import OpRow
+
+if TYPE_CHECKING:
+    from divergraph.ask.answers import UnmatchedOps
+    from divergraph.golden_capture import CaptureResult
+    from divergraph.inputs.detection import Findings
+    from importers.dumps import FoundDump
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+WORST_SHOWN = 10
+
+_METRIC_NAMES = tuple(metric.value for metric in Metric)
+_metric_values = attrgetter(*_METRIC_NAMES)
+
+
+def number(value: float | None) -> float | None:
+    """A JSON number; null for None, NaN and infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def deviation_text(values: tuple[float, float, float, float]) -> str:
+    """``(mean;std),(mean;std)`` of device and golden with 3 decimals, tiny values as 0."""
+    shown = [0.0 if abs(value) < 0.001 else value for value in values]
+    return f"({shown[0]:.3f};{shown[1]:.3f}),({shown[2]:.3f};{shown[3]:.3f})"
+
+
+def metrics_json(metrics: MetricSet | None) -> Json:
+    """The ten metrics by name; ``standard_deviation`` is its text form."""
+    if metrics is None:
+        return None
+    shape: dict[str, Json] = {}
+    for name, value in zip(_METRIC_NAMES, _metric_values(metrics), strict=True):
+        if isinstance(value, tuple):
+            finite = all(math.isfinite(part) for part in value)
+            shape[name] = deviation_text(value) if finite else None
+        else:
+            shape[name] = value if math.isfinite(value) else None
+    return shape
+
+
+def notes_json(metrics: MetricSet | None) -> dict[str, Json]:
+    """Why a metric is null or what it is by definition, by metric name."""
+    if metrics is None or not (metrics.notes or _has_odd(metrics)):
+        return {}
+    notes: dict[str, Json] = {}
+    for metric in Metric:
+        value = metrics.value(metric)
+        parts = value if isinstance(value, tuple) else (value,)
+        odd = next((part for part in parts if not math.isfinite(part)), None)
+        said = metrics.notes.get(metric, "")
+        if odd is not None:
+            kind = "NaN" if math.isnan(odd) else "Inf"
+            notes[metric.value] = f"{kind}: {said}" if said else kind
+        elif said:
+            notes[metric.value] = said
+    return notes
+
+
+def _has_odd(metrics: MetricSet) -> bool:
+    """True if some metric is NaN or infinite, and perhaps if all together are too large."""
+    values = _metric_values(metrics)
+    return not math.isfinite(sum(sum(part) if isinstance(part, tuple) else part for part in values))
+
+
+def tensor_json(ref: TensorRef) -> Json:
+    """``{op, output}``; output is null where only the op is known."""
+    return {"op": ref.op, "output": ref.port if ref.port >= 0 else None}
+
+
+def origin_json(origin: Origin) -> Json:
+    """One entry of ``origins``."""
+    return {
+        "rank": origin.rank,
+        "op": origin.op,
+        "type": origin.type,
+        "output": origin.output,
+        "golden": [tensor_json(ref) for ref in origin.golden],
+        "metrics": metrics_json(origin.metrics),
+        "notes": notes_json(origin.metrics),
+        "level": origin.level.value,
+        "suspicion": number(origin.suspicion),
+        "cause": origin.cause,
+    }
+
+
+def comparison_json(item: Comparison, types: Mapping[str, str]) -> dict[str, Json]:
+    """One compared tensor as ``worst`` lists it."""
+    return {
+        "op": item.op,
+        "type": types.get(item.op),
+        "io": item.io.value,
+        "output": item.port if item.io is TensorIO.OUTPUT and item.port >= 0 else None,
+        "input": item.port if item.io is TensorIO.INPUT else None,
+        "golden": [] if item.golden is None else [tensor_json(item.golden)],
+        "metrics": metrics_json(item.metrics),
+        "notes": notes_json(item.metrics),
+        "level": None if item.level is None else item.level.value,
+        "failed": [metric.value for metric in item.failed],
+        "limit": item.limit or None,
+        "shape": None if item.shape is None else list(item.shape),
+    }
+
+
+def not_compared_json(item: Comparison) -> Json:
+    """One entry of ``not_compared``."""
+    assert item.reason is not None
+    return {
+        "op": item.op,
+        "output": item.port if item.io is TensorIO.OUTPUT else None,
+        "input": item.port if item.io is TensorIO.INPUT else None,
+        "reason": item.reason.value,
+        "detail": item.detail,
+    }
+
+
+def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """Compared output tensors, worst first; equal ones in the order given."""
+    outputs = [item for item in comparisons if item.io is TensorIO.OUTPUT and item.compared]
+
+    def key(item: Comparison) -> tuple[int, float, float]:
+        assert item.metrics is not None
+        return badness(item.metrics)
+
+    return sorted(outputs, key=key, reverse=True)
+
+
+def counts_json(counts: Counts) -> Json:
+    """Sizes of a run."""
+    return {
+        "ops": counts.ops,
+        "tensors": counts.tensors,
+        "compared": counts.compared,
+        "over": counts.over,
+        "not_compared": counts.not_compared,
+    }
+
+
+def run_json(
+    run: Run,
+    origins: Iterable[Origin],
+    comparisons: Iterable[Comparison],
+    types: Mapping[str, str],
+    *,
+    stored: bool = True,
+) -> dict[str, Json]:
+    """What ``compare --json`` prints. ``run`` is null if nothing was stored."""
+    items = list(comparisons)
+    return {
+        "run": run.name if stored else None,
+        "verdict": run.verdict.value,
+        "reserve": reserve_text(run) or None,
+        "method": run.method.value,
+        "counts": counts_json(run.counts),
+        "origins": [origin_json(origin) for origin in origins],
+        "worst": [comparison_json(item, types) for item in worst_first(items)[:WORST_SHOWN]],
+        "not_compared": [
+            not_compared_json(item) for item in items if item.reason is not None and item.port >= 0
+        ],
+        "warnings": list(run.warnings),
+    }
+
+
+def run_summary_json(run: Run) -> dict[str, Json]:
+    """One entry of ``runs``."""
+    return {
+        "run": run.name,
+        "verdict": run.verdict.value,
+        "method": run.method.value,
+        "created": run.created,
+        "golden": run.golden,
+        "device": run.device,
+        "counts": counts_json(run.counts),
+    }
+
+
+def graph_info_json(info: GraphInfo) -> dict[str, Json]:
+    """One imported graph as ``runs`` lists it."""
+    return {
+        "graph": info.name,
+        "kind": info.kind,
+        "framework": info.framework,
+        "format": info.format,
+        "ops": info.ops,
+        "edges": info.edges,
+        "subgraphs": info.subgraphs,
+        "fused_ops": info.fused_ops,
+        "created": info.created,
+        "source": info.source,
+    }
+
+
+def import_json(info: GraphInfo, graph: ModelGraph, *, unchanged: bool) -> dict[str, Json]:
+    """What ``import --json`` prints."""
+    shape: dict[str, Json] = {"unchanged": unchanged, "warnings": list(graph.warnings)}
+    return {**graph_info_json(info), **shape}
+
+
+def capture_json(result: CaptureResult) -> dict[str, Json]:
+    """What ``capture --json`` prints."""
+    return {
+        "folder": str(result.folder),
+        "model": str(result.model),
+        "executor": result.executor,
+        "tensors": result.tensors,
+        "bytes": result.bytes,
+        "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
+    }
+
+
+def findings_json(found: Findings) -> Json:
+    """One entry of ``detect``."""
+    return {
+        "path": str(found.path),
+        "graphs": [
+            {
+                "path": str(graph.path),
+                "format": graph.format,
+                "sure": graph.confidence > 1,
+                "reason": graph.reason,
+            }
+            for graph in found.graphs
+        ],
+        "dumps": [dump_json(dump) for dump in found.dumps],
+        "problem": found.problem or None,
+        "passed_over": found.passed_over,
+    }
+
+
+def dump_json(dump: FoundDump) -> dict[str, Json]:
+    """One entry of ``dumps``."""
+    return {
+        "path": str(dump.path),
+        "kind": dump.kind.value,
+        "sure": dump.confidence > 1,
+        "reason": dump.reason,
+        "files": dump.files,
+        "time": dump.time or None,
+        "rank": dump.rank or None,
+        "model": dump.model or None,
+        "model_id": dump.model_id or None,
+        "step": dump.step or None,
+    }
+
+
+def row_json(row: OpRow) -> dict[str, Json]:
+    """One op as ``ops`` lists it."""
+    return {
+        "op": row.id,
+        "name": row.name,
+        "type": row.type,
+        "topo": row.topo,
+        "subgraph": row.subgraph or None,
+        "dtype": row.dtype or None,
+        "shape": None if row.shape is None else list(row.shape),
+        "layout": row.layout or None,
+        "fused": row.fused,
+        "originals": list(row.originals),
+        "state": None if row.state is None else row.state.value,
+        "level": None if row.level is None else row.level.value,
+        "output": row.output,
+        "metrics": metrics_json(row.metrics),
+        "notes": notes_json(row.metrics),
+        "failed": [metric.value for metric in row.failed],
+        "reason": None if row.reason is None else row.reason.value,
+        "detail": row.detail or None,
+        "gain": number(row.gain),
+        "from": list(row.origins),
+        "split": split_json(row.split),
+    }
+
+
+_SPLIT_NUMBERS = ("introduced", "propagated", "floor", "suspicion", "amplification")
+
+
+def split_json(split: ErrorSplit | None) -> Json:
+    """The split of an output's error; null where no root-cause analysis was made."""
+    if split is None:
+        return None
+    values: dict[str, float | None] = {name: getattr(split, name) for name in _SPLIT_NUMBERS}
+    return {
+        "role": split.role.value,
+        "guilt": split.guilt.value,
+        **{name: number(value) for name, value in values.items()},
+        "infinite": [name for name, value in values.items() if value == math.inf],
+        "group": list(split.group),
+        "reference": split.reference or None,
+        "failure": split.failure or None,
+    }
+
+
+def link_json(link: LineageLink) -> dict[str, Json]:
+    """One lineage link."""
+    return {
+        "device": link.device,
+        "output": link.device_port,
+        "original": link.original,
+        "original_output": link.original_port,
+        "evidence": link.rule.value,
+        "confidence": link.confidence,
+    }
+
+
+def unmatched_json(found: UnmatchedOps) -> dict[str, Json]:
+    """What ``lineage --unmatched`` prints besides the run."""
+    return {
+        "device": [
+            {
+                "op": op.op,
+                "type": op.type,
+                "reason": None if op.reason is None else op.reason.value,
+                "detail": op.detail or None,
+            }
+            for op in found.device
+        ],
+        "golden": [{"op": op.op, "type": op.type} for op in found.golden],
+    }
+
+
+def query_json(result: QueryResult) -> dict[str, Json]:
+    """Rows of a query; values JSON has no form for are shown as text."""
+    return {
+        "columns": list(result.columns),
+        "rows": [[plain_json(value) for value in row] for row in result.rows],
+        "truncated": result.truncated,
+        "notes": list(result.notes),
+    }
+
+
+def plain_json(value: object) -> Json:
+    """A value as JSON has it; text for what it has no form for."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return [plain_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain_json(item) for key, item in value.items()}
+    return str(value)

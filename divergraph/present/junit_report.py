@@ -1,0 +1,148 @@
+"""A run as JUnit XML: a test suite for the run, a test case for each device op.
+
+The file follows the strictest of the schemas in use (Ant's, where the root has no attributes),
+which all CI servers read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree import ElementTree as Xml
+
+from divergraph.present.report_words import reason_text, short, tensor_text
+from divergraph.present.run_report import RunReport
+from divergraph.text.printable import printable
+from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
+from divergraph.thresholds.verdicts import worst
+from graphstore.model import Comparison, Metric, OpState, TensorIO, Verdict
+from graphstore.op_row import OpRow
+
+_FAILING = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
+_PORTS_SHOWN = 20
+
+
+def junit_report(report: RunReport) -> bytes:
+    """The XML. An op fails if the error starts there or it is over a limit behind such an op,
+    and only in a run that diverged, so that file and exit code say the same; an op that was
+    not compared is skipped, with the reason. Of a run in which nothing could be compared
+    there is one test case more, in error."""
+    run = report.run
+    suites = Xml.Element("testsuites")
+    suite = Xml.SubElement(
+        suites, "testsuite", id="0", package="divergraph", name=printable(run.name)
+    )
+    suite.set("timestamp", run.created[:19] or "1970-01-01T00:00:00")
+    suite.set("hostname", "localhost")  # a report says the same wherever it was made
+    properties = Xml.SubElement(suite, "properties")
+    for name, value in _properties(report).items():
+        Xml.SubElement(properties, "property", name=printable(name), value=printable(value))
+    tally = _cases(suite, report)
+    for name, number in tally.items():
+        suite.set(name, str(number))
+    suite.set("time", "0.000")
+    Xml.SubElement(suite, "system-out").text = _lines(_summary(report))
+    Xml.SubElement(suite, "system-err").text = _lines(run.warnings)
+    Xml.indent(suites)
+    text: bytes = Xml.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _properties(report: RunReport) -> Mapping[str, str]:
+    run = report.run
+    return {
+        "verdict": run.verdict.value,
+        "method": run.method.value,
+        "golden": report.golden_name,
+        "device": report.device_name,
+        "compared": str(run.counts.compared),
+        "over": str(run.counts.over),
+        "not_compared": str(run.counts.not_compared),
+        "divergraph": run.version,
+    } | {f"limit.{name}": f"{bound:g}" for name, bound in run.thresholds.items()}
+
+
+def _cases(suite: Xml.Element, report: RunReport) -> dict[str, int]:
+    tensors: dict[str, list[Comparison]] = {}
+    for item in report.comparisons:
+        tensors.setdefault(item.op, []).append(item)
+    sentences = {one.origin.op: one.sentence for one in report.answer.origins}
+    tally = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    if report.run.verdict is Verdict.NOT_COMPARED:
+        case = _case(suite, "divergraph", report.run.name)
+        Xml.SubElement(case, "error", type="not compared", message=verdict_text(report.run))
+        tally["tests"] = tally["errors"] = 1
+    diverged = report.run.verdict is Verdict.DIVERGED
+    for row in report.rows:
+        case = _case(suite, row.type, row.id)
+        items = tensors.get(row.id, ())
+        tally["tests"] += 1
+        if row.state in _FAILING and diverged:
+            tally["failures"] += 1
+            _failure(case, row, items, sentences.get(row.id, ""))
+        elif row.state is OpState.NOT_COMPARED or row.state is None:
+            tally["skipped"] += 1
+            Xml.SubElement(case, "skipped", message=printable(_why_skipped(row, items)))
+    return tally
+
+
+def _case(suite: Xml.Element, kind: str, name: str) -> Xml.Element:
+    return Xml.SubElement(
+        suite, "testcase", classname=printable(kind) or "op", name=printable(name), time="0.000"
+    )
+
+
+def _failure(case: Xml.Element, row: OpRow, items: Sequence[Comparison], said: str) -> None:
+    assert row.state is not None
+    item = worst([one for one in items if one.io is TensorIO.OUTPUT])
+    numbers = "" if item is None else _numbers(item)
+    message = f"{row.state.value}: {said or numbers}"
+    lines = [_line(one) for one in items[:_PORTS_SHOWN]]
+    if row.origins:
+        lines.append(f"inherited from {', '.join(row.origins[:5])}")
+    failure = Xml.SubElement(case, "failure", type=row.state.value, message=printable(message))
+    failure.text = _lines(lines)
+
+
+def _line(item: Comparison) -> str:
+    if not item.compared:
+        return f"{tensor_text(item)}: not compared: {reason_text(item)}"
+    level = "" if item.level is None else f" {item.level.value}"
+    limit = f" ({item.limit})" if item.limit else ""
+    golden = "" if item.golden is None else f" against {item.golden}"
+    return f"{tensor_text(item)}{golden}:{level}{limit} {_numbers(item)}"
+
+
+def _numbers(item: Comparison) -> str:
+    metrics = item.metrics
+    if metrics is None:
+        return ""
+    return (
+        f"cosine {short(known(metrics, Metric.COSINE_SIMILARITY), '.6f')}, relative error "
+        f"{short(metrics.relative_euclidean_distance)}, largest error "
+        f"{short(metrics.max_absolute_error)}"
+    )
+
+
+def _why_skipped(row: OpRow, items: Sequence[Comparison]) -> str:
+    if row.reason is not None:
+        words = REASON_WORDS[row.reason]
+        return f"{words}: {row.detail}" if row.detail else words
+    return next(filter(None, map(reason_text, items)), "it has no output to compare")
+
+
+def _summary(report: RunReport) -> list[str]:
+    run, counts = report.run, report.run.counts
+    lines = [
+        f"{run.name}: {verdict_text(run)}",
+        f"{counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
+        f"{counts.compared} compared, {counts.over} over a limit, "
+        f"{counts.not_compared} not compared",
+    ]
+    lines += [f"{one.origin.rank}. {one.sentence}" for one in report.answer.origins]
+    lines += [f"suspect: {one.sentence}" for one in report.answer.suspects]
+    return lines + [finding.sentence for finding in report.answer.findings]
+
+
+def _lines(lines: Iterable[str]) -> str:
+    """*lines*, none of them with characters XML cannot hold."""
+    return "\n".join(map(printable, lines))

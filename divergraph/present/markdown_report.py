@@ -1,0 +1,147 @@
+"""A run as a short Markdown text, made for the comment of a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from divergraph.ask.origin_answers import OriginAnswer
+from divergraph.present.json.shapes import worst_first
+from divergraph.present.report_words import short, tensor_text
+from divergraph.present.run_report import RunReport
+from divergraph.text.printable import printable
+from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
+from graphstore.model import Method, Metric, Verdict
+
+_ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
+_MARKS = {
+    Verdict.CLEAN: "✅",
+    Verdict.NOISE: "✅",
+    Verdict.DIVERGED: "❌",
+    Verdict.NOT_COMPARED: "⚠️",
+}
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
+
+
+def markdown_report(report: RunReport) -> str:
+    """Verdict, counts, where the error starts, the worst tensors, what was not compared."""
+    run, counts = report.run, report.run.counts
+    parts = [
+        f"### {_MARKS[run.verdict]} {_plain(run.name)}: {verdict_text(run)}",
+        f"{counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
+        f"{counts.compared} compared, **{counts.over} over a limit**, "
+        f"{counts.not_compared} not compared.",
+        *_origins(report),
+        *_suspects(report.answer.suspects),
+        *_worst(report),
+        *_not_compared(report),
+        *_notes(run.warnings),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _origins(report: RunReport) -> list[str]:
+    found = report.answer.origins
+    if not found:
+        return []
+    split = report.run.method is Method.ROOT_CAUSE
+    heading = ["", "op", "type", "cosine", "rel. error", "max\\|Δ\\|"]
+    heading += ["suspicion", "why"] if split else []
+    lines = []
+    for one in found[:_ORIGINS]:
+        origin, metrics = one.origin, one.origin.metrics
+        cells = [str(origin.rank), _code(f"{origin.op}:{origin.output}"), _code(origin.type)]
+        cells += [
+            short(known(metrics, Metric.COSINE_SIMILARITY), ".6f"),
+            short(metrics.relative_euclidean_distance),
+            short(metrics.max_absolute_error),
+        ]
+        cells += [short(origin.suspicion), _plain(_why(one))] if split else []
+        lines.append(cells)
+    parts = ["**The error starts at**", _table(heading, lines, names=3)]
+    if len(found) > _ORIGINS:
+        parts.append(f"and {len(found) - _ORIGINS} more.")
+    return parts
+
+
+def _why(one: OriginAnswer) -> str:
+    causes = [finding.sentence for finding in one.findings]
+    said = [one.origin.cause or one.sentence, one.group_sentence]
+    return "; ".join(dict.fromkeys(text for text in [*causes[:1], *said] if text))
+
+
+def _suspects(found: Sequence[OriginAnswer]) -> list[str]:
+    if not found:
+        return []
+    shown = ", ".join(
+        f"{_code(one.origin.op)} ({short(one.origin.suspicion)})" for one in found[:_SUSPECTS]
+    )
+    more = f" and {len(found) - _SUSPECTS} more" if len(found) > _SUSPECTS else ""
+    return [f"Suspect, by the times their precision explains: {shown}{more}."]
+
+
+def _worst(report: RunReport) -> list[str]:
+    items = [item for item in worst_first(report.comparisons) if item.level != "pass"][:_WORST]
+    if not items:
+        return []
+    lines = []
+    for item in items:
+        assert item.metrics is not None
+        lines.append(
+            [
+                _code(tensor_text(item)),
+                short(known(item.metrics, Metric.COSINE_SIMILARITY), ".6f"),
+                short(item.metrics.relative_euclidean_distance),
+                short(item.metrics.max_absolute_error),
+                "" if item.level is None else item.level.value,
+            ]
+        )
+    heading = ["tensor", "cosine", "rel. error", "max\\|Δ\\|", "level"]
+    return [_folded("Worst tensors", _table(heading, lines, names=1))]
+
+
+def _not_compared(report: RunReport) -> list[str]:
+    if not report.reasons:
+        return []
+    lines = [
+        [
+            str(group.count),
+            REASON_WORDS[group.reason].replace("*", "\\*"),
+            ", ".join(map(_code, group.examples)),
+        ]
+        for group in report.reasons
+    ]
+    count = report.run.counts.not_compared
+    return [_folded(f"Not compared: {count}", _table(["tensors", "why", "such as"], lines))]
+
+
+def _notes(warnings: Sequence[str]) -> list[str]:
+    if not warnings:
+        return []
+    return [_folded("Notes", "\n".join(f"- {_plain(warning)}" for warning in warnings))]
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def _table(heading: Sequence[str], lines: Iterable[Sequence[str]], names: int = 0) -> str:
+    """A table; the columns after the first *names* are numbers if there are such columns."""
+    rules = ["---" if place < names or not names else "---:" for place in range(len(heading))]
+    if heading[-1] in ("why", "level"):
+        rules[-1] = "---"
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rules, *lines))
+
+
+def _code(text: str) -> str:
+    """*text* as code, whatever is in it, fit for a table."""
+    plain = printable(text)
+    longest = max(map(len, re.findall(r"`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    inner = f" {plain} " if longest else plain
+    return f"{fence}{inner}{fence}".replace("|", "\\|") if plain.strip() else ""
+
+
+def _plain(text: str) -> str:
+    """*text* with nothing in it that Markdown or HTML would take for itself."""
+    return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))

@@ -1,0 +1,57 @@
+"""What an op read is not what is dumped of it: other values at the moment it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from divergraph.rootcause.causes.evidence import Cause, Foreign, SampledTensors
+from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
+
+
+def read_before(view: SampledTensors) -> Cause | None:
+    """The op had the right values of an operand whose dump is wrong."""
+    return _read(
+        view,
+        view.case.right,
+        "dumped_otherwise",
+        "what {operand} should have been: that was right when it was read, and its dump is of "
+        "another moment or was overwritten since",
+    )
+
+
+def read_after(view: SampledTensors) -> Cause | None:
+    """The op read an operand after another op had put its own output there."""
+    return _read(
+        view,
+        view.case.beside,
+        "overwritten_input",
+        "{by} in place of {operand}, of which that is made, too: the buffer was overwritten before "
+        "by an op that works in place, or a wrong one was read",
+    )
+
+
+def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: str) -> Cause | None:
+    case = view.case
+    if not foreign or case.reweigh is None or case.device.size > LARGEST:
+        return None
+    if view.error <= 3.0 * view.noise:
+        return None
+    found = first_that_fits(view, _trials(foreign, label, words))
+    if found is None:
+        return None
+    trial, made = found
+    last = case.ops[-1]
+    return Cause(
+        label,
+        f"the device has just what {last.type} {last.name or last.id} gives of {trial.words}",
+        0.9 if view.d.size >= 16 else 0.6,
+        {"operands": list(trial.values), "left": view.left(view.made(made))},
+    )
+
+
+def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[OperandTrial]:
+    for each in foreign:
+        values = each.values()
+        if values is not None and values.size <= LARGEST:
+            said = words.format(operand=each.operand, by=each.by)
+            yield OperandTrial(label, said, {each.operand: values})

@@ -1,0 +1,134 @@
+"""Outputs that hold another tensor: an input (the op did nothing) or a foreign one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.orders import same_values
+
+_APART = 0.1
+"""An input this near the device, in errors, explains it."""
+_UNRELATED = 0.3
+_ENOUGH = 16
+_CUTTING = frozenset(("Clip", "Max", "Maximum", "ClipByValue", "HardSigmoid"))
+"""Ops besides Relus that may give 0 for all that is negative."""
+
+
+def missing_op(view: SampledTensors) -> Cause | None:
+    """The output equals an input, though the op should have changed it."""
+    for name, values in view.case.inputs.items():
+        given = _as_output(view, values)
+        if given is None or rms(given - view.r) <= 0.5 * view.error:
+            continue
+        if not view.fits(given, rest=_APART):
+            continue
+        what = " and ".join(dict.fromkeys(view.case.types)) or "op"
+        was = "were" if " and " in what else "was"
+        small = view.d.size < 8
+        return Cause(
+            "missing_op",
+            f"the output equals the input {name}: the {what} {was} not computed",
+            0.6 if small else 0.95,
+            {"input": name, "left": view.left(given), "elements": int(view.case.device.size)},
+        )
+    return _without_relu(view)
+
+
+def _without_relu(view: SampledTensors) -> Cause | None:
+    """Negative values where a Relu in the group should have made zeros."""
+    if not any(_cuts_below(kind) for kind in view.case.types):
+        return None
+    cut = view.r == 0.0
+    count = int(np.count_nonzero(cut))
+    if count < 3 or float(view.r.min()) < 0.0 or cut.all() or view.case.inputs == {}:
+        return None
+    below = view.d[cut]
+    outside = rms(view.e[~cut]) * np.sqrt(float((~cut).sum()))
+    if (below < -view.noise).mean() < 0.5 or (below <= view.noise).mean() < 0.98:
+        return None
+    if outside > 0.15 * np.sqrt(view.energy):
+        return None
+    slope = _leak(view, cut)
+    how = f"as if it were a LeakyRelu of slope {slope:.3g}" if slope else "the Relu is missing"
+    return Cause(
+        "wrong_activation",
+        f"{int((below < 0).sum())} values are negative where a Relu gives 0, positive ones are "
+        f"right: {how}",
+        0.9 if count >= 8 else 0.6,
+        {"negative": int((below < 0).sum()), "slope": slope},
+    )
+
+
+def _cuts_below(kind: str) -> bool:
+    return "relu" in kind.lower() or "Fused" in kind or kind in _CUTTING
+
+
+def _leak(view: SampledTensors, cut: np.ndarray) -> float | None:
+    for values in view.case.inputs.values():
+        given = _as_output(view, values)
+        if given is None:
+            continue
+        x, y = given[cut], view.d[cut]
+        power = float(np.sum(x * x))
+        slope = float(np.sum(x * y)) / power if power else 0.0
+        if 0.0 < slope < 0.95 and rms(y - slope * x) <= 0.1 * rms(y):
+            return slope
+    return None
+
+
+def stale_tensor(view: SampledTensors) -> Cause | None:
+    """The very values of another dumped tensor."""
+    case = view.case
+    if case.others is None or view.error <= 0.05 * view.size:
+        return None
+    names = tuple(case.others.holding(case.device, case.tensor))
+    if not names or same_values(view):
+        return None  # the right values in another order are not foreign
+    more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
+    return Cause(
+        "stale_tensor",
+        f"the output holds the values of another tensor, {names[0]}{more}: a stale or foreign "
+        "buffer was read",
+        0.97,
+        {"same_as": list(names[:8]), "elements": int(case.device.size)},
+    )
+
+
+def unrelated_values(view: SampledTensors) -> Cause | None:
+    """Values that have nothing to do with what is expected."""
+    if view.d.size < _ENOUGH or view.spread <= 2.0 * view.noise:
+        return None
+    link = correlation(view.d, view.r)
+    ranked = correlation(*(_ranks(values) for values in (view.d, view.r)))
+    if abs(link) >= _UNRELATED or abs(ranked) >= _UNRELATED:
+        return None
+    return Cause(
+        "unrelated_values",
+        f"the values have nothing to do with the expected ones (correlation {link:.2f}): "
+        + ("other weights, or stale" if view.case.linear else "stale")
+        + ", uninitialised or foreign memory",
+        0.5 if view.d.size < 64 or view.case.linear else 0.75,
+        {"correlation": link, "rank_correlation": ranked},
+    )
+
+
+def correlation(a: Floats, b: Floats) -> float:
+    """Pearson's correlation; 0 where one side does not vary."""
+    x, y = (a - a.mean()).reshape(-1), (b - b.mean()).reshape(-1)
+    scale = float(np.linalg.norm(x)) * float(np.linalg.norm(y))
+    return float(x @ y) / scale if scale else 0.0
+
+
+def _ranks(values: Floats) -> Floats:
+    flat = values.reshape(-1)[:: max(1, values.size // 50_000)]
+    ranks = np.empty(flat.size)
+    ranks[np.argsort(flat, kind="stable")] = np.arange(flat.size)
+    return ranks
+
+
+def _as_output(view: SampledTensors, values: Array) -> Floats | None:
+    """An input as the view sees the output, if it has as many elements."""
+    if values.dtype.kind not in "fiu" or values.size != view.case.reference.size:
+        return None
+    return view.sample(values.reshape(view.case.reference.shape))

@@ -1,0 +1,209 @@
+"""Values cut off at a limit, or rounded to a grid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.words import count_text, share_text
+from graphstore.model import DType
+
+_ALL, _MOSTLY = 0.95, 0.5
+_POINTS = 20_000
+_LARGEST_HALF = 65504.0
+_MOST_LEVELS = 512
+_MOST_FREQUENCIES = 6000
+"""Steps of a grid that are tried."""
+_TELLING = 200
+_RESOLVED = 0.6
+"""How sharply values must sit on a grid: 1 exactly, 0 not at all."""
+
+
+def saturation(view: SampledTensors) -> Cause | None:
+    """Right values but for those over a ceiling (or under a bottom), which stick to it."""
+    if view.d.size < 4:
+        return None
+    high, low = float(view.d.max()), float(view.d.min())
+    over = (view.r > high) & (view.r - high > _slack(view, high))
+    under = (view.r < low) & (low - view.r > _slack(view, low))
+    cut: Mask = over | under
+    count = int(np.count_nonzero(cut))
+    if not count or count > 0.6 * cut.size or _energy(view, cut) < _ALL:
+        return None
+    stuck_high = rms(view.d[over] - high) <= 0.1 * rms(view.e[over]) if over.any() else True
+    stuck_low = rms(view.d[under] - low) <= 0.1 * rms(view.e[under]) if under.any() else True
+    if not (stuck_high and stuck_low and _mostly_stuck(view, over, high, under, low)):
+        return None
+    if low == 0.0 and under.any() and not over.any():
+        return None  # negative values cut: told as a wrong activation
+    limits = " and ".join(
+        f"{limit:.6g}" for limit, hit in ((low, under), (high, over)) if hit.any()
+    )
+    verb = "is" if count == 1 else "are"
+    return Cause(
+        "saturation",
+        f"{count_text(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
+        f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{_known(high, low, over, under)}",
+        0.95 if count >= 3 else 0.7,
+        {
+            "cut": count,
+            "high": high if over.any() else None,
+            "low": low if under.any() else None,
+            "largest_expected": float(np.abs(view.r[cut]).max()),
+        },
+    )
+
+
+def _mostly_stuck(view: SampledTensors, over: Mask, high: float, under: Mask, low: float) -> bool:
+    """Whether most values are at the limit, not only those that are furthest off."""
+    free = np.concatenate([high - view.d[over], view.d[under] - low])
+    slack = max(_slack(view, high), _slack(view, low))
+    return bool(np.mean(free <= slack + 0.01 * (high - low)) > _MOSTLY)
+
+
+def _slack(view: SampledTensors, limit: float) -> float:
+    return max(2.0 * view.noise, 4.0 * view.unit * abs(limit))
+
+
+def _known(high: float, low: float, over: Mask, under: Mask) -> str:
+    if over.any() and abs(high / _LARGEST_HALF - 1.0) < 1e-3:
+        return " (the largest float16)"
+    if over.any() and abs(high - 6.0) < 1e-2 and low >= 0.0:
+        return " (a Relu6?)"
+    if over.any() and under.any() and high > 0 and abs(low / high + 128 / 127) < 4e-3:
+        return " (an int8 range)"
+    return ""
+
+
+def quantised_grid(view: SampledTensors) -> Cause | None:
+    """The device's values lie on an even grid, the expected ones between."""
+    alive = (view.d != 0.0) & (view.wrong | (np.abs(view.r) > view.tolerance))
+    if np.count_nonzero(alive) < 48:
+        return None
+    d, r = _some(view.d[alive]), _some(view.r[alive])
+    spread = float(d.max() - d.min())
+    few = _few_levels(d)
+    seen = None if few is None else _grid(view, few, r, _sharpness(d, 1.0 / few), spread)
+    if seen is not None:
+        return seen
+    # Rounding to a grid errs evenly between -step/2 and step/2; small values all become 0.
+    guess = rms(view.e[alive]) * float(np.sqrt(12.0))
+    if spread <= 3.0 * guess or guess <= 0.0:
+        return None
+    step, sharpness = _step(d, guess, spread)
+    return _grid(view, step, r, sharpness, spread)
+
+
+def _grid(
+    view: SampledTensors, step: float, r: Floats, sharpness: float, spread: float
+) -> Cause | None:
+    unsharp = _sharpness(r, 1.0 / step)
+    bounded = float(np.mean(np.abs(view.e) <= 0.6 * step + view.tolerance))
+    if sharpness < _RESOLVED or unsharp > 0.6 * sharpness or bounded < 0.97:
+        return None
+    levels = spread / step
+    bits = int(np.ceil(np.log2(levels + 1)))
+    return Cause(
+        "quantised_grid",
+        f"the values lie on a grid of step {step:.4g}, about {levels:.0f} levels ({bits} bits); "
+        "the expected ones do not: the output was quantised",
+        0.93 if sharpness > 0.8 else 0.75,
+        {"step": step, "levels": round(levels), "bits": bits, "sharpness": sharpness},
+    )
+
+
+def _few_levels(values: Floats) -> float | None:
+    """The step of a grid whose very levels can be seen; None if there are too many values."""
+    levels = np.unique(values)
+    if not 3 <= levels.size <= min(_MOST_LEVELS, values.size // 4):
+        return None
+    gaps = np.diff(levels)
+    # Rounded to float16, one level may look like several near ones.
+    gaps = gaps[gaps > 0.2 * float(np.median(gaps))]
+    return float(gaps.min())
+
+
+def _step(values: Floats, guess: float, spread: float) -> tuple[float, float]:
+    """The grid's step near *guess* and how sharply the values sit on it."""
+    low, high, apart = 0.55 / guess, 1.9 / guess, 0.12 / spread
+    # Counted before they are made: float32 values far apart for their errors ask for billions.
+    if high - low > _MOST_FREQUENCIES * apart:
+        frequencies = np.linspace(0.85 / guess, 1.2 / guess, _MOST_FREQUENCIES)
+    else:
+        frequencies = np.arange(low, high, apart)
+    thin = values[:: max(1, values.size // 2000)]
+    scores = np.concatenate(
+        [
+            np.abs(np.exp(2j * np.pi * np.outer(part, thin)).mean(axis=1))
+            for part in np.array_split(frequencies, max(1, frequencies.size // 400))
+        ]
+    )
+    best = float(frequencies[int(np.argmax(scores))])
+    fine = best + np.linspace(-0.15, 0.15, 61) / spread
+    sharp = [_sharpness(values, each) for each in fine]
+    place = int(np.argmax(sharp))
+    return 1.0 / float(fine[place]), sharp[place]
+
+
+def _sharpness(values: Floats, frequency: float) -> float:
+    return float(np.abs(np.exp(2j * np.pi * frequency * values).mean()))
+
+
+def rounding(view: SampledTensors) -> Cause | None:
+    """Values rounded to a coarser float type, or no more than noise above the floor."""
+    coarser = _coarser_type(view)
+    if coarser is not None:
+        return coarser
+    seen = np.abs(view.r) > 1e-6 * view.size
+    if np.count_nonzero(seen) < _TELLING:
+        return None  # errors of any kind may be even over a few values
+    relative = np.abs(view.e[seen]) / np.abs(view.r[seen])
+    middle, high = (float(np.quantile(relative, part)) for part in (0.5, 0.99))
+    if middle <= 0.0 or high > 4.5 * middle or high > 0.1:
+        return None
+    drift = abs(float(np.mean(np.sign(view.e[seen] * view.r[seen]))))
+    if drift > 0.2:
+        return None
+    digits = -np.log2(max(high, 1e-12)) - 1.0
+    return Cause(
+        "rounding",
+        f"every value is off by at most {high:.2g} of itself, to either side, like rounding to "
+        f"{digits:.0f} bits",
+        0.7,
+        {"median_relative": middle, "p99_relative": high, "drift": drift},
+    )
+
+
+def _coarser_type(view: SampledTensors) -> Cause | None:
+    device = np.asarray(view.case.device).reshape(-1)[:100_000]
+    if device.dtype.kind != "f" or device.size < 16:
+        return None
+    single = np.ascontiguousarray(device, np.float32)
+    bits = single.view(np.uint32)
+    if not (bits & np.uint32(0xFFFF)).any():
+        name, unit = "bfloat16", 2.0**-8
+    elif not (bits & np.uint32(0x1FFF)).any():
+        name, unit = "TF32", 2.0**-11
+    else:
+        return None
+    if name == "bfloat16" and view.case.dtype is DType.BFLOAT16:
+        return None
+    if name == "TF32" and view.case.dtype in (DType.FLOAT16, DType.BFLOAT16, None):
+        return None
+    if float(np.mean(np.abs(view.e) <= 1.1 * unit * np.abs(view.r) + view.tolerance)) < 0.99:
+        return None
+    return Cause(
+        "rounding",
+        f"every value is a {name} number, next to the expected one: rounded to {name}",
+        0.95,
+        {"type": name, "unit": unit},
+    )
+
+
+def _some(values: Floats) -> Floats:
+    return values[:: max(1, values.size // _POINTS)]
+
+
+def _energy(view: SampledTensors, where: Mask) -> float:
+    whole = view.energy
+    return float(np.sum(view.e[where] ** 2)) / whole if whole else 0.0

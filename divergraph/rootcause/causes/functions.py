@@ -1,0 +1,148 @@
+"""Outputs that are another function of the input, or of the expected output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import erf
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+
+_POINTS = 20_000
+_FEWEST = 64
+_LEFT = 0.15
+"""The share of the error's norm a free curve may leave."""
+
+_erf = np.vectorize(erf, otypes=[np.float64])
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+def _leaky(slope: float) -> Callable[[Floats], Floats]:
+    return lambda x: np.where(x > 0, x, slope * x)
+
+
+def _gelu_tanh(x: Floats) -> Floats:
+    return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))))
+
+
+FUNCTIONS: Mapping[str, Callable[[Floats], Floats]] = {
+    "the identity": lambda x: x,
+    "Relu": lambda x: np.maximum(x, 0.0),
+    "Relu6": lambda x: np.clip(x, 0.0, 6.0),
+    "LeakyRelu of slope 0.01": _leaky(0.01),
+    "LeakyRelu of slope 0.1": _leaky(0.1),
+    "LeakyRelu of slope 0.2": _leaky(0.2),
+    "Elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0.0))),
+    "Sigmoid": _sigmoid,
+    "HardSigmoid of slope 0.2": lambda x: np.clip(0.2 * x + 0.5, 0.0, 1.0),
+    "HardSigmoid of slope 1/6": lambda x: np.clip(x / 6.0 + 0.5, 0.0, 1.0),
+    "Tanh": np.tanh,
+    "HardTanh": lambda x: np.clip(x, -1.0, 1.0),
+    "Softsign": lambda x: x / (1.0 + np.abs(x)),
+    "Softplus": lambda x: np.logaddexp(0.0, x),
+    "Silu": lambda x: x * _sigmoid(x),
+    "HardSwish": lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0),
+    "Gelu": lambda x: np.asarray(0.5 * x * (1.0 + _erf(x / np.sqrt(2.0)))),
+    "Gelu by tanh": _gelu_tanh,
+    "Gelu by sigmoid": lambda x: x * _sigmoid(1.702 * x),
+    "Erf": _erf,
+    "Exp": lambda x: np.exp(np.minimum(x, 80.0)),
+    "Exp of base 2": lambda x: np.exp2(np.minimum(x, 120.0)),
+    "Abs": np.abs,
+    "Square": np.square,
+    "Sqrt": lambda x: np.sqrt(np.maximum(x, 0.0)),
+    "Reciprocal": lambda x: 1.0 / np.where(x == 0.0, np.inf, x),
+    "Rsqrt": lambda x: 1.0 / np.sqrt(np.where(x <= 0.0, np.inf, x)),
+    "Log": lambda x: np.log(np.maximum(x, 1e-30)),
+    "Sin": np.sin,
+    "Cos": np.cos,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Round": np.round,
+}
+
+
+def known_function(view: SampledTensors) -> Cause | None:
+    """The output is a known function of an input, and the op is another one."""
+    d, r = _thin(view.d), _thin(view.r)
+    if d.size < 8:
+        return None
+    error = rms(d - r)
+    limit = max(0.05 * error, min(1.5 * view.noise, 0.2 * error))
+    limit = min(limit, 0.3 * float(np.std(d)))  # what hardly varies is near many functions
+    for name, x in _inputs(view).items():
+        for word, function in FUNCTIONS.items():
+            with np.errstate(all="ignore"):
+                made = np.asarray(function(x), np.float64)
+            if not np.isfinite(made).all() or rms(d - made) > limit:
+                continue
+            what = " and ".join(dict.fromkeys(view.case.types)) or "op"
+            return Cause(
+                "wrong_activation",
+                f"the output is {word} of {name}, where {what} is expected: a wrong function or "
+                "approximation",
+                0.95 if d.size >= _FEWEST else 0.6,
+                {"function": word, "input": name, "left": rms(d - made) / error if error else 0.0},
+            )
+    return None
+
+
+def free_curve(view: SampledTensors) -> Cause | None:
+    """Equal inputs give equal errors: some other function, whatever it is."""
+    if view.d.size < _FEWEST or view.error <= 3.0 * view.noise:
+        return None
+    d, r = _thin(view.d), _thin(view.r)
+    for name, x in {"the expected value": r, **_inputs(view)}.items():
+        left = _curve_left(x, d - r, view.noise)
+        if left is None or left > _LEFT:
+            continue
+        worst = float(x[int(np.argmax(np.abs(d - r)))])
+        said = name if x is r else f"the input {name}"
+        return Cause(
+            "wrong_activation",
+            f"the error depends on {said} alone and is largest near {worst:.4g}: another "
+            "function, approximation or constant",
+            0.75,
+            {"of": name, "left": left, "largest_at": worst},
+        )
+    return None
+
+
+def _curve_left(x: Floats, error: Floats, noise: float) -> float | None:
+    """The share of *error* that no smooth curve of *x* explains."""
+    order = np.argsort(x, kind="stable")
+    x, error = x[order], error[order]
+    parts = min(64, x.size // 8)
+    whole = rms(error)
+    if parts < 4 or whole == 0.0 or x[0] == x[-1]:
+        return None
+    rest = 0.0
+    for xs, es in zip(np.array_split(x, parts), np.array_split(error, parts), strict=True):
+        centred, mean = xs - xs.mean(), float(es.mean())
+        power = float(centred @ centred)
+        slope = float(centred @ es) / power if power > 0.0 else 0.0
+        left = es - mean - slope * centred
+        rest += float(left @ left) * xs.size / max(1, xs.size - 2)
+    left_rms = float(np.sqrt(rest / x.size))
+    if left_rms <= min(1.5 * noise, 0.3 * whole):
+        return 0.0
+    return left_rms / whole
+
+
+def _inputs(view: SampledTensors) -> dict[str, Floats]:
+    shape = view.case.reference.shape
+    same = {
+        name: _thin(view.sample(values))
+        for name, values in view.case.inputs.items()
+        if values.shape == shape and values.dtype.kind in "fiu"
+    }
+    return {name: x for name, x in same.items() if np.isfinite(x).all()}
+
+
+def _thin(values: Array) -> Floats:
+    flat = values.reshape(-1)
+    return flat[:: max(1, flat.size // _POINTS)]

@@ -1,0 +1,401 @@
+"""Faults before the last op of a group: what would come out if an op inside had failed so?
+
+Of several ops between two dumps the values between are not there. But what the original ops make
+of a fault put in between can be computed, and held against what the device has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import (
+    Array,
+    Cause,
+    Floats,
+    Inside,
+    InsideStep,
+    SampledTensors,
+    rms,
+)
+from divergraph.rootcause.causes.functions import FUNCTIONS
+from divergraph.rootcause.causes.settings import wrong_setting
+from divergraph.rootcause.causes.words import slices_text
+
+_MOST_STEPS = 12
+_LARGEST = 1 << 22
+"""Elements of an output for which groups are still run again and again."""
+_LARGEST_SEARCH, _PER_STEP = 1 << 27, 30
+"""Elements that searching for amounts may put through, and how often it does so for each step."""
+_PLACES, _REFINED = 7, 4
+_REST = 0.1
+_NEAR = 0.02
+"""Explanations that leave so little more of the error than the best explain it as well."""
+_SURE, _NEARLY_SURE, _UNSURE = 0.9, 0.75, 0.65
+_OF_NOISE, _EXACT = 2.5, 0.03
+"""What a sure explanation leaves: so many times the noise, or such a share of the error."""
+_UNARY = 1
+_LAGGED = 6
+"""Axes no longer than that are not looked at for shifts."""
+Change = Callable[[float], Array]
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """One fault at one op inside: the values it would have made there, and the words for it."""
+
+    step: InsideStep
+    label: str
+    words: str
+    value: Array
+    number: float | None = None
+
+
+def inside(view: SampledTensors) -> Cause | None:
+    """An op inside the group left out, its bias lost, its values moved, another function."""
+    there = _worth_looking(view)
+    if there is None:
+        return None
+    found = _last_op(view, there) or _told(view, there, [*_exact(view, there)])
+    other = None if found is None else wrong_setting(view, numbers=False)
+    return found if found is None or other is None else as_well(found, other)
+
+
+def as_well(cause: Cause, other: Cause) -> Cause:
+    """*cause*, with *other*, which explains the device as well: neither is sure."""
+    sentence = f"{cause.sentence}; as well: {other.sentence}"
+    return replace(cause, sentence=sentence, confidence=min(cause.confidence, _UNSURE))
+
+
+def _last_op(view: SampledTensors, there: _There) -> Cause | None:
+    """The last op handed on what it got from inside, or is another function of it."""
+    last = view.case.ops[-1]
+    reads = {ref.tensor for ref in last.inputs if ref is not None}
+    shape = view.case.reference.shape
+    for step in there.case.steps:
+        if step.tensor not in reads or step.value.shape != shape:
+            continue
+        value = view.sample(step.value)
+        sure = _SURE if view.d.size >= 64 else _UNSURE
+        if view.fits(value, rest=_REST):
+            return Cause(
+                "missing_op",
+                f"the device has just what comes out of {_called(step)} before it: the {last.type} "
+                "was not computed",
+                sure,
+                {"op": last.id, "left": view.left(value), "explanations": 1},
+            )
+        for word, function in FUNCTIONS.items() if last.type in ACTIVATIONS else ():
+            made = np.asarray(function(value))
+            if np.isfinite(made).all() and view.fits(made, rest=_REST / 2):
+                return Cause(
+                    "wrong_activation",
+                    f"the output is {word} of what {_called(step)} gives, where {last.type} is "
+                    "expected",
+                    sure,
+                    {"op": last.id, "function": word, "left": view.left(made)},
+                )
+    return None
+
+
+def inside_amount(view: SampledTensors) -> Cause | None:
+    """An op inside the group off by a factor or a constant, cut off, or its end not written."""
+    there = _worth_looking(view)
+    if there is None or there.size * _PER_STEP > _LARGEST_SEARCH:
+        return None
+    return _told(view, there, [*_lines(view, there), *_cuts(view, there)])
+
+
+@dataclass(frozen=True)
+class _There:
+    """The steps inside, and what comes out of guesses as the view takes it."""
+
+    case: Inside
+    view: SampledTensors
+
+    @property
+    def size(self) -> int:
+        """Elements of all steps and of what comes out behind each."""
+        own = self.view.case.device.size
+        return sum(step.value.size + own for step in self.case.steps)
+
+    def outcomes(self, guesses: Sequence[tuple[InsideStep, Array]]) -> list[Floats | None]:
+        """What the group gives for each value put in."""
+        shape = self.view.case.reference.shape
+        return [
+            None
+            if made is None or made.shape != shape
+            else np.asarray(np.nan_to_num(self.view.sample(made)))
+            for made in self.case.replaced(guesses)
+        ]
+
+
+def _worth_looking(view: SampledTensors) -> _There | None:
+    case = view.case
+    if case.inside is None or case.device.size > _LARGEST or view.d.size < 8:
+        return None
+    if view.error <= 3.0 * view.noise or not 0 < len(case.inside.steps) <= _MOST_STEPS:
+        return None
+    return _There(case.inside, view)
+
+
+def _told(view: SampledTensors, there: _There, guesses: list[_Guess]) -> Cause | None:
+    """The guess that explains most, if one explains enough; another that does so too is said."""
+    outcomes = there.outcomes([(guess.step, guess.value) for guess in guesses])
+    found = [
+        (view.left(made), guess)
+        for made, guess in zip(outcomes, guesses, strict=True)
+        if made is not None and view.fits(made, rest=_REST)
+    ]
+    if not found:
+        return None
+    found.sort(key=lambda each: each[0])
+    left, guess = found[0]
+    others = [each for each_left, each in found[1:] if each_left <= left + _NEAR]
+    also = next((each for each in others if each.label != guess.label), None)
+    op = guess.step.op
+    sentence = f"the device has just what comes out if {guess.words}"
+    alike = {_called(each.step) for each in others if each.label == guess.label}
+    if named := sorted(alike - {_called(guess.step)}):
+        sentence += f" (or the same of {', '.join(named)})"
+    if also is not None:
+        sentence += f"; as well if {also.words}"
+    evidence: dict[str, object] = {"op": op.id, "left": left, "explanations": len(others) + 1}
+    if guess.number is not None:
+        evidence["amount"] = guess.number
+    sure = _SURE if also is None and view.d.size >= 64 else _UNSURE
+    if left * view.error > max(_OF_NOISE * view.noise, _EXACT * view.error):
+        sure = min(sure, _NEARLY_SURE)  # near, but not just that
+    if guess.label == "gain" and not 0.5 <= abs(guess.number or 0.0) <= 2.0:
+        sure = min(sure, _NEARLY_SURE)  # it flattens what is behind it, as other faults do
+    return Cause(guess.label, sentence, sure, evidence)
+
+
+def _exact(view: SampledTensors, there: _There) -> Iterator[_Guess]:
+    lost = _wrong_slices(view)
+    for step in there.case.steps:
+        called = _called(step)
+        for name, value in step.inputs.items():
+            if value.shape == step.value.shape and value.dtype.kind == "f":
+                words = f"{called} hands on its input {name}: it was not computed"
+                yield _Guess(step, "missing_op", words, value)
+        for name, value in step.constants.items():
+            bias = _as_bias(step, name, value)
+            if bias is not None:
+                words = f"{called} lacks its bias {name}"
+                yield _Guess(step, "lost_bias", words, step.value - bias)
+        if lost is not None and step.value.ndim == view.d.ndim:
+            axis, numbers = lost
+            if step.value.shape[axis] == view.case.reference.shape[axis]:
+                value = step.value.copy()
+                value[(slice(None),) * axis + (numbers,)] = 0
+                words = f"{slices_text(numbers.tolist(), axis, view)} of {called} are zero"
+                yield _Guess(step, "dead_channels", words, value)
+        yield from _reordered(step, called)
+        yield from _functions(step, called)
+
+
+def _wrong_slices(view: SampledTensors) -> tuple[int, Array] | None:
+    """The few slices of an axis that hold all of the error, if there are such."""
+    if view.sampled:
+        return None
+    for axis in view.axes():
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        energies = np.sum(view.e**2, axis=rest)
+        numbers = np.flatnonzero(energies > 0.01 * energies.max())
+        if numbers.size <= energies.size // 4 and energies[numbers].sum() > 0.98 * energies.sum():
+            return axis, numbers
+    return None
+
+
+def _reordered(step: InsideStep, called: str) -> Iterator[_Guess]:
+    """Usual mix-ups of a memory order."""
+    value, axes = step.value, step.value.ndim
+    orders = {
+        (0, *range(2, axes), 1): f"memory of channels last of {called} is read as if in order",
+        (0, axes - 1, *range(1, axes - 1)): f"memory of {called} is read as channels last",
+    }
+    if axes == 2:
+        orders = {(1, 0): f"the matrix of {called} is transposed in memory"}
+    for order, words in orders.items() if axes > 1 else ():
+        yield _Guess(step, "reordered", words, value.transpose(order).reshape(value.shape))
+    for lag in (1, -1, 2, -2, 3, -3) if axes and value.shape[-1] > _LAGGED else ():
+        words = f"{called} is shifted by {lag:+d} along its last axis"
+        yield _Guess(step, "reordered", words, np.roll(value, lag, axis=-1))
+
+
+def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
+    """Other functions in the place of one of a single input."""
+    same = [x for x in step.inputs.values() if x.shape == step.value.shape and x.dtype.kind == "f"]
+    if len(step.inputs) != _UNARY or len(same) != _UNARY or step.op.type not in ACTIVATIONS:
+        return
+    for word, function in FUNCTIONS.items():
+        with np.errstate(all="ignore"):
+            made = np.asarray(function(same[0].astype(np.float64)))
+        if np.isfinite(made).all() and rms(made - step.value) > 1e-3 * rms(_floats(step.value)):
+            words = f"{called} is {word}"
+            yield _Guess(step, "wrong_activation", words, made)
+
+
+def _lines(view: SampledTensors, there: _There) -> Iterator[_Guess]:
+    """Steps off by a factor or a constant: the amount by secants, for those that may explain it."""
+    for step in there.case.steps:
+        value = _floats(step.value)
+        spread = float(np.std(value)) or rms(value)
+        for label, words, small, change in (
+            ("gain", "is {:.5g} times what it should be", 0.02, partial(_times, value)),
+            ("global_offset", "is off by {:+.5g}", 0.02 * spread, partial(np.add, value)),
+        ):
+            amount = _solved(view, there, step, change, small)
+            if amount is not None:
+                number = 1.0 + amount if label == "gain" else amount
+                said = f"{_called(step)} {words.format(number)}"
+                yield _Guess(step, label, said, change(amount), number)
+
+
+def _times(value: Floats, amount: float) -> Floats:
+    return value * (1.0 + amount)
+
+
+def _solved(
+    view: SampledTensors, there: _There, step: InsideStep, change: Change, small: float
+) -> float | None:
+    """The amount of *change* whose outcome is nearest to the device."""
+    amount, at = 0.0, view.r
+    for _ in range(3):
+        (moved,) = there.outcomes([(step, change(amount + small))])
+        if moved is None:
+            return None
+        slope = (moved - at) / small
+        power = float(np.sum(slope * slope))
+        if power == 0.0:
+            return None
+        more = float(np.sum(slope * (view.d - at))) / power
+        if rms(view.d - at - more * slope) > 0.5 * view.error:
+            return None
+        amount += more
+        (landed,) = there.outcomes([(step, change(amount))])
+        if landed is None:
+            return None
+        at = landed
+        if rms(view.d - at) <= 0.003 * view.error:
+            break
+    return amount
+
+
+def _cuts(view: SampledTensors, there: _There) -> Iterator[_Guess]:
+    """Ends that were not written, values cut off, flushed or on a grid."""
+    searches = [each for step in there.case.steps for each in _ways(step)]
+    places = [np.linspace(way.low, way.high, _PLACES) for way in searches]
+    tried = [
+        (way.step, way.make(float(part)))
+        for way, parts in zip(searches, places, strict=True)
+        for part in parts
+    ]
+    lefts = np.array([_left(view, made) for made in there.outcomes(tried)]).reshape(-1, _PLACES)
+    best = np.argsort(lefts.min(axis=1))[:_REFINED] if lefts.size else ()
+    for number in best:
+        if lefts[number].min() > 0.9 * view.error:
+            continue
+        way = searches[number]
+        part = _refined(view, there, way, places[number], lefts[number])
+        yield _Guess(way.step, way.label, way.words.format(part), way.make(part), part)
+    for step in there.case.steps:
+        largest = float(np.abs(step.value).max())
+        for bits in (4, 5, 6, 7, 8) if np.isfinite(largest) and largest else ():
+            unit = largest / (2 ** (bits - 1) - 1)
+            words = f"{_called(step)} lies on a grid of step {unit:.4g} ({bits} bits)"
+            made = np.round(step.value / unit) * unit
+            yield _Guess(step, "quantised_grid", words, made, unit)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A fault of one number between *low* and *high*."""
+
+    step: InsideStep
+    label: str
+    words: str
+    make: Change
+    low: float
+    high: float
+
+
+def _ways(step: InsideStep) -> Iterator[_Way]:
+    value = _floats(step.value)
+    flat, sizes = value.reshape(-1), np.sort(np.abs(value).reshape(-1))
+    if flat.size < 16:
+        return
+
+    def tail(part: float) -> Array:
+        made = flat.copy()
+        made[round(part * flat.size) :] = 0.0
+        return made.reshape(value.shape)
+
+    def limit(part: float) -> float:
+        return float(sizes[min(int(part * sizes.size), sizes.size - 1)])
+
+    def clipped(part: float) -> Array:
+        return np.clip(value, -limit(part), limit(part))
+
+    def flushed(part: float) -> Array:
+        return np.where(np.abs(value) <= limit(part), 0.0, value)
+
+    called = _called(step)
+    words = f"{called} is zero from {{:.3g}} of it on"
+    yield _Way(step, "tail_not_written", words, tail, 0.05, 0.995)
+    words = f"{called} is cut off at the size of its {{:.4g}} quantile"
+    yield _Way(step, "saturation", words, clipped, 0.5, 0.9999)
+    words = f"values of {called} below its {{:.3g}} quantile are zero"
+    yield _Way(step, "flush_to_zero", words, flushed, 0.05, 0.9)
+
+
+def _refined(
+    view: SampledTensors, there: _There, way: _Way, places: Floats, lefts: Floats
+) -> float:
+    """The number at which the outcome is nearest to the device."""
+    for _ in range(5):
+        best = int(np.argmin(lefts))
+        low, high = places[max(best - 1, 0)], places[min(best + 1, places.size - 1)]
+        places = np.linspace(low, high, _PLACES)
+        made = there.outcomes([(way.step, way.make(float(part))) for part in places])
+        lefts = np.array([_left(view, each) for each in made])
+    return float(places[int(np.argmin(lefts))])
+
+
+def _left(view: SampledTensors, made: Floats | None) -> float:
+    return float("inf") if made is None else rms(view.d - made)
+
+
+def _called(step: InsideStep) -> str:
+    return f"{step.op.type} {step.op.name or step.op.id}"
+
+
+def _as_bias(step: InsideStep, name: str, bias: Array) -> Array | None:
+    """A constant as what was added to each channel of an op's output."""
+    names = [ref.tensor for ref in step.op.inputs if ref is not None]
+    weighted = step.op.type in _BIASED and name in names[2:3]
+    if not weighted or bias.ndim != 1 or not bias.any():
+        return None
+    axis = 1 if step.value.ndim > 2 else step.value.ndim - 1
+    if step.value.shape[axis] != bias.size:
+        return None
+    shape = [1] * step.value.ndim
+    shape[axis] = bias.size
+    return bias.reshape(shape)
+
+
+def _floats(values: Array) -> Floats:
+    return np.asarray(values, np.float64)
+
+
+_BIASED = frozenset(("Conv", "ConvTranspose", "Gemm"))
+ACTIVATIONS = frozenset(
+    (
+        *("Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Erf"),
+        *("Elu", "Exp", "Gelu", "Softsign", "Selu", "Relu6", "Silu", "Swish", "Mish", "Celu"),
+    )
+)

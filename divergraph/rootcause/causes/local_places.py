@@ -1,0 +1,310 @@
+"""Errors that sit in few places, and what the values are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.words import count_text, ranges_text, share_text, slices_text
+
+_ALL = 0.98
+_FEW = 0.25
+_MOST = 0.5
+"""The share of an output that may count as a part of it."""
+_FEWEST = 16
+_SHORT = 8
+_SINGLE = 8
+"""So many values that are wrong are told one by one."""
+_LANES = (4, 8, 16, 32, 64)
+_MOST_LANES = 2
+_WIDEST_BORDER = 3
+_GROWN = 1.3
+_SURE, _HALF_SURE = 0.85, 0.75
+Rule: TypeAlias = Callable[[SampledTensors], "Cause | None"]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the output: the elements, the words for it, and what a finding says of it."""
+
+    label: str
+    where: str
+    elements: Array
+    """The device's values of it, as a tensor where the part is one, and the expected ones."""
+    expected: Array
+    evidence: dict[str, object]
+    sure: float
+    hint: str = ""
+
+
+def few_values(view: SampledTensors) -> Cause | None:
+    """A handful of values is far off, all others are right."""
+    if view.d.size < _FEWEST or view.sampled or view.energy == 0.0:
+        return None
+    energies = np.square(view.e).reshape(-1)
+    worst = np.argpartition(energies, -_SINGLE)[-_SINGLE:]
+    worst = worst[np.argsort(energies[worst])[::-1]]
+    held = np.cumsum(energies[worst]) / view.energy
+    count = int(np.searchsorted(held, _ALL)) + 1
+    if count > max(1, min(_SINGLE, view.d.size // 64)):
+        return None
+    numbers = np.sort(worst[:count])
+    rest = np.delete(view.e.reshape(-1), numbers)
+    if rms(rest) > max(2.0 * view.noise, 0.01 * view.size):
+        return None
+    places = [tuple(map(int, np.unravel_index(number, view.d.shape))) for number in numbers]
+    got, want = view.d.reshape(-1)[numbers], view.r.reshape(-1)[numbers]
+    listed = ", ".join(
+        f"{made:.5g} at {list(place)} ({right:.5g} expected)"
+        for place, made, right in list(zip(places, got, want, strict=True))[:3]
+    )
+    return Cause(
+        "few_values",
+        f"only {count_text(count, 'value')} of {view.d.size} {'is' if count == 1 else 'are'} "
+        f"wrong: {listed}{', ...' if count > 3 else ''}: a flipped bit, or a value written by "
+        "another op?",
+        0.9,
+        {"places": [list(place) for place in places], "values": got.tolist(), "of": view.d.size},
+    )
+
+
+def wrong_part(view: SampledTensors, rules: Sequence[Rule]) -> Cause | None:
+    """Nearly all of the error in a part of the output; what one of *rules* says of that part."""
+    part = None if view.energy == 0.0 else _part(view)
+    if part is None:
+        return None
+    inner = _inside(view, part, rules)
+    if inner is None and part.label == "wrong_region" and len(view.case.ops) > 1:
+        return None  # where it comes out says little of where it was made
+    share = share_text(part.elements.size, view.d.size)
+    if inner is None:
+        return Cause(
+            part.label,
+            f"all of the error is in {part.where} ({share} of the output); the rest is right"
+            f"{part.hint}",
+            part.sure,
+            part.evidence,
+        )
+    return Cause(
+        part.label if part.label == "wrong_border" else inner.label,
+        f"only {part.where} ({share} of the output) {_verb(part.where)} wrong: {inner.sentence}",
+        min(part.sure, inner.confidence),
+        {**inner.evidence, **part.evidence},
+    )
+
+
+def _verb(where: str) -> str:
+    return "is" if where.startswith(("channel ", "slice ", "every ", "the ")) else "are"
+
+
+def _inside(view: SampledTensors, part: _Part, rules: Sequence[Rule]) -> Cause | None:
+    """What is wrong within the part, looked at as a tensor of its own."""
+    if part.elements.size < _FEWEST:
+        return None
+    size = rms(part.expected)
+    case = replace(
+        view.case,
+        device=part.elements,
+        reference=part.expected,
+        floor=view.noise / size if size else view.case.floor,
+        inputs={},
+        constants={},
+        channel_axis=None,
+        others=None,
+        rerun=None,
+        reweigh=None,
+        inside=None,
+    )
+    inner = SampledTensors(case)
+    found = (rule(inner) for rule in rules)
+    return next((each for each in found if each is not None), None)
+
+
+def _part(view: SampledTensors) -> _Part | None:
+    """The smallest part that holds the error, of what parts there may be."""
+    found = [*_slices(view), *_stretch(view), *_box(view), *_lanes(view), *_frame(view)]
+    return min(found, key=lambda part: part.elements.size, default=None)
+
+
+def _slices(view: SampledTensors) -> Iterator[_Part]:
+    for axis in view.axes():
+        length = view.d.shape[axis]
+        if length < 4 or view.d.size // length < 2:
+            continue
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        energies = np.sum(view.e**2, axis=rest)
+        order = np.argsort(energies)[::-1]
+        held = np.cumsum(energies[order]) / energies.sum()
+        needed = int(np.searchsorted(held, _ALL)) + 1
+        numbers = np.sort(order[:needed])
+        few = _MOST if length < _SHORT else _FEW
+        if needed > max(1, int(few * length)) or not _others_right(view, axis, numbers):
+            continue
+        border = _border(numbers, length) and axis != view.axes()[0]
+        evidence: dict[str, object] = {
+            "axis": axis,
+            "slices": (numbers * view.steps[axis]).tolist()[:64],
+            "of": length,
+            "energy_share": float(held[needed - 1]),
+        }
+        yield _Part(
+            "wrong_border" if border else "wrong_channels",
+            slices_text(numbers.tolist(), axis, view),
+            np.take(view.d, numbers, axis=axis),
+            np.take(view.r, numbers, axis=axis),
+            evidence,
+            _HALF_SURE if border else _SURE if view.d.size // length >= 8 else 0.5,
+            ", which is the border: wrong pads or window edges?" if border else "",
+        )
+
+
+def _stretch(view: SampledTensors) -> Iterator[_Part]:
+    """From one place in memory to another."""
+    if view.sampled:
+        return
+    energies = np.square(view.e).reshape(-1)
+    first, last = _grown(_trimmed(energies), view.wrong.reshape(-1))
+    inside = slice(first, last)
+    if not _is_part(view, last - first) or not _solid(view, energies[inside]):
+        return
+    ends = "" if last < view.d.size else ", the end of it"
+    yield _Part(
+        "wrong_region",
+        f"elements {first} to {last - 1} in memory{ends}",
+        view.d.reshape(-1)[inside],
+        view.r.reshape(-1)[inside],
+        {"first": first, "last": last - 1, "of": view.d.size},
+        _SURE,
+        ": a tile or the end of a loop?",
+    )
+
+
+def _box(view: SampledTensors) -> Iterator[_Part]:
+    """The smallest box of indices around the error."""
+    if view.sampled or view.d.ndim < 2:
+        return
+    ranges = []
+    for axis in range(view.d.ndim):
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        trimmed = _trimmed(np.sum(view.e**2, axis=rest))
+        ranges.append(_grown(trimmed, np.asarray(view.wrong.any(axis=rest))))
+    box = tuple(slice(first, last) for first, last in ranges)
+    inside = view.e[box]
+    if not _is_part(view, inside.size) or float(np.sum(inside**2)) < _ALL * view.energy:
+        return
+    said = [
+        f"{first} to {last - 1} of axis {axis}" if last - first > 1 else f"{first} of axis {axis}"
+        for axis, (first, last) in enumerate(ranges)
+        if last - first < view.d.shape[axis]
+    ]
+    if len(said) < 2 or not _solid(view, np.square(inside).reshape(-1)):
+        return  # slices of one axis, or places far apart
+    yield _Part(
+        "wrong_region",
+        f"the block of places {', '.join(said)}",
+        view.d[box],
+        view.r[box],
+        {"box": [[first, last - 1] for first, last in ranges]},
+        _SURE,
+        ": a tile?",
+    )
+
+
+def _lanes(view: SampledTensors) -> Iterator[_Part]:
+    """Every so manieth value in memory, as one lane of a vector unit makes them."""
+    energies = np.square(view.e).reshape(-1)
+    if view.sampled or energies.size < 8 * _LANES[-1]:
+        return
+    found: list[tuple[float, int, Array]] = []
+    for lanes in _LANES:
+        size = energies.size - energies.size % lanes
+        sums = energies[:size].reshape(-1, lanes).sum(axis=0)
+        hit = np.flatnonzero(sums > 0.01 * sums.max())
+        if 0 < hit.size <= min(_MOST_LANES, lanes // 4) and sums[hit].sum() >= _ALL * view.energy:
+            found.append((hit.size / lanes, lanes, hit))
+    if not found:
+        return
+    _, lanes, hit = min(found, key=lambda each: each[:2])
+    chosen = np.flatnonzero(np.isin(np.arange(energies.size) % lanes, hit))
+    if not _solid(view, energies[chosen]):
+        return
+    yield _Part(
+        "wrong_region",
+        f"every {lanes}th value in memory, from {ranges_text(hit.tolist())} on",
+        view.d.reshape(-1)[chosen],
+        view.r.reshape(-1)[chosen],
+        {"lanes": hit.tolist(), "of": lanes},
+        _SURE,
+        ": one lane of a vector?",
+    )
+
+
+def _frame(view: SampledTensors) -> Iterator[_Part]:
+    """The border of the last axes, which pads and window edges make."""
+    axes = range(max(view.d.ndim - 2, 1), view.d.ndim)
+    if view.sampled or any(view.d.shape[axis] < 8 for axis in axes) or view.d.ndim < 3:
+        return
+    for wide in range(1, _WIDEST_BORDER + 1):
+        inner: Mask = np.zeros(view.d.shape, bool)
+        middle: list[slice] = [slice(None)] * view.d.ndim
+        for axis in axes:
+            middle[axis] = slice(wide, -wide)
+        inner[tuple(middle)] = True
+        held = float(np.sum(view.e[~inner] ** 2))
+        if held < _ALL * view.energy or np.mean(~inner) > _MOST:
+            continue
+        yield _Part(
+            "wrong_border",
+            f"the border, {wide} wide, of axes {' and '.join(map(str, axes))}",
+            view.d[~inner],
+            view.r[~inner],
+            {"width": wide, "axes": list(axes), "energy_share": held / view.energy},
+            _HALF_SURE,
+            ": wrong pads or window edges",
+        )
+        return
+
+
+def _trimmed(energies: Array) -> tuple[int, int]:
+    """The shortest range from which hardly any of the error is missing at either end."""
+    held = np.cumsum(energies)
+    cut = 0.5 * (1.0 - _ALL) * float(held[-1])
+    first = int(np.searchsorted(held, cut, side="right"))
+    last = int(np.searchsorted(held, float(held[-1]) - cut)) + 1
+    return first, last
+
+
+def _grown(found: tuple[int, int], wrong: Mask) -> tuple[int, int]:
+    """A trimmed range with the wrong places next to its ends, unless they reach far."""
+    numbers = np.flatnonzero(wrong)
+    if not numbers.size:
+        return found
+    first, last = min(found[0], int(numbers[0])), max(found[1], int(numbers[-1]) + 1)
+    return (first, last) if last - first <= _GROWN * (found[1] - found[0]) else found
+
+
+def _is_part(view: SampledTensors, size: int) -> bool:
+    return _FEWEST <= size <= _MOST * view.d.size
+
+
+def _solid(view: SampledTensors, energies: Array) -> bool:
+    """Whether most of a part is wrong, not only places far apart in it."""
+    return float(np.mean(energies > max(4.0 * view.noise, 1e-7 * view.size) ** 2)) > 0.5
+
+
+def _others_right(view: SampledTensors, axis: int, wrong: np.ndarray) -> bool:
+    """Whether the other slices are right for their own size, not only small."""
+    error = np.delete(view.e, wrong, axis=axis)
+    expected = np.delete(view.r, wrong, axis=axis)
+    bad = rms(np.take(view.e, wrong, axis=axis)) / (rms(np.take(view.r, wrong, axis=axis)) or 1.0)
+    relative = rms(error) / (rms(expected) or 1.0)
+    return relative <= max(3.0 * view.case.floor, 0.03 * bad)
+
+
+def _border(numbers: np.ndarray, length: int) -> bool:
+    near = np.minimum(numbers, length - 1 - numbers)
+    return length >= 8 and bool((near < max(2, numbers.size)).all()) and numbers.size <= 4

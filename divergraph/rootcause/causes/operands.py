@@ -1,0 +1,350 @@
+"""Operands tried out: does the op, given other values of a tensor it takes, make the device's?
+
+Weights that lack the end of a sum, gates of recurrent ops in another framework's order, a state or
+a parameter that was not taken, indices one off. The trials of a batch are run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, permutations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
+from graphstore.model import Op
+
+LARGEST = 1 << 22
+"""Elements of an operand or an output for which ops are still run again and again."""
+_AT_ONCE, _MOST_AT_ONCE = 1 << 23, 24
+"""Elements that the trials of a batch may hold, and how many there may be."""
+_ALTOGETHER = 1 << 27
+"""Elements that trials of one kind may put through."""
+_PROMISING = 0.85
+"""What the nearest of a few counts must leave of the error for others to be tried."""
+_PLACES, _ROUNDS = 8, 6
+_WIDEST = 7
+"""Places along an axis of a window that are tried out one by one."""
+_GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3}
+_SUMMED: Mapping[str, int] = {"Conv": 1, "ConvTranspose": 0, "MatMul": -2, "Gemm": 0}
+"""The axis of the second operand along which products are summed."""
+_RECURRENT_OPS, _LENGTHS = ("LSTM", "GRU", "RNN"), 4
+_RECURRENT: Mapping[int, tuple[str, float]] = {
+    2: ("recurrent weights", 0.0),
+    3: ("bias", 0.0),
+    5: ("initial state", 0.0),
+    6: ("initial cell state", 0.0),
+    7: ("peepholes", 0.0),
+}
+_NORMALISING: Mapping[int, tuple[str, float]] = {1: ("scale", 1.0), 2: ("bias", 0.0)}
+_BIASED: Mapping[int, tuple[str, float]] = {2: ("bias", 0.0)}
+_NEUTRAL: Mapping[str, Mapping[int, tuple[str, float]]] = {
+    "BatchNormalization": {**_NORMALISING, 3: ("mean", 0.0), 4: ("variance", 1.0)},
+    **dict.fromkeys(
+        ("InstanceNormalization", "LayerNormalization", "GroupNormalization"), _NORMALISING
+    ),
+    **dict.fromkeys(_RECURRENT_OPS, _RECURRENT),
+    **dict.fromkeys(("Conv", "ConvTranspose", "Gemm"), _BIASED),
+    "DeformConv": {2: ("offset", 0.0), 3: ("bias", 0.0), 4: ("mask", 1.0)},
+    "STFT": {2: ("window", 1.0)},
+}
+"""What an operand (by place) is called, and is where it is not taken."""
+_APPLIED = frozenset(
+    (
+        *("Sigmoid", "Tanh", "Gelu", "HardSwish", "HardSigmoid", "Erf", "Softplus", "Exp", "Elu"),
+        *("LeakyRelu", "Softsign", "Selu", "Celu", "Mish", "Swish", "Softmax", "LogSoftmax"),
+        *("LayerNormalization", "InstanceNormalization", "RMSNormalization", "Sqrt", "Log"),
+    )
+)
+"""Ops that take what they give; of linear ones the result is a factor or a summand as well."""
+_PLACED: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), (1,)),
+    "Slice": (1, 2),
+}
+"""The operands that say where from values are taken."""
+
+
+@dataclass(frozen=True)
+class OperandTrial:
+    """Values to try for tensors an op takes, the label if they fit, and the words for them."""
+
+    label: str
+    words: str
+    values: Mapping[str, Array]
+
+
+def first_that_fits(
+    view: SampledTensors, trials: Iterable[OperandTrial], rest: float = 0.1
+) -> tuple[OperandTrial, Array] | None:
+    """The trial with which the op makes what the device has, and what it makes.
+
+    Of those run side by side the one that leaves least; at most *rest* of the error may stay.
+    """
+    for batch in _batches(view, trials):
+        outcomes = _outcomes(view, batch)
+        found = [
+            (view.left(view.made(made)), number)
+            for number, made in enumerate(outcomes)
+            if made is not None and view.explained_by(made, rest)
+        ]
+        if found:
+            number = min(found)[1]
+            made = outcomes[number]
+            assert made is not None
+            return batch[number], made
+    return None
+
+
+def _batches(view: SampledTensors, trials: Iterable[OperandTrial]) -> Iterator[list[OperandTrial]]:
+    """Trials that fit into memory side by side."""
+    waiting, spent = iter(trials), 0
+    own = view.case.device.size + sum(each.size for each in view.case.inputs.values())
+    while spent < _ALTOGETHER and (batch := list(islice(waiting, 1))):
+        size = own + sum(each.size for each in batch[0].values.values())
+        batch += islice(waiting, max(min(_MOST_AT_ONCE, _AT_ONCE // size) - 1, 0))
+        spent += size * len(batch)
+        yield batch
+
+
+def _outcomes(view: SampledTensors, trials: Sequence[OperandTrial]) -> Sequence[Array | None]:
+    rerun = view.case.reweigh
+    shape = view.case.reference.shape
+    made = [] if rerun is None else rerun([trial.values for trial in trials])
+    return [each if each is not None and each.shape == shape else None for each in made]
+
+
+def wrong_operand(view: SampledTensors) -> Cause | None:
+    """The op did not take all of an operand, or took it in another order."""
+    case = view.case
+    if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
+        return None
+    twice = first_that_fits(view, _twice(view))
+    if twice is not None:
+        return _cause(case.ops[0], *twice, view)
+    for op in case.ops:
+        given = _given(view, op)
+        made = [make(op, given) for make in (_gates, _neutral, _lengths, _indices, _axes, _window)]
+        fed = {name: value for name, value in given.items() if name in case.inputs}
+        for trials in (*made, _first_item(fed)):
+            found = first_that_fits(view, trials)
+            if found is not None:
+                return _cause(op, *found, view)
+        for name, axis in _summed(op, given):
+            cut = _cut_short(view, op, (name, axis), given[name])
+            if cut is not None:
+                return cut
+    return None
+
+
+def _twice(view: SampledTensors) -> Iterator[OperandTrial]:
+    """What the op gives taken for what it takes: it was applied twice."""
+    if len(view.case.ops) != 1 or view.case.ops[0].type not in _APPLIED:
+        return
+    first = _operand(view.case.ops[0], 0)
+    given = None if first is None else view.case.inputs.get(first)
+    if first is not None and given is not None and given.shape == view.case.reference.shape:
+        result = view.case.reference.astype(given.dtype)
+        yield OperandTrial(
+            "applied_twice", f"its own result for {first}: applied twice", {first: result}
+        )
+
+
+def _given(view: SampledTensors, op: Op) -> dict[str, Array]:
+    """The operands of *op* that are at hand and not too large, by name."""
+    known = {**view.case.inputs, **view.case.constants}
+    names = [ref.tensor for ref in op.inputs if ref is not None]
+    return {name: known[name] for name in names if name in known and known[name].size <= LARGEST}
+
+
+def _operand(op: Op, place: int) -> str | None:
+    ref = op.inputs[place] if len(op.inputs) > place else None
+    return None if ref is None else ref.tensor
+
+
+def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """Gates in another order in all of a recurrent op's weights."""
+    count = _GATES.get(op.type)
+    names = [_operand(op, place) for place in (1, 2, 3)]
+    if count is None:
+        return
+    own = {name: given[name] for name in names if name in given and name is not None}
+    for order in list(permutations(range(count)))[1:]:
+        moved = {name: _blocks(value, count, order) for name, value in own.items()}
+        if len(moved) > 1 and all(each is not None for each in moved.values()):
+            words = f"the gates of its weights in the order {list(order)}"
+            values = {name: each for name, each in moved.items() if each is not None}
+            yield OperandTrial("wrong_weights", words, values)
+
+
+def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
+    """*value* with the blocks of axis 1 in *order*; of a bias the blocks of both halves."""
+    if value.ndim not in (2, 3) or value.shape[1] % count:
+        return None
+    halves = np.split(value, 2, axis=1) if value.ndim == 2 else [value]
+    if any(half.shape[1] % count for half in halves):
+        return None
+    parts = [np.split(half, count, axis=1) for half in halves]
+    return np.concatenate([part[place] for part in parts for place in order], axis=1)
+
+
+def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """Parameters and states that were not taken."""
+    for place, (role, value) in _NEUTRAL.get(op.type, {}).items():
+        name = _operand(op, place)
+        if name is None or name not in given or given[name].dtype.kind != "f":
+            continue
+        if not np.all(given[name] == value):
+            label = "lost_bias" if role == "bias" else "wrong_operand"
+            words = f"all {'ones' if value else 'zeros'} in place of its {role} {name}"
+            yield OperandTrial(label, words, {name: np.full_like(given[name], value)})
+        if role == "bias" and given[name].ndim == 1:
+            yield OperandTrial(
+                "doubled_bias", f"its bias {name} added twice", {name: 2 * given[name]}
+            )
+            for by in (1, -1):
+                words = f"its bias {name} moved by {by:+d} channel"
+                yield OperandTrial("wrong_operand", words, {name: np.roll(given[name], by)})
+
+
+def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """All sequences of a recurrent op taken to be as long as the longest may be."""
+    name, first = _operand(op, _LENGTHS), _operand(op, 0)
+    if op.type in _RECURRENT_OPS and name in given and first in given and name and first:
+        whole = given[first].shape[1 if op.attrs.get("layout") else 0]
+        words = f"{name} all {whole}: no sequence ends before"
+        yield OperandTrial("wrong_operand", words, {name: np.full_like(given[name], whole)})
+
+
+def _first_item(fed: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """Of several operands the first item of one taken for all items of the batch."""
+    for name, value in fed.items() if len(fed) > 1 else ():
+        if value.ndim > 1 and value.shape[0] > 1 and value.dtype.kind in "fb":
+            first = np.ascontiguousarray(np.broadcast_to(value[:1], value.shape))
+            yield OperandTrial("wrong_operand", f"the first item of {name} for all", {name: first})
+
+
+def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """Values taken from one place before or behind."""
+    names = [_operand(op, place) for place in _PLACED.get(op.type, ())]
+    known = [name for name in names if name is not None and name in given]
+    if not known or len(known) < len(names) or any(given[n].dtype.kind not in "iu" for n in known):
+        return
+    for by in (1, -1):
+        words = f"{' and '.join(known)} one {'higher' if by > 0 else 'lower'}"
+        moved = {name: given[name] + given[name].dtype.type(by) for name in known}
+        yield OperandTrial("wrong_operand", words, moved)
+        if len(known) == 1:
+            largest = given[known[0]].max(initial=0)
+            clipped = {name: np.clip(value, 0, largest) for name, value in moved.items()}
+            yield OperandTrial("wrong_operand", f"{words}, as far as there is such", clipped)
+
+
+def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """Other axes of a reduction that takes them as an operand."""
+    name = _operand(op, 1) if op.type.startswith("Reduce") else None
+    first = _operand(op, 0)
+    if name is None or first is None or name not in given or first not in given:
+        return
+    if given[name].ndim != 1:
+        return
+    count = given[first].ndim
+    own = sorted(int(axis) % count for axis in given[name]) if count else []
+    for axes in combinations(range(count), len(own)):
+        if list(axes) != own:
+            words = f"{_axes_text(axes)} reduced in place of {_axes_text(own)}"
+            yield OperandTrial("wrong_axis", words, {name: np.asarray(axes, given[name].dtype)})
+
+
+def _axes_text(axes: Sequence[int]) -> str:
+    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
+
+
+def _window(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+    """A row, a column or one place of a convolution's window left out."""
+    name = _operand(op, 1) if op.type in ("Conv", "ConvTranspose") else None
+    if name not in given or name is None or given[name].ndim < 3:
+        return
+    weight = given[name]
+    whole: tuple[slice, ...] = (slice(None),) * weight.ndim
+    places: list[tuple[str, tuple[int | slice, ...]]] = [
+        (f"place {at} of axis {axis}", (*whole[:axis], at, *whole[axis + 1 :]))
+        for axis in range(2, weight.ndim)
+        for at in range(weight.shape[axis] if weight.shape[axis] <= _WIDEST else 0)
+    ]
+    for words, place in places:
+        if weight[place].any() and weight[place].size < weight.size:
+            lost = weight.copy()
+            lost[place] = 0
+            yield OperandTrial(
+                "wrong_weights", f"{words} of the window {name} left out", {name: lost}
+            )
+
+
+def _summed(op: Op, given: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
+    """An operand of sums of products, and the axis that is summed along."""
+    if op.type not in _SUMMED:
+        return
+    name, axis = _operand(op, 1), _SUMMED[op.type]
+    if op.type == "Gemm" and op.attrs.get("transB"):
+        axis = 1
+    if name in given and name is not None and given[name].ndim > 1:
+        axis %= given[name].ndim
+        if given[name].dtype.kind == "f" and given[name].shape[axis] >= 4:
+            yield name, axis
+
+
+def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array) -> Cause | None:
+    """The begin or the end of each sum was left out: how much, by what it leaves of the error."""
+    name, axis = at
+    length = operand.shape[axis]
+    for end in (True, False):
+
+        def lost(count: int, end: bool = end) -> OperandTrial:
+            values = operand.copy()
+            where = slice(length - count, None) if end else slice(count)
+            values[(*(slice(None),) * axis, where)] = 0
+            side = "last" if end else "first"
+            what = "input channels" if "Conv" in op.type else "products of each sum"
+            words = f"the {side} {count} of {length} {what} left out"
+            return OperandTrial("sum_cut_short", words, {name: values})
+
+        found = _least(view, lost, length - 1)
+        if found is not None:
+            return _cause(op, *found, view)
+    return None
+
+
+def _least(
+    view: SampledTensors, lost: Callable[[int], OperandTrial], most: int
+) -> tuple[OperandTrial, Array] | None:
+    """The count that leaves least of the error, if that is little; the error has one valley."""
+    low, high, best = 1, most, 0
+    known: dict[int, float] = {}
+    for turn in range(_ROUNDS):
+        places = (np.linspace if turn else np.geomspace)(low, high, _PLACES)
+        counts = [count for count in np.unique(places.round()).tolist() if count not in known]
+        waiting = iter(counts)
+        for batch in _batches(view, (lost(int(count)) for count in counts)):
+            for made in _outcomes(view, batch):
+                left = float("inf") if made is None else view.left(view.made(made))
+                known[int(next(waiting))] = left
+        best = min(known, key=lambda count: known[count], default=0)
+        if not best or known[best] > _PROMISING:
+            return None
+        ordered = sorted(known)
+        place = ordered.index(best)
+        low, high = ordered[max(place - 1, 0)], ordered[min(place + 1, len(ordered) - 1)]
+        if all(count in known for count in range(low, high + 1)):
+            break
+    return first_that_fits(view, [lost(best)])
+
+
+def _cause(op: Op, trial: OperandTrial, made: Array, view: SampledTensors) -> Cause:
+    left = view.left(view.made(made))
+    return Cause(
+        trial.label,
+        f"the device has just what {op.type} {op.name or op.id} gives with {trial.words}",
+        0.95 if view.d.size >= 16 else 0.7,
+        {"op": op.id, "operands": list(trial.values), "left": left},
+    )

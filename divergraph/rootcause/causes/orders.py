@@ -1,0 +1,305 @@
+"""The right values in the wrong places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.words import ranges_text
+
+_PROBES = 4096
+_LARGEST_SORT = 1 << 25
+_LARGEST_AXIS = 2048
+_BLOCKS = (16, 32, 8, 4)
+_FEW = 12
+"""With fewer elements an order may fit by chance."""
+_LAGS = 8
+_LIKE_CHANCE = 0.5
+"""Values that sorted are so near to the expected ones, of what values of the same distribution are,
+are the same."""
+
+
+def reordered(view: SampledTensors) -> Cause | None:
+    """A permutation of the expected values that is a common one."""
+    if view.d.size < 4 or view.error <= _least(view):
+        return None
+    found = _shifted(view) or _permuted(view)
+    if found is None:
+        return None
+    evidence = {**found.evidence, "elements": int(view.case.device.size)}
+    sure = found.confidence if view.case.device.size >= _FEW else 0.5
+    return Cause(found.label, found.sentence, sure, evidence)
+
+
+def shuffled(view: SampledTensors) -> Cause | None:
+    """Any other permutation of the expected values."""
+    if view.d.size < 4 or view.error <= _least(view) or not same_values(view):
+        return None
+    return Cause(
+        "reordered",
+        "the right values in another order (sorted, both sides are equal); the order is none of "
+        "the usual ones",
+        0.8 if view.case.device.size >= _FEW else 0.5,
+        {"elements": int(view.case.device.size)},
+    )
+
+
+def _least(view: SampledTensors) -> float:
+    """An error so small says nothing of an order."""
+    return max(3.0 * view.noise, 0.01 * view.spread)
+
+
+def same_values(view: SampledTensors) -> bool:
+    """Whether both sides hold the same values; of huge tensors, the view's."""
+    whole = view.case.device.size <= _LARGEST_SORT
+    d = np.asarray(view.case.device, np.float32).reshape(-1) if whole else view.d.reshape(-1)
+    r = np.asarray(view.case.reference, np.float32).reshape(-1) if whole else view.r.reshape(-1)
+    if not (np.isfinite(d).all() and np.isfinite(r).all()):
+        return False
+    if abs(rms(view.d) - rms(view.r)) > max(0.03 * view.error, 1.2 * view.noise):
+        return False  # sorted values are no nearer than their sizes
+    ordered = np.asarray(np.sort(r), np.float64)
+    apart = rms(np.sort(d).astype(np.float64) - ordered)
+    if apart <= 0.03 * view.error:
+        # Equal but for noise that would also blur a sorted grid, and is no more than noise.
+        most = 3.0 if view.error > 0.1 * view.spread else 0.25
+        near = apart <= most * view.noise or apart == 0.0
+    else:
+        far = view.error > 0.4 * view.spread and view.error > 10.0 * view.noise
+        near = far and apart <= 1.2 * view.noise
+    return near and apart <= _LIKE_CHANCE * _chance(ordered)
+
+
+def _chance(ordered: Array) -> float:
+    """How far apart sorted values are that are only of the same distribution."""
+    rng = np.random.default_rng(13)
+    drawn = np.sort(ordered[rng.integers(0, ordered.size, ordered.size)])
+    return rms(drawn - ordered)
+
+
+def _permuted(view: SampledTensors) -> Cause | None:
+    probes = _Probes(view)
+    for words, places in _candidates(view.case.reference.shape, probes):
+        if probes.fit(places):
+            return Cause("reordered", f"the right values in another order: {words}", 0.95)
+    return None
+
+
+class _Probes:
+    """Some positions of the device, and what the reference has at given ones."""
+
+    def __init__(self, view: SampledTensors) -> None:
+        size = view.case.reference.size
+        rng = np.random.default_rng(7)
+        count = min(size, _PROBES)
+        self.flat = np.arange(size) if size <= _PROBES else np.sort(rng.integers(0, size, count))
+        self._d = np.asarray(view.case.device).reshape(-1)[self.flat].astype(np.float64)
+        self._r = np.asarray(view.case.reference).reshape(-1)
+        self._error = rms(self._d - self._r[self.flat])
+        self._noise = view.noise
+
+    def fit(self, places: Array, where: Array | None = None) -> bool:
+        """Whether the device has the reference's values of *places* (where asked)."""
+        d, error = self._d, self._error
+        if where is not None:
+            d = d[where]
+            error = rms(d - self._r[self.flat[where]])
+        if d.size < 4 or error == 0.0:
+            return False
+        left = rms(d - self._r[places].astype(np.float64))
+        return left <= max(0.05 * error, min(2.0 * self._noise, 0.3 * error))
+
+
+def _candidates(shape: tuple[int, ...], probes: _Probes) -> Iterator[tuple[str, Array]]:
+    """Usual mix-ups of a memory order: in words, and where each probed value comes from."""
+    axes = len(shape)
+    if 2 <= axes <= 5:
+        for order in permutations(range(axes)):
+            if order != tuple(range(axes)):
+                yield _transposed(shape, order, probes)
+    for axis in range(axes):
+        if shape[axis] > 1:
+            at = list(np.unravel_index(probes.flat, shape))
+            at[axis] = shape[axis] - 1 - at[axis]
+            yield f"axis {axis} runs backwards", np.ravel_multi_index(tuple(at), shape)
+    if axes in (4, 5):
+        for block in _BLOCKS:
+            if shape[1] % block == 0 and shape[1] > block:
+                yield from _blocked(shape, block, probes)
+
+
+def _transposed(
+    shape: tuple[int, ...], order: tuple[int, ...], probes: _Probes
+) -> tuple[str, Array]:
+    memory = tuple(shape[axis] for axis in order)
+    at = np.unravel_index(probes.flat, memory)
+    back: list[Array] = [at[0]] * len(shape)
+    for place, axis in enumerate(order):
+        back[axis] = at[place]
+    names = "NCHW" if len(shape) == 4 else "NCDHW" if len(shape) == 5 else ""
+    if names and order == (0, *range(2, len(shape)), 1):
+        words = f"memory of channels last ({_letters(names, order)}) was read as {names}"
+    elif names and order == (0, len(shape) - 1, *range(1, len(shape) - 1)):
+        words = f"memory of {names} was read as channels last ({_letters(names, order)})"
+    elif len(shape) == 2:
+        words = "the matrix is transposed in memory"
+    else:
+        words = f"memory in the order of axes {','.join(map(str, order))} was read as if in order"
+    return words, np.ravel_multi_index(tuple(back), shape)
+
+
+def _letters(names: str, order: tuple[int, ...]) -> str:
+    return "".join(names[axis] for axis in order)
+
+
+def _blocked(shape: tuple[int, ...], block: int, probes: _Probes) -> Iterator[tuple[str, Array]]:
+    inner = int(np.prod(shape[2:]))
+    split = (shape[0], shape[1] // block, block, inner)
+    for order, words in (
+        ((0, 1, 3, 2), f"channel blocks of {block} (NC1HWC0) were not undone"),
+        ((0, 3, 1, 2), f"channels come last, in blocks of {block}"),
+    ):
+        memory = tuple(split[axis] for axis in order)
+        at = np.unravel_index(probes.flat, memory)
+        back: list[Array] = [at[0]] * 4
+        for place, axis in enumerate(order):
+            back[axis] = at[place]
+        yield words, np.ravel_multi_index(tuple(back), split)
+
+
+def _shifted(view: SampledTensors) -> Cause | None:
+    """All values moved by a few places, in memory or along one axis."""
+    probes = _Probes(view)
+    shape, size = view.case.reference.shape, view.case.reference.size
+    for axis in reversed(range(len(shape))):
+        length = shape[axis]
+        for lag in _lags(length):
+            at = list(np.unravel_index(probes.flat, shape))
+            from_there = at[axis] - lag
+            inside = (from_there >= 0) & (from_there < length)
+            around = list(at)
+            around[axis] = from_there % length
+            if probes.fit(np.ravel_multi_index(tuple(around), shape)):
+                return _shift_cause(lag, axis, "around the end, as a roll does")
+            at[axis] = np.clip(from_there, 0, length - 1)
+            cut = [each[inside] for each in at]
+            enough = inside.sum() >= 0.4 * inside.size and length > 2 * abs(lag) + 1
+            if enough and probes.fit(np.ravel_multi_index(tuple(cut), shape), inside):
+                return _shift_cause(lag, axis, "")
+    for lag in _flat_lags(view):
+        moved = probes.flat - lag
+        inside = (moved >= 0) & (moved < size)
+        if inside.sum() >= 0.75 * inside.size and probes.fit(moved[inside], inside):
+            return Cause(
+                "reordered",
+                f"the right values, {abs(lag)} places {'late' if lag > 0 else 'early'} in memory: "
+                "a wrong offset",
+                0.9,
+                {"lag": int(lag)},
+            )
+    return None
+
+
+def _shift_cause(lag: int, axis: int, around: str) -> Cause:
+    ends = f", {around}" if around else ""
+    return Cause(
+        "reordered",
+        f"the right values, shifted by {lag:+d} along axis {axis}{ends}",
+        0.95,
+        {"axis": axis, "lag": lag},
+    )
+
+
+def _lags(length: int) -> Iterator[int]:
+    for lag in range(1, min(_LAGS, length // 2) + 1):
+        yield lag
+        yield -lag
+
+
+def _flat_lags(view: SampledTensors) -> list[int]:
+    """The likeliest shifts in memory, by cross-correlation of a stretch."""
+    size = min(view.case.reference.size, 1 << 16)
+    if size < 64:
+        return []
+    d = np.asarray(view.case.device).reshape(-1)[:size].astype(np.float64)
+    r = np.asarray(view.case.reference).reshape(-1)[:size].astype(np.float64)
+    if not (np.isfinite(d).all() and np.isfinite(r).all()):
+        return []
+    spectrum = np.fft.rfft(d - d.mean(), 2 * size) * np.conj(np.fft.rfft(r - r.mean(), 2 * size))
+    product = np.fft.irfft(spectrum, 2 * size)
+    best = np.argsort(product)[::-1][:3]
+    lags = [int(place) if place < size else int(place) - 2 * size for place in best]
+    return [lag for lag in lags if lag != 0]
+
+
+def moved_slices(view: SampledTensors) -> Cause | None:
+    """Whole slices of an axis in another order, or that hold the values of other ones."""
+    if view.sampled or view.error <= _least(view):
+        return None
+    for axis in range(view.d.ndim):
+        length = view.d.shape[axis]
+        if not 2 <= length <= _LARGEST_AXIS or view.d.size // length < 2:
+            continue
+        order = _order_of_slices(view, axis)
+        permuted = np.unique(order).size == length
+        if not permuted and view.d.size // length < _FEW:
+            continue
+        moved = np.flatnonzero(order != np.arange(length))
+        if moved.size and view.fits(np.take(view.r, order, axis=axis), rest=0.05):
+            return (_permutation if permuted else _copies)(view, axis, order, moved.tolist())
+    return None
+
+
+def _permutation(view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:
+    """A Concat's operands or channels in another order."""
+    how = _blocks_text(order, "Concat" in view.case.types)
+    said = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
+    if len(moved) == 2:
+        said = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
+    evidence = {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]}
+    return Cause("reordered", said, 0.95 if view.d.size >= _FEW else 0.5, evidence)
+
+
+def _copies(_view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:
+    return Cause(
+        "repeated_slices",
+        f"{_slices(moved, axis)} {'holds' if len(moved) == 1 else 'hold'} the values of "
+        f"{_slices(sorted(set(order[moved].tolist())), axis)}: part of the result was copied over "
+        "another, or computed from the wrong part of the input",
+        0.93,
+        {"axis": axis, "slices": moved[:64], "held": order[moved].tolist()[:64]},
+    )
+
+
+def _slices(numbers: list[int], axis: int) -> str:
+    return f"slice{'s' if len(numbers) > 1 else ''} {ranges_text(numbers)} of axis {axis}"
+
+
+def _order_of_slices(view: SampledTensors, axis: int) -> Array:
+    """Which slice of the reference each slice of the device is nearest to; of equal ones each
+    is taken once, if there are enough."""
+    d = np.moveaxis(view.d, axis, 0).reshape(view.d.shape[axis], -1)
+    r = np.moveaxis(view.r, axis, 0).reshape(view.d.shape[axis], -1)
+    mix = np.random.default_rng(11).standard_normal((d.shape[1], 6))
+    mine, theirs = d @ mix, r @ mix
+    order = np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
+    kind = np.unique(theirs, axis=0, return_inverse=True)[1].reshape(-1)
+    for each in np.flatnonzero(np.bincount(kind) > 1):
+        takers, alike = np.flatnonzero(kind[order] == each), np.flatnonzero(kind == each)
+        stay = np.intersect1d(takers, alike)
+        others, free = np.setdiff1d(takers, stay), np.setdiff1d(alike, stay)
+        order[stay] = stay
+        order[others[: free.size]] = free[: others.size]
+    return order
+
+
+def _blocks_text(order: Array, concat: bool) -> str:
+    starts = np.flatnonzero(np.diff(order) != 1) + 1
+    blocks = [int(order[0]), *(int(order[place]) for place in starts)]
+    if len(blocks) > 16:
+        return ""
+    operands = ": the operands of the Concat are in another order" if concat else ""
+    return f" (blocks starting at {', '.join(map(str, blocks))}){operands}"

@@ -1,0 +1,316 @@
+"""Attributes tried out: does the op, told otherwise, give what the device has?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from graphstore.model import AttrValue, Op
+
+_MOST_TRIES = 40
+_LARGEST = 1 << 24
+"""Elements of an output for which ops are still run again and again."""
+
+
+@dataclass(frozen=True)
+class AttributeTrial:
+    """Attributes to try, the label if they fit, and the words for it."""
+
+    label: str
+    words: str
+    attrs: Mapping[str, AttrValue]
+
+
+def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None:
+    """The op was computed with another attribute: axis, pads, epsilon, mode.
+
+    Without *numbers*, such as epsilon, only choices are tried.
+    """
+    case = view.case
+    if case.rerun is None or case.device.size > _LARGEST:
+        return None
+    tries = 0
+    for op in case.ops:
+        for trial in trials(op, _rank(op, view)):
+            tries += 1
+            if tries > _MOST_TRIES:
+                return None
+            made = case.rerun(op, trial.attrs)
+            if view.explained_by(made):
+                return _cause(op, trial, view, made)
+        for name, (label, usual) in _NUMBERS.get(op.type, {}).items() if numbers else ():
+            found = _search(view, op, (name, usual), label)
+            if found is not None:
+                return found
+    return None
+
+
+def _rank(op: Op, view: SampledTensors) -> int:
+    """How many axes the op's output has, inside of a group perhaps others than the group's."""
+    shape = op.outputs[0].shape if op.outputs else None
+    if shape is not None:
+        return len(shape)
+    given = view.case.inputs.values() if len(view.case.ops) > 1 else ()
+    return max(view.case.reference.ndim, *(value.ndim for value in given), 0)
+
+
+def trials(op: Op, axes: int) -> Iterator[AttributeTrial]:
+    """Other attributes that compilers confuse, for one op."""
+    for types, make in _TRIALS:
+        if op.type in types:
+            yield from make(op, axes)
+    yield from _choices(op)
+
+
+def _axis(op: Op, axes: int) -> Iterator[AttributeTrial]:
+    own = op.attrs.get("axis", -1)
+    number = int(own) % axes if isinstance(own, int) and axes else 0
+    for axis in range(axes):
+        if axis != number:
+            yield AttributeTrial(
+                "wrong_axis", f"along axis {axis} in place of {number}", {"axis": axis}
+            )
+
+
+def _pads(op: Op, _axes: int) -> Iterator[AttributeTrial]:
+    auto = op.attrs.get("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        other = "SAME_LOWER" if auto == "SAME_UPPER" else "SAME_UPPER"
+        yield AttributeTrial(
+            "wrong_pads", f"with auto_pad {other} in place of {auto}", {"auto_pad": other}
+        )
+    pads = op.attrs.get("pads")
+    if not isinstance(pads, tuple) or not all(isinstance(each, int) for each in pads):
+        return
+    own = [int(each) for each in pads if isinstance(each, int)]
+    half = len(own) // 2
+    moves: dict[tuple[int, ...], None] = {}
+    for axis in reversed(range(half)):
+        for by in (1, -1):
+            moves[_moved(own, [axis], by)] = None
+    for by in (1, -1):
+        moves[_moved(own, list(range(half)), by)] = None
+    for axis in range(half):
+        both = own[axis] + own[half + axis]
+        for begin in range(both + 1):
+            each = [*own]
+            each[axis], each[half + axis] = begin, both - begin
+            moves[tuple(each)] = None
+    for moved in moves:
+        if moved != tuple(own) and min(moved) >= 0:
+            words = f"with pads {list(moved)} in place of {own}"
+            yield AttributeTrial("wrong_pads", words, {"pads": moved})
+
+
+def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
+    found, half = [*pads], len(pads) // 2
+    for axis in axes:
+        found[axis] -= by
+        found[half + axis] += by
+    return tuple(found)
+
+
+def _reduced(op: Op, axes: int) -> Iterator[AttributeTrial]:
+    """Other axes of a reduction, as many."""
+    own = op.attrs.get("axes")
+    if not op.type.startswith("Reduce") or not isinstance(own, tuple):
+        return
+    count = axes if op.attrs.get("keepdims", 1) else axes + len(own)
+    numbers = [int(each) % count for each in own if isinstance(each, int)]
+    for other in combinations(range(count), len(numbers)):
+        if sorted(numbers) != list(other):
+            words = f"axes {list(other)} reduced in place of {sorted(numbers)}"
+            yield AttributeTrial("wrong_axis", words, {"axes": other})
+
+
+def _factors(op: Op, _axes: int) -> Iterator[AttributeTrial]:
+    """The factors of a Gemm not taken."""
+    for name in ("alpha", "beta"):
+        own = op.attrs.get(name, 1.0)
+        if own != 1.0:
+            yield AttributeTrial("wrong_setting", f"with {name} 1 in place of {own}", {name: 1.0})
+
+
+def _direction(op: Op, _axes: int) -> Iterator[AttributeTrial]:
+    own = op.attrs.get("direction", "forward")
+    if own in ("forward", "reverse"):
+        other = "reverse" if own == "forward" else "forward"
+        words = f"with direction {other} in place of {own}"
+        yield AttributeTrial("wrong_setting", words, {"direction": other})
+
+
+def _dilations(op: Op, axes: int) -> Iterator[AttributeTrial]:
+    """Other dilations, the pads grown or shrunk so that the output keeps its shape."""
+    spatial = axes - 2
+    kernel = op.attrs.get("kernel_shape")
+    own = _ints(op.attrs.get("dilations"), (1,) * spatial)
+    pads = _ints(op.attrs.get("pads"), (0,) * 2 * spatial)
+    if spatial < 1 or len(own) != spatial or len(pads) != 2 * spatial:
+        return
+    size = _ints(kernel, (3,) * spatial)  # files may leave it to the weights; 3 is the usual one
+    for wide in (1, 2, 3, 4):
+        grown = [(wide - was) * (length - 1) for was, length in zip(own, size, strict=True)]
+        moved = [pad + grown[n % spatial] // 2 for n, pad in enumerate(pads)]
+        if any(wide != was for was in own) and min(moved) >= 0:
+            words = f"with dilations {[wide] * spatial} in place of {list(own)}"
+            yield AttributeTrial(
+                "wrong_setting", words, {"dilations": (wide,) * spatial, "pads": tuple(moved)}
+            )
+
+
+def _ints(value: AttrValue | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    if not isinstance(value, tuple):
+        return otherwise
+    return tuple(each for each in value if isinstance(each, int))
+
+
+def _order(op: Op, axes: int) -> Iterator[AttributeTrial]:
+    own = op.attrs.get("perm")
+    if axes > 4:
+        return
+    for order in permutations(range(axes)):
+        if order != own:
+            words = f"with axes in the order {list(order)}: the right values in another order"
+            yield AttributeTrial("reordered", words, {"perm": order})
+
+
+def _choices(op: Op) -> Iterator[AttributeTrial]:
+    """The other values of attributes that have only a few."""
+    for name, values in _CHOICES.get(op.type, {}).items():
+        own = op.attrs.get(name, values[0])
+        for value in values:
+            if value != own:
+                words = f"with {name} {value} in place of {own}"
+                yield AttributeTrial("wrong_setting", words, {name: value})
+
+
+_RESIZING: Mapping[str, tuple[AttrValue, ...]] = {
+    "coordinate_transformation_mode": (
+        "half_pixel",
+        "asymmetric",
+        "align_corners",
+        "pytorch_half_pixel",
+    ),
+    "nearest_mode": ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil"),
+    "mode": ("nearest", "linear", "cubic"),
+    "exclude_outside": (0, 1),
+    "antialias": (0, 1),
+}
+_SCATTERING: Mapping[str, tuple[AttrValue, ...]] = {
+    "reduction": ("none", "add", "mul", "max", "min"),
+}
+_CHOICES: Mapping[str, Mapping[str, tuple[AttrValue, ...]]] = {
+    "AveragePool": {"count_include_pad": (0, 1)},
+    "Gelu": {"approximate": ("none", "tanh")},
+    "Resize": _RESIZING,
+    "Upsample": _RESIZING,
+    "DepthToSpace": {"mode": ("DCR", "CRD")},
+    "CumSum": {"exclusive": (0, 1), "reverse": (0, 1)},
+    "Pad": {"mode": ("constant", "reflect", "edge", "wrap")},
+    "Gemm": {"transB": (0, 1), "transA": (0, 1)},
+    "GRU": {"linear_before_reset": (0, 1)},
+    "LSTM": {"input_forget": (0, 1)},
+    "GridSample": {
+        "align_corners": (0, 1),
+        "padding_mode": ("zeros", "border", "reflection"),
+        "mode": ("linear", "bilinear", "nearest", "cubic", "bicubic"),
+    },
+    "RoiAlign": {
+        "coordinate_transformation_mode": ("half_pixel", "output_half_pixel"),
+        "mode": ("avg", "max"),
+    },
+    "ScatterElements": _SCATTERING,
+    "ScatterND": _SCATTERING,
+    "TopK": {"largest": (1, 0)},
+    "Mod": {"fmod": (0, 1)},
+    "Trilu": {"upper": (1, 0)},
+    "RotaryEmbedding": {"interleaved": (0, 1)},
+    "Attention": {"is_causal": (0, 1)},
+    **{f"{each}Window": {"periodic": (1, 0)} for each in ("Hann", "Hamming", "Blackman")},
+}
+"""Values of attributes, the one of models that do not say first."""
+_REDUCING = frozenset(
+    f"Reduce{each}"
+    for each in (
+        "Sum",
+        "Mean",
+        "Max",
+        "Min",
+        "Prod",
+        "L1",
+        "L2",
+        "SumSquare",
+        "LogSum",
+        "LogSumExp",
+    )
+)
+_PADDED = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger"))
+_TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[AttributeTrial]]], ...] = (
+    (frozenset(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")), _axis),
+    (_PADDED, _pads),
+    (frozenset(("Conv",)), _dilations),
+    (frozenset(("Transpose",)), _order),
+    (frozenset(("Gemm",)), _factors),
+    (frozenset(("LSTM", "GRU", "RNN")), _direction),
+    (_REDUCING, _reduced),
+)
+_NORMS = (
+    *("BatchNormalization", "LayerNormalization", "InstanceNormalization"),
+    *("GroupNormalization", "RMSNormalization", "SkipLayerNormalization"),
+)
+_SLOPE = {"alpha": ("wrong_setting", 0.2), "beta": ("wrong_setting", 0.5)}
+_NUMBERS: Mapping[str, Mapping[str, tuple[str, float]]] = {
+    **{name: {"epsilon": ("wrong_epsilon", 1e-5)} for name in _NORMS},
+    "LeakyRelu": {"alpha": ("wrong_setting", 0.01)},
+    "Elu": {"alpha": ("wrong_setting", 1.0)},
+    "HardSigmoid": _SLOPE,
+}
+"""Attributes to search, the label for each, and what it is where the model does not say."""
+
+
+def _search(view: SampledTensors, op: Op, attribute: tuple[str, float], label: str) -> Cause | None:
+    """The number for an attribute that explains the device best, if it does."""
+    rerun = view.case.rerun
+    name, usual = attribute
+    own = op.attrs.get(name, usual)
+    if rerun is None or not isinstance(own, float) or own <= 0.0:
+        return None
+
+    def left(power: float) -> float:
+        made = rerun(op, {name: own * 10.0**power})
+        return np.inf if made is None else rms(view.d - view.made(made))
+
+    coarse = np.linspace(-4.0, 4.0, 17) if label == "wrong_epsilon" else np.linspace(-1, 1, 17)
+    lefts = [left(float(power)) for power in coarse]
+    place = int(np.argmin(lefts))
+    low, high = coarse[max(0, place - 1)], coarse[min(coarse.size - 1, place + 1)]
+    for _ in range(12):
+        first, second = low + (high - low) * 0.382, low + (high - low) * 0.618
+        if left(float(first)) < left(float(second)):
+            high = second
+        else:
+            low = first
+    value = own * 10.0 ** float((low + high) / 2)
+    if abs(value / own - 1.0) < 1e-3:
+        return None
+    made = rerun(op, {name: value})
+    trial = AttributeTrial(label, f"with {name} {value:.3g} in place of {own:.3g}", {name: value})
+    return _cause(op, trial, view, made) if view.explained_by(made) else None
+
+
+def _cause(op: Op, trial: AttributeTrial, view: SampledTensors, made: Array | None) -> Cause:
+    left = view.left(view.made(made)) if made is not None else 0.0
+    return Cause(
+        trial.label,
+        f"the device has just what {op.type} {op.name or op.id} gives {trial.words}",
+        0.97 if view.d.size >= 16 else 0.7,
+        {"op": op.id, "attributes": {k: _json(v) for k, v in trial.attrs.items()}, "left": left},
+    )
+
+
+def _json(value: AttrValue) -> object:
+    return list(value) if isinstance(value, tuple) else value

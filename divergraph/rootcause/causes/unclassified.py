@@ -1,0 +1,53 @@
+"""Ops whose result is drawn, and what no rule explains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.rootcause.causes.copies import correlation
+from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+
+_DRAWS = (
+    *("Random", "Multinomial", "Bernoulli", "Dropout", "TruncatedNormal", "Shuffle"),
+    *("StatelessRandom", "DropOutGenMask", "DropOutDoMask"),
+)
+
+
+def random_op(view: SampledTensors) -> Cause | None:
+    """The op draws numbers, so both sides cannot agree."""
+    drawn = [each for each in view.case.types if each.startswith(_DRAWS)]
+    if not drawn:
+        return None
+    zeros, kept = view.d == 0.0, (view.d != 0.0) & (view.r != 0.0)
+    share = float(np.mean(zeros))
+    if drawn[0].startswith(("Dropout", "DropOut")) and not 0.02 < share < 0.98:
+        return None
+    evidence: dict[str, object] = {"op_type": drawn[0], "zeros": share}
+    if kept.any():
+        evidence["gain_of_kept"] = float(np.median(view.d[kept] / view.r[kept]))
+    return Cause(
+        "random_op",
+        f"{drawn[0]} draws random numbers, so the two sides differ: fix its seed or leave it out",
+        0.9,
+        evidence,
+    )
+
+
+def unclassified(view: SampledTensors) -> Cause:
+    """Nothing fits; what can be said all the same."""
+    link = correlation(view.d, view.r)
+    relative = view.error / view.size if view.size else float("inf")
+    evidence: dict[str, object] = {
+        "relative_error": relative,
+        "correlation": link,
+        "largest_error": float(np.abs(view.e).max()) if view.e.size else 0.0,
+        "mean_error": float(view.e.mean()) if view.e.size else 0.0,
+    }
+    guess = " (weights, pads or window?)" if view.case.linear else ""
+    return Cause(
+        "unclassified",
+        f"unclassified{guess}: an error of {100 * relative:.3g} % without a simple pattern "
+        f"(correlation {link:.4f})",
+        0.3,
+        evidence,
+    )

@@ -1,0 +1,120 @@
+"""Weights tried out: does the op, given them turned or in fewer bits, give what the device has?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations, islice, permutations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
+from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
+from divergraph.rootcause.devices.precision import Precision, rounded
+
+_MOST_TRIES = 48
+_NEARLY, _UNSURE = 0.3, 0.7
+"""What rounding a weight may leave unexplained: where the device had other digits of it before,
+some values lie one step away."""
+_ORDERS: Mapping[int, tuple[tuple[int, ...], ...]] = {
+    2: ((1, 0),),
+    3: tuple(permutations(range(3)))[1:],
+    4: ((2, 3, 1, 0), (3, 2, 0, 1), (0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3)),
+    5: ((2, 3, 4, 1, 0), (4, 3, 0, 1, 2), (0, 2, 3, 4, 1), (0, 4, 1, 2, 3), (1, 0, 2, 3, 4)),
+}
+"""The layouts that frameworks keep weights in, seen from each other."""
+
+
+def wrong_weights(view: SampledTensors) -> Cause | None:
+    """The op was computed with its weights in another order, or in fewer bits."""
+    case = view.case
+    if case.reweigh is None or case.device.size > LARGEST:
+        return None
+    for make in (_orders, _roundings):
+        found = first_that_fits(view, islice(_trials(case.constants, make), _MOST_TRIES))
+        if found is not None:
+            return _cause(*found, view)
+    return None
+
+
+def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
+    """As if weights were in fewer bits, but for a few that lie another step away."""
+    case = view.case
+    if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
+        return None
+    trials = islice(_trials(case.constants, _roundings), _MOST_TRIES)
+    found = first_that_fits(view, trials, _NEARLY)
+    return None if found is None else replace(_cause(*found, view), confidence=_UNSURE)
+
+
+def _trials(
+    constants: Mapping[str, Array], make: Callable[[Array], Iterator[tuple[str, Array]]]
+) -> Iterator[OperandTrial]:
+    """Other values compilers make of weights; none that are the weight itself."""
+    label = "rounded_weights" if make is _roundings else "wrong_weights"
+    for name, weight in constants.items():
+        if weight.dtype.kind != "f" or weight.ndim < 2 or not 1 < weight.size <= LARGEST:
+            continue
+        for words, values in make(weight):
+            if values.shape == weight.shape and not np.array_equal(values, weight):
+                changed = np.ascontiguousarray(values, weight.dtype)
+                yield OperandTrial(label, f"{name} changed: {words}", {name: changed})
+
+
+def _orders(weight: Array) -> Iterator[tuple[str, Array]]:
+    axes = range(weight.ndim)
+    for first, second in combinations(axes, 2):
+        if weight.shape[first] == weight.shape[second]:
+            yield f"axes {first} and {second} swapped", weight.swapaxes(first, second)
+    window = range(2, weight.ndim)
+    for count in range(len(window), 0, -1):
+        for turned in combinations(window, count):
+            yield f"{_listed(turned)} reversed", np.flip(weight, turned)
+    for order in _ORDERS.get(weight.ndim, ()):
+        moved = weight.transpose(order)
+        if moved.shape != weight.shape:
+            words = f"memory written in the axis order {list(order)} and read as if it were not"
+            yield words, moved.reshape(weight.shape)
+
+
+def _listed(axes: tuple[int, ...]) -> str:
+    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
+
+
+def _roundings(weight: Array) -> Iterator[tuple[str, Array]]:
+    for bits in (8, 4):
+        yield f"values rounded to {bits} bits by one scale", _on_grid(weight, bits, None)
+        for axis in dict.fromkeys((0, 1, weight.ndim - 1)):
+            words = f"values rounded to {bits} bits by a scale for each of axis {axis}"
+            yield words, _on_grid(weight, bits, axis)
+    yield "values rounded to bfloat16", rounded(weight, Precision.BF16)
+    yield "values cut to bfloat16", _cut(weight)
+
+
+def _on_grid(weight: Array, bits: int, axis: int | None) -> Array:
+    """*weight* in steps of its largest size over 2^(bits-1) - 1, of each slice of *axis*."""
+    others = None if axis is None else tuple(n for n in range(weight.ndim) if n != axis)
+    largest = np.max(np.abs(weight), axis=others, keepdims=True)
+    step = np.where(largest > 0, largest, 1.0) / (2 ** (bits - 1) - 1)
+    found: Array = np.round(weight / step) * step
+    return found
+
+
+def _cut(weight: Array) -> Array:
+    """*weight* with only the upper half of the bits of each float32."""
+    bits = np.ascontiguousarray(weight, np.float32).view(np.uint32)
+    found: Array = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    return found
+
+
+def _cause(trial: OperandTrial, made: Array, view: SampledTensors) -> Cause:
+    what = " and ".join(dict.fromkeys(view.case.types)) or "op"
+    left = view.left(view.made(made))
+    near = "just" if left <= 0.1 else "nearly"
+    (name,) = trial.values
+    return Cause(
+        trial.label,
+        f"the device has {near} what the {what} gives with {trial.words}",
+        0.95 if view.d.size >= 16 else 0.7,
+        {"weight": name, "left": left},
+    )

@@ -1,0 +1,59 @@
+"""Parts of the sentences of causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Mask, SampledTensors
+
+
+def count_text(count: int, noun: str) -> str:
+    """``1 value``, ``12 values``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def share_text(part: int, whole: int) -> str:
+    """The share in percent, with the digits it needs."""
+    share = 100.0 * part / whole if whole else 0.0
+    if part == whole:
+        return "all"
+    return f"{share:.3g} %"
+
+
+def ranges_text(numbers: Iterable[int], most: int = 6) -> str:
+    """``0-3, 7, 9-12``; cut after *most* ranges."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
+    more = [f"and {len(texts) - most} more ranges"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])
+
+
+def slices_name(axis: int, view: SampledTensors, count: int) -> str:
+    """What slices of an axis are called: channels if it is the channel axis."""
+    if axis == view.axes()[0]:
+        return "channel" if count == 1 else "channels"
+    return "slice" if count == 1 else "slices"
+
+
+def slices_text(numbers: Iterable[int], axis: int, view: SampledTensors) -> str:
+    """``channels 8-15`` or ``slices 3, 5 of axis 2``; numbers are those of the whole tensor."""
+    listed = [number * view.steps[axis] for number in numbers]
+    name = slices_name(axis, view, len(listed))
+    text = f"{name} {ranges_text(listed)}" if view.steps[axis] == 1 else f"some {name}"
+    return text if name.startswith("channel") else f"{text} of axis {axis}"
+
+
+def channels_text(hit: Mask) -> str:
+    """``, in channels 1-3`` for the hit ones, empty if all are."""
+    numbers = np.flatnonzero(hit)
+    if numbers.size in (0, hit.size):
+        return ""
+    name = "channel" if numbers.size == 1 else "channels"
+    return f", in {name} {ranges_text(numbers.tolist())}"

@@ -1,0 +1,223 @@
+"""Outputs that are zero, or not written, where they should not be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.words import count_text, share_text, slices_text
+
+_ALL = 0.95
+"""The share of the error's energy a region must hold to be the explanation."""
+_SMALLEST_NORMAL = 2.0**-14
+_LONGEST_TAIL = 0.9
+
+
+def all_zero(view: SampledTensors) -> Cause | None:
+    """Nothing but zeros."""
+    flat = np.asarray(view.case.device).reshape(-1)
+    if view.error == 0.0 or not view.finite.all():
+        return None
+    value = float(view.d.mean()) if np.any(flat != flat[0]) else float(flat[0])
+    if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
+        return None
+    evidence: dict[str, object] = {"value": value, "expected_rms": view.size}
+    largest = float(np.abs(view.r).max())
+    if value == 0.0 and largest < _SMALLEST_NORMAL and view.unit >= 2.0**-11:
+        return Cause(
+            "flush_to_zero",
+            f"all {count_text(flat.size, 'value')} became 0: they are at most {largest:.3g}, "
+            f"below the smallest normal float16 {_SMALLEST_NORMAL:.3g}",
+            0.8,
+            {**evidence, "threshold": largest},
+        )
+    if value == 0.0:
+        return Cause(
+            "all_zero",
+            f"the output is all zero; values of about {view.size:.3g} are expected",
+            0.97 if flat.size > 1 else 0.6,
+            evidence,
+        )
+    return None
+
+
+def constant_output(view: SampledTensors) -> Cause | None:
+    """One value throughout, which no other setting of the op explains."""
+    flat = np.asarray(view.case.device).reshape(-1)
+    if view.error == 0.0 or flat.size < 4 or not view.finite.all():
+        return None
+    value = float(view.d.mean())
+    if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
+        return None
+    if value == 0.0 or view.spread <= 4.0 * view.noise:
+        return None
+    return Cause(
+        "constant_output",
+        f"every value is {value:.6g}; they should spread by {view.spread:.3g}: "
+        "the output may not have been written, or one value was broadcast",
+        0.85,
+        {"value": value, "expected_rms": view.size},
+    )
+
+
+def tail_not_written(view: SampledTensors) -> Cause | None:
+    """Zeros from some place in memory to the end, or a few last slices of an axis."""
+    device = np.asarray(view.case.device).reshape(-1)
+    reference = np.asarray(view.case.reference).reshape(-1)
+    alive = np.flatnonzero(device)
+    if alive.size == 0 or device.size < 8:
+        return None
+    start = int(alive[-1]) + 1
+    tail = reference[start:]
+    lost = int(np.count_nonzero(np.abs(tail) > view.noise))
+    # A sum over the whole tensor: the view may have left elements out.
+    before = device[:start].astype(np.float64) - reference[:start]
+    before_error = float(np.sum(before[np.isfinite(before)] ** 2))
+    tail_error = float(np.sum(np.square(tail[np.isfinite(tail)], dtype=np.float64)))
+    share = tail_error / (tail_error + before_error) if tail_error else 0.0
+    if lost < 1 or tail.size < 2 or share < _ALL or tail.size > _LONGEST_TAIL * device.size:
+        return None
+    if _one_channel(view, tail.size):
+        return None
+    exact = 0.95 if tail.size >= 8 else 0.75
+    return Cause(
+        "tail_not_written",
+        f"the last {count_text(tail.size, 'value')} ({share_text(tail.size, device.size)}) are "
+        f"zero from index {start} on, {lost} of them should not be: the end was not written",
+        exact,
+        {"start": start, "zeros": int(tail.size), "lost": lost, "energy_share": share},
+    )
+
+
+def _one_channel(view: SampledTensors, length: int) -> bool:
+    """Whether a zero tail is just the last channel: then the channel is dead."""
+    shape, axes = view.case.reference.shape, view.axes()
+    if not axes:
+        return False
+    axis = axes[0]
+    leading = int(np.prod(shape[:axis], dtype=np.int64))
+    one = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+    return leading == 1 and shape[axis] >= 4 and one > 1 and length == one
+
+
+def zero_slices(view: SampledTensors) -> Cause | None:
+    """Whole channels (or slices of another axis) that are zero."""
+    zero: Mask = (view.d == 0.0) & (np.abs(view.r) > view.tolerance)
+    if not zero.any() or _energy(view, zero) < _ALL:
+        return None
+    for axis in view.axes():
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        if view.d.shape[axis] == view.d.size and view.d.size < 4:
+            continue
+        dead = np.all(view.d == 0.0, axis=rest) & np.any(view.r != 0.0, axis=rest)
+        numbers = np.flatnonzero(dead)
+        inside = np.expand_dims(dead, rest) & np.ones_like(zero)
+        if not 0 < numbers.size <= 0.75 * dead.size or _energy(view, inside) < _ALL:
+            continue
+        per_slice = view.d.size // dead.size
+        if per_slice == 1 and numbers.size > 1 and not _contiguous(numbers):
+            continue  # scattered zeros of a vector: rather small values flushed
+        what = slices_text(numbers.tolist(), axis, view)
+        verb = "is" if numbers.size == 1 else "are"
+        return Cause(
+            "dead_channels",
+            f"{what} {verb} all zero ({numbers.size} of {dead.size}); the others are right",
+            0.95 if per_slice >= 8 else 0.6,
+            {
+                "axis": axis,
+                "slices": (numbers * view.steps[axis]).tolist()[:64],
+                "of": int(dead.size),
+            },
+        )
+    return None
+
+
+def flush_to_zero(view: SampledTensors) -> Cause | None:
+    """Zeros just where the values are small."""
+    zero: Mask = (view.d == 0.0) & (view.r != 0.0)
+    kept: Mask = (view.d != 0.0) & (view.r != 0.0)
+    count = int(np.count_nonzero(zero))
+    if count < 3 or not kept.any() or _energy(view, zero) < _ALL:
+        return None
+    gone, stay = np.abs(view.r[zero]), np.abs(view.r[kept])
+    high, low = float(np.quantile(gone, 0.95)), float(np.quantile(stay, 0.05))
+    overlap = max(1.3 * low, low + 4.0 * view.noise)
+    if high > overlap:
+        return _negatives(view, zero, kept)
+    threshold = float(gone.max())
+    exact = float(gone.max()) <= 1.05 * float(stay.min()) + 4.0 * view.noise
+    if (view.r[zero] < 0).all() and (view.r[kept] > 0).all():
+        return _negatives(view, zero, kept)
+    note = ""
+    if abs(threshold / _SMALLEST_NORMAL - 1.0) < 0.1:
+        note = f", the smallest normal float16 {_SMALLEST_NORMAL:.3g}"
+    return Cause(
+        "flush_to_zero",
+        f"{count_text(count, 'value')} became 0, just those of at most {threshold:.3g}{note}; "
+        "larger ones are right: small values are flushed to zero",
+        0.95 if exact and count >= 8 else 0.75,
+        {"zeros": count, "threshold": threshold, "smallest_kept": float(stay.min())},
+    )
+
+
+def scattered_zeros(view: SampledTensors) -> Cause | None:
+    """Zeros here and there, whatever the size; the others right, or larger by what was lost."""
+    seen: Mask = np.abs(view.r) > view.tolerance
+    zero: Mask = (view.d == 0.0) & seen
+    kept: Mask = (view.d != 0.0) & seen
+    count, left = int(np.count_nonzero(zero)), int(np.count_nonzero(kept))
+    if count < 16 or left < 16:
+        return None
+    share = count / (count + left)
+    ratios = view.d[kept] / view.r[kept]
+    gain = float(np.median(ratios))
+    predicted = np.where(zero, 0.0, gain * view.r)
+    if not view.fits(predicted, seen) or not 0.5 < gain < 4.0:
+        return None
+    if not _scattered(zero, share):
+        return None
+    drops = abs(gain * (1.0 - share) - 1.0) < 0.1 and gain > 1.02
+    if not drops and abs(gain - 1.0) > 0.02:
+        return None
+    rest = f"the others are {gain:.4g} times the expected" if drops else "the others are right"
+    guess = "as a Dropout does in training" if drops else "values lost, or a mask too many"
+    return Cause(
+        "scattered_zeros",
+        f"{count_text(count, 'value')} ({100 * share:.3g} %), small and large ones, are zero and "
+        f"{rest}: {guess}",
+        0.9 if drops else 0.8,
+        {"zeros": count, "share": share, "gain_of_kept": gain},
+    )
+
+
+def _scattered(zero: Mask, share: float) -> bool:
+    """Whether zeros follow on zeros in memory no oftener than on other values."""
+    flat = zero.reshape(-1)
+    after = float(np.mean(flat[1:][flat[:-1]])) if flat[:-1].any() else 0.0
+    return after < share + max(0.1, 4.0 * float(np.sqrt(share / np.count_nonzero(flat))))
+
+
+def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
+    if not ((view.r[zero] < 0).all() and (view.r[kept] > 0).mean() > 0.999):
+        return None
+    count = int(np.count_nonzero(zero))
+    if count < 3 or _energy(view, zero) < _ALL:
+        return None
+    return Cause(
+        "wrong_activation",
+        f"all {count_text(count, 'negative value')} became 0, positive ones are right: as if a "
+        "Relu followed, or an unsigned type",
+        0.9 if count >= 8 else 0.6,
+        {"cut": count, "lowest_expected": float(view.r.min())},
+    )
+
+
+def _energy(view: SampledTensors, where: Mask) -> float:
+    """The share of the error's energy at *where*."""
+    whole = rms(view.e) ** 2 * view.e.size
+    part = view.e[where]
+    return rms(part) ** 2 * part.size / whole if whole else 0.0
+
+
+def _contiguous(numbers: np.ndarray) -> bool:
+    return int(numbers[-1] - numbers[0]) == numbers.size - 1

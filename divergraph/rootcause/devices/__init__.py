@@ -1,0 +1,1 @@
+"""Device arithmetics: what a device computes in, found from its dumps and imitated."""

@@ -1,0 +1,157 @@
+"""How a device's matrix ops take their operands, found from the errors of a few of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.operand_precision import (
+    CANDIDATES,
+    ENOUGH,
+    Family,
+    OperandEvidence,
+    Operands,
+    Taken,
+    decided,
+    family_of,
+)
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.splits import same_shape
+from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
+from divergraph.rootcause.values import is_numeric, relative
+from graphstore.model import TensorRef
+
+_LOOKED_AT = 16
+"""Ops of a family looked at, taken from all over the model."""
+_ALIKE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSample:
+    """A group, what it was fed, the reference f(d_in) and what the device made."""
+
+    group: Group
+    given: Mapping[str, Array]
+    reference: Array
+    device: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its values."""
+        return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
+
+
+class Again(Protocol):
+    """Samples that can be gone through more than once."""
+
+    def __iter__(self) -> Iterator[GroupSample]: ...
+
+    def of(self, groups: Sequence[Group]) -> Again:
+        """Those of some of the groups."""
+        ...
+
+
+def find_operands(
+    golden: OpGraph,
+    groups: Iterable[Group],
+    samples: Callable[[Sequence[Group]], Again],
+    floors: Callable[[Taken], Floors],
+    suspect: float,
+) -> dict[Family, Operands]:
+    """By family how operands are taken, where that is not in full float32.
+
+    *samples* runs groups, *floors* makes the floors that go with a hypothesis.
+    """
+    chosen = list(_chosen(golden, groups))
+    if not chosen:
+        return {}
+    plain = floors({})
+    ratios: dict[TensorRef, float] = {}
+    families = {group.output: family for family, group in chosen}
+    ran = samples([group for _, group in chosen])
+    for sample in ran:
+        ratio = ratio_of(sample, plain)
+        if ratio is not None:
+            ratios[sample.group.output] = ratio
+    if not ratios or all(
+        statistics.median(own) <= suspect
+        for family in Family
+        if (own := [ratio for output, ratio in ratios.items() if families[output] is family])
+    ):
+        return {}
+    made = {each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES}
+    many = Counter(families[output] for output in ratios)
+    found = []
+    for sample in ran.of([group for _, group in chosen if group.output in ratios]):
+        family, ratio = families[sample.group.output], ratios[sample.group.output]
+        found.append(_evidence(family, sample, ratio, made, alone=many[family] < ENOUGH))
+    return decided(found, suspect)
+
+
+def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:
+    """Groups with ops of one family only: those of few ops, more where that leaves too few."""
+    by_family: dict[Family, list[Group]] = {}
+    for group in groups:
+        if group.failure or group.is_passthrough is not None:
+            continue
+        families = {family_of(golden.ops[op_id]) for op_id in group.ops} - {None}
+        if len(families) == 1 and (family := next(iter(families))) is not None:
+            by_family.setdefault(family, []).append(group)
+    for family, found in by_family.items():
+        sizes = sorted(len(group.ops) for group in found)
+        most = max(sizes[0] + 1, sizes[:ENOUGH][-1])
+        plain = [group for group in found if len(group.ops) <= most]
+        step = -(-len(plain) // _LOOKED_AT)
+        yield from ((family, group) for group in plain[::step])
+
+
+def _evidence(
+    family: Family,
+    sample: GroupSample,
+    plain: float,
+    floors: Mapping[Operands, Floors],
+    *,
+    alone: bool,
+) -> OperandEvidence:
+    """Of few ops the errors must be the very ones such operands make, not just as large."""
+    ratios = {Operands.FULL: plain}
+    for operands, each in floors.items():
+        ratio = ratio_of(sample, each)
+        if alone and ratio is not None and _agreement(sample, each) < _ALIKE:
+            ratio = math.inf
+        ratios[operands] = plain if ratio is None else ratio
+    return OperandEvidence(family, ratios)
+
+
+def _agreement(sample: GroupSample, floors: Floors) -> float:
+    """The cosine between the device's errors and those of the imitation."""
+    (emulated,) = floors.emulated([sample.group], [sample.given])
+    device = same_shape(sample.device, sample.reference.shape)
+    if emulated is None or device is None or emulated.shape != sample.reference.shape:
+        return 1.0
+    right = np.asarray(sample.reference, np.float64)
+    with np.errstate(all="ignore"):
+        one, other = np.asarray(device) - right, np.asarray(emulated) - right
+        found = float(np.sum(one * other) / math.sqrt(np.sum(one**2) * np.sum(other**2)))
+    return found if math.isfinite(found) else 1.0
+
+
+def ratio_of(sample: GroupSample, floors: Floors) -> float | None:
+    """The introduced error over the floor; None where it cannot be measured."""
+    device = same_shape(sample.device, sample.reference.shape)
+    if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
+        return None
+    try:
+        (emulated,) = floors.emulated([sample.group], [sample.given])
+    except MemoryError:
+        return None  # others of its kind tell as much
+    floor = floor_of(sample.reference, emulated, floors.precision, len(sample.group.ops))
+    return relative(device, sample.reference) / floor

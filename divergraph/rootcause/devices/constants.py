@@ -1,0 +1,64 @@
+"""Constants of the device's model: the scales it quantises with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.execute.installed import factory_for, open_executor
+from divergraph.rootcause.devices.quantisers import DEQUANTISING
+from graphstore.errors import ExecutionError
+from graphstore.model import ModelGraph
+
+
+@dataclass
+class DeviceConstants:
+    """Gives constants of the model in *path* by name, if something here can open it."""
+
+    path: Path
+    graph: ModelGraph
+    _executor: Executor | None = None
+    _opened: bool = False
+    _known: dict[str, Array | None] = field(default_factory=dict)
+
+    def value(self, name: str) -> Array | None:
+        """The constant *name*; None if it cannot be had."""
+        if name not in self._known:
+            # A model may have a thousand scales: they are all read when the first one is.
+            scales = [] if self._known else self._scales()
+            self._known.update(self._read(dict.fromkeys((name, *scales))))
+        return self._known[name]
+
+    def _scales(self) -> Iterator[str]:
+        """What the device quantises with."""
+        for op in self.graph.ops:
+            if op.type in DEQUANTISING:
+                yield from (ref.tensor for ref in op.inputs[1:] if ref is not None)
+
+    def __enter__(self) -> DeviceConstants:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._executor is not None:
+            self._executor.close()
+
+    def _read(self, names: Iterable[str]) -> Iterator[tuple[str, Array | None]]:
+        if not self._opened:
+            self._opened = True
+            self._executor = self._open()
+        if self._executor is None:
+            yield from ((name, None) for name in names)
+            return
+        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
+        for result in self._executor.run_subgraphs(subgraphs, lambda _: {}):
+            yield result.key, result.values.get(result.key)
+
+    def _open(self) -> Executor | None:
+        if factory_for(self.graph) is None:
+            return None
+        try:
+            return open_executor(self.path, self.graph)
+        except ExecutionError:
+            return None  # then floors know nothing of its scales; the run itself goes on

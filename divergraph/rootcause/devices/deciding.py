@@ -1,0 +1,121 @@
+"""Which arithmetic the device's ops computed in: found from what it dumped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.rootcause.devices.arithmetic import find_operands
+from divergraph.rootcause.devices.functions import Approximated, find_functions
+from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTypes, borne_out
+from divergraph.rootcause.devices.operand_precision import Family, Taken
+from divergraph.rootcause.devices.precision import Precision, precision_of
+from divergraph.rootcause.devices.quantisers import Quantisers
+from divergraph.rootcause.groups.group_runs import GroupRuns
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from graphstore.model import TensorRef
+
+_SHARE_THAT_COUNTS = 0.15
+_MOVING = frozenset(
+    (
+        *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "Identity"),
+        *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Gather", "GatherV2", "GatherND"),
+        *("GatherElements", "Expand", "Tile", "BroadcastTo", "TransData", "TransposeD"),
+        *("DepthToSpace", "SpaceToDepth", "Compress"),
+    )
+)
+"""Ops that hand on values they take: theirs say nothing of what the device computes in."""
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """Finds the arithmetics of the groups of a run, unless the user says them."""
+
+    runs: GroupRuns
+    device: OpGraph
+    quantisers: Quantisers
+    options: RootCauseOptions
+
+    def precisions(self) -> Counter[Precision]:
+        """How many of the tensors the device's ops compute are in which precision."""
+        found: Counter[Precision] = Counter()
+        values = self.runs.values
+        computed = [ref for ref in self.runs.compared if self._type(ref) not in _MOVING]
+        for ref in computed or self.runs.compared:
+            value = values.device(ref)
+            kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)
+            if kind is not None:
+                found[kind] += 1
+        return found
+
+    def _type(self, ref: TensorRef) -> str:
+        return self.device.ops[ref.op].type
+
+    def arithmetics(self, precision: Precision, groups: Sequence[Group]) -> Arithmetics:
+        """The floors of all groups on a device that mostly computes in *precision*."""
+        if self.options.precision is not None or self.quantisers.by_tensor:
+            return Arithmetics(self._floors(precision, self._taken(precision, groups)))
+        types = DeclaredTypes.of(self.device, self.runs.compared)
+        if precision is Precision.FP32:
+            return self._with_halves(types, groups)
+        usual = self._floors(precision, self._taken(precision, groups))
+        found = [group for group in groups if types.is_single(group)]
+        if not found:
+            return Arithmetics(usual)
+        single = self._floors(Precision.FP32, self._taken(Precision.FP32, found))
+        if not borne_out(found, self.runs.run, single, self.options.suspect):
+            return Arithmetics(usual)
+        return Arithmetics(usual, single, frozenset(group.output for group in found))
+
+    def _with_halves(self, types: DeclaredTypes, groups: Sequence[Group]) -> Arithmetics:
+        """Float32 but for the few groups that have to do with 16 bits."""
+        half = types.half
+        coarse = frozenset(group.output for group in groups if half and types.is_half(group))
+        others = [group for group in groups if group.output not in coarse]
+        taken = self._taken(Precision.FP32, others)
+        found = find_functions(
+            self.runs.golden,
+            others,
+            self.runs.samples,
+            lambda functions: self._floors(Precision.FP32, taken, functions),
+        )
+        usual = self._floors(Precision.FP32, taken, found)
+        if half is None or not coarse:
+            return Arithmetics(usual)
+        return Arithmetics(usual, self._floors(half, {}), coarse)
+
+    def _floors(
+        self, precision: Precision, taken: Taken, functions: Approximated | None = None
+    ) -> Floors:
+        memory = self.options.memory // 2
+        runs, found = self.runs, functions or {}
+        return Floors(runs.executor, runs.golden, precision, memory, self.quantisers, taken, found)
+
+    def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
+        """How matrix ops take their operands: as the user says, or as their errors do."""
+        if self.options.operands is not None:
+            return dict.fromkeys(Family, self.options.operands)
+        if self.options.precision is not None or precision is not Precision.FP32:
+            return {}
+        if self.quantisers.by_tensor:
+            return {}
+        return find_operands(
+            self.runs.golden,
+            groups,
+            self.runs.samples,
+            lambda taken: self._floors(precision, taken),
+            self.options.suspect,
+        )
+
+
+def coarsest(found: Mapping[Precision, int]) -> Precision:
+    """The coarsest precision a good part of the tensors is in."""
+    total = sum(found.values())
+    for precision in (Precision.BF16, Precision.FP16):
+        if found.get(precision, 0) > _SHARE_THAT_COUNTS * total:
+            return precision
+    return Precision.FP32

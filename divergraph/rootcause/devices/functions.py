@@ -1,0 +1,150 @@
+"""How exactly a device computes functions in float32: exponentials, roots and their like.
+
+Vector units take polynomials and tables for them, which are off by up to some hundred units
+of the last place. How far is not in the device's graph, but it is the same in all ops of a
+type and shows in their errors.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from divergraph.rootcause.devices.arithmetic import Again, GroupSample, ratio_of
+from divergraph.rootcause.devices.operand_precision import family_of
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.noise_floor import Floors
+
+FUNCTIONS = frozenset(
+    {
+        *("Exp", "Expm1", "Log", "Log1p", "Pow", "Sqrt", "Rsqrt", "Reciprocal", "Div", "RealDiv"),
+        *(
+            "Sigmoid",
+            "HardSigmoid",
+            "Tanh",
+            "Erf",
+            "Erfc",
+            "Softplus",
+            "Gelu",
+            "Elu",
+            "Selu",
+            "Celu",
+            "Mish",
+        ),
+        *("QuickGelu", "FastGelu", "BiasGelu", "Swish", "Silu", "Softmax", "LogSoftmax"),
+        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
+        *("LayerNormalization", "SkipLayerNormalization", "RMSNormalization"),
+        *("InstanceNormalization", "GroupNormalization", "LpNormalization", "ReduceLogSumExp"),
+        *("FusedBatchNorm", "FusedBatchNormV3", "SoftmaxCrossEntropyWithLogits"),
+        *("LSTM", "GRU", "RNN"),
+    }
+)
+"""Types of ops that compute one, of ONNX and TensorFlow."""
+
+SIZES = (2e-6, 4e-6, 8e-6, 1.6e-5, 3.2e-5, 6.4e-5)
+"""Relative errors such an approximation may have; what is further off is a fault."""
+
+_OFF = 2.0
+"""The median of error over floor from which on a type of function is not exact."""
+_FITS = 1.5
+"""The median of error over floor at which many ops are said to be approximated so."""
+_LOOKED_AT = 8
+"""Groups looked at for one type of function."""
+
+Approximated = Mapping[str, float]
+"""By op type how far, relatively, its outputs may be off; types not in it are exact."""
+
+
+def find_functions(
+    golden: OpGraph,
+    groups: Sequence[Group],
+    samples: Callable[[Sequence[Group]], Again],
+    floors: Callable[[Approximated], Floors],
+) -> dict[str, float]:
+    """The op types whose functions the device approximates, with the relative size.
+
+    *samples* runs groups, *floors* makes the floors that go with a hypothesis. Each type is
+    judged by groups without other functions if there are any, else by those with; a fault in
+    few of its ops does not move their median.
+    """
+    found: dict[str, float] = {}
+    alone = _alone(golden, groups)
+    types = {group.output: kind for kind, own in alone.items() for group in own}
+    seen: dict[str, list[float]] = {}
+    ran = samples([group for own in alone.values() for group in own])
+    exact = floors({})
+    for sample in ran:
+        ratio = ratio_of(sample, exact)
+        seen.setdefault(types[sample.group.output], []).extend([] if ratio is None else [ratio])
+    for kind, ratios in seen.items():
+        if ratios and statistics.median(ratios) > _OFF:
+            found |= _size_of(ran.of(alone[kind]), kind, {}, floors)
+    mixed: dict[str, list[Group]] = {}
+    for group in groups:
+        for kind in set(_kinds(golden, [group])) - seen.keys():
+            mixed.setdefault(kind, []).append(group)
+    for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
+        few = samples(_few(among))
+        if _median(few, floors(found)) > _OFF:
+            found |= _size_of(few, kind, found, floors)
+    return found
+
+
+def _kinds(golden: OpGraph, groups: Iterable[Group]) -> Iterator[str]:
+    """The types of functions in groups that can be run."""
+    for group in groups:
+        if not (group.failure or group.is_passthrough):
+            yield from (kind for op in group.ops if (kind := golden.ops[op].type) in FUNCTIONS)
+
+
+def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """By type of function a few groups with no other and without matrix ops."""
+    by_type: dict[str, list[Group]] = {}
+    for group in groups:
+        kinds = set(_kinds(golden, [group]))
+        ops = (golden.ops[op_id] for op_id in group.ops)
+        multiplied = any(family_of(op) and op.type not in FUNCTIONS for op in ops)
+        if len(kinds) == 1 and not multiplied:
+            by_type.setdefault(kinds.pop(), []).append(group)
+    return {kind: _few(found) for kind, found in by_type.items()}
+
+
+def _few(groups: Sequence[Group]) -> list[Group]:
+    """Groups of few ops, from all over the model."""
+    fewest = min((len(group.ops) for group in groups), default=0)
+    plain = [group for group in groups if len(group.ops) <= fewest + 1]
+    return plain[:: -(-len(plain) // _LOOKED_AT) or 1]
+
+
+def _size_of(
+    samples: Iterable[GroupSample],
+    kind: str,
+    known: Approximated,
+    floors: Callable[[Approximated], Floors],
+) -> dict[str, float]:
+    """The smallest size for *kind* that explains the errors of most of *samples*.
+
+    None if they are further off than approximations are.
+    """
+    for size in SIZES:
+        if _median(samples, floors({**known, kind: size})) <= _FITS:
+            return {kind: size}
+    return {}
+
+
+def _median(samples: Iterable[GroupSample], floors: Floors) -> float:
+    """The median of error over floor; 0 where none can be measured."""
+    ratios = [ratio for each in samples if (ratio := ratio_of(each, floors)) is not None]
+    return statistics.median(ratios) if ratios else 0.0
+
+
+def functions_remark(approximated: Approximated) -> str:
+    """What is said of it in a note; "" if there is nothing to say."""
+    if not approximated:
+        return ""
+    names = ", ".join(sorted(approximated))
+    return (
+        f"float32, but {names} {'is' if len(approximated) == 1 else 'are'} approximated, "
+        f"off by up to {max(approximated.values()):.0e} of a value"
+    )

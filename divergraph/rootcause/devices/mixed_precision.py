@@ -1,0 +1,163 @@
+"""Devices that compute some ops in float32 and others in 16 bits.
+
+Floors of 16 bits are thousands of times those of float32. Which ops compute in which is in
+the device's graph, if it declares types at all as they are dumped; that float32 ops of a
+16-bit device have errors of float32, these errors must bear out.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
+from divergraph.rootcause.devices.operand_precision import Taken
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from graphstore.model import Comparison, DType, Op, TensorRef
+
+_TRUSTED = 0.9
+_LOOKED_AT = 16
+_HALVES = {DType.FLOAT16: Precision.FP16, DType.BFLOAT16: Precision.BF16}
+
+
+@dataclass(frozen=True)
+class Arithmetics:
+    """The floors of a run: ``usual`` ones, and ``other`` ones for the outputs ``others``."""
+
+    usual: Floors
+    other: Floors | None = None
+    others: frozenset[TensorRef] = field(default_factory=frozenset)
+
+    @property
+    def kept_single(self) -> frozenset[TensorRef]:
+        """The outputs of ops that stay in float32 on a device of 16 bits."""
+        return frozenset() if self.usual.precision is Precision.FP32 else self.others
+
+    @property
+    def taken(self) -> Taken:
+        """How matrix ops in float32 take their operands."""
+        return self.usual.taken or (self.other.taken if self.other is not None else {})
+
+    def of(self, group: Group) -> Floors:
+        """The floors of a group."""
+        if self.other is None or group.output not in self.others:
+            return self.usual
+        return self.other
+
+    def emulated(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+    ) -> list[Array | None]:
+        """What each group makes of its feeds in its arithmetic; None if it fails."""
+        found: list[Array | None] = [None] * len(groups)
+        for floors in (self.usual, *([] if self.other is None else [self.other])):
+            places = [n for n, group in enumerate(groups) if self.of(group) is floors]
+            made = floors.emulated([groups[n] for n in places], [feeds[n] for n in places])
+            for place, value in zip(places, made, strict=True):
+                found[place] = value
+        return found
+
+
+@dataclass(frozen=True)
+class DeclaredTypes:
+    """What *device* computes groups in, by the types its graph declares and its dumps have.
+
+    ``told``: the graph declares types as they are dumped; ``half`` is the kind of 16 bits most
+    dumps of 16 bits are in, None without any.
+    """
+
+    device: OpGraph
+    compared: Mapping[TensorRef, Comparison]
+    half: Precision | None
+    told: bool
+
+    @classmethod
+    def of(cls, device: OpGraph, compared: Mapping[TensorRef, Comparison]) -> DeclaredTypes:
+        """Looks at all dumps once."""
+        halves = {ref: item.device_dtype for ref, item in compared.items()}
+        halves = {ref: kind for ref, kind in halves.items() if kind in _HALVES}
+        if not halves:
+            return cls(device, compared, None, told=False)
+        ((most, _),) = Counter(halves.values()).most_common(1)
+        agreeing = sum(_declared(device, ref) in _HALVES for ref in halves)
+        half = None if most is None else _HALVES[most]
+        return cls(device, compared, half, told=agreeing >= _TRUSTED * len(halves))
+
+    def is_single(self, group: Group) -> bool:
+        """Whether all that is between the values a group is fed and its own is float32."""
+        if not self.told or group.failure or group.is_passthrough is not None or not group.feeds:
+            return False
+        if self.compared[group.output].device_dtype is not DType.FLOAT32:
+            return False
+        if any(_declared(self.device, ref) is not DType.FLOAT32 for ref in group.measured):
+            return False
+        return all(
+            all(kind is DType.FLOAT32 for kind in self._kinds(op))
+            and not self._reads_made_constant(op)
+            for op in self._between(group)
+        )
+
+    def is_half(self, group: Group) -> bool:
+        """Whether 16 bits are, or may be, among what a group reads, makes and gives."""
+        dumped = (self.compared[ref].device_dtype for ref in (group.output, *group.measured))
+        if any(kind in _HALVES for kind in dumped):
+            return True
+        ops = list(self._between(group))
+        if not self.told:
+            return len(ops) > 1  # what is not dumped between them may be anything
+        return any(kind in _HALVES for op in ops for kind in self._kinds(op))
+
+    def _between(self, group: Group) -> Iterator[Op]:
+        """The device's ops from the measured outputs a group is fed to its own."""
+        stops = set(group.measured)
+        waiting, seen = [group.output.op], {group.output.op}
+        while waiting:
+            op = self.device.ops[waiting.pop()]
+            yield op
+            for ref in self.device.inputs(op):
+                maker = ref.producer
+                if maker is None or maker in stops or maker.op in seen:
+                    continue
+                if maker.op in self.device.ops and not self.device.is_constant(maker.op):
+                    seen.add(maker.op)
+                    waiting.append(maker.op)
+
+    def _reads_made_constant(self, op: Op) -> bool:
+        """Whether a constant of *op* is computed, most likely cast from a rounded one."""
+        makers = [ref.producer.op for ref in self.device.inputs(op) if ref.producer is not None]
+        return any(
+            self.device.is_constant(each) and self.device.ops[each].inputs for each in makers
+        )
+
+    def _kinds(self, op: Op) -> Iterator[DType | None]:
+        """The declared types of what an op takes and gives, where these are of real numbers."""
+        taken = (ref.producer for ref in self.device.inputs(op) if ref.producer is not None)
+        for kind in (
+            *(_declared(self.device, ref) for ref in taken),
+            *(each.dtype for each in op.outputs),
+        ):
+            if kind is None or kind in _HALVES or kind is DType.FLOAT32:
+                yield kind
+
+
+def borne_out(
+    groups: Sequence[Group],
+    samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
+    single: Floors,
+    suspect: float,
+) -> bool:
+    """Whether the errors of *groups* are those of float32, in most of those looked at."""
+    step = -(-len(groups) // _LOOKED_AT) or 1
+    ratios = [ratio_of(sample, single) for sample in samples(groups[::step])]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return bool(known) and statistics.median(known) <= suspect
+
+
+def _declared(device: OpGraph, ref: TensorRef) -> DType | None:
+    op = device.ops.get(ref.op)
+    return None if op is None or ref.port >= len(op.outputs) else op.outputs[ref.port].dtype

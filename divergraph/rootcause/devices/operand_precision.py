@@ -1,0 +1,193 @@
+"""What matrix ops make of their operands before they multiply.
+
+Fast single precision is not single precision: matrix engines take float32 operands with
+11 or 10 bits of mantissa (HF32, TF32) or 7 (bfloat16) and add up in float32. Which of these a
+device does is not in its graph, but it is the same in all its matrix ops and shows in
+their errors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.precision import Precision, short
+from graphstore.model import Op
+
+_BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
+"""The input that is added in full, by op type."""
+_CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?")
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
+_PRODUCTS = frozenset(
+    {
+        *("MatMul", "MatMulV2", "Gemm", "FusedMatMul", "FusedGemm"),
+        *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"),
+    }
+)
+ENOUGH = 3
+_LIKELY = (0.3, 3.0)
+"""The median of error over floor at which many ops are said to work that way."""
+_LIKELY_OF_FEW = (0.5, 2.0)
+_NEAR = 0.05
+"""Where no numbers are small, float16 and TF32 are the same; then it is called TF32."""
+
+
+class Family(StrEnum):
+    """Matrix ops a device may treat alike, each kind by a setting of its own."""
+
+    CONVOLUTION = "convolutions"
+    PRODUCT = "matrix products"
+    EINSUM = "einsums"
+    RECURRENT = "recurrent layers"
+
+
+class Operands(StrEnum):
+    """How operands are taken."""
+
+    FULL = "fp32"
+    HF32 = "hf32"
+    HF32_CUT = "hf32, cut"
+    """As HF32, but further bits are dropped, not rounded."""
+    TF32 = "tf32"
+    TF32_CUT = "tf32, cut"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    """As TF32, but numbers below 6e-5 lose more bits, and large ones are infinite."""
+
+    def __call__(self, value: Array) -> Array:
+        """*value* (any dtype; only float32 is changed) as the multiplier gets it."""
+        if self is Operands.FULL or value.dtype != np.float32:
+            return value
+        if self is Operands.FP16:
+            with np.errstate(over="ignore"):
+                return value.astype(np.float16).astype(np.float32)
+        bits = _DROPPED[self]
+        if self in (Operands.HF32_CUT, Operands.TF32_CUT):
+            raw = np.ascontiguousarray(value).view(np.uint32) >> np.uint32(bits) << np.uint32(bits)
+            return raw.view(np.float32).reshape(value.shape)
+        return short(value, bits)
+
+
+_DROPPED = {
+    Operands.HF32: 12,
+    Operands.HF32_CUT: 12,
+    Operands.TF32: 13,
+    Operands.TF32_CUT: 13,
+    Operands.BF16: 16,
+    Operands.FP16: 13,
+}
+"""Bits of a float32 mantissa (23) that are not looked at."""
+
+CANDIDATES = tuple(_DROPPED)
+
+Taken = Mapping[Family, Operands]
+"""By family what is done to operands; families not in it take them in full."""
+
+
+def family_of(op: Op) -> Family | None:
+    """The family of *op*; None if it multiplies no matrices."""
+    if op.type in _PRODUCTS:
+        return Family.PRODUCT
+    if op.type in _RECURRENT:
+        return Family.RECURRENT
+    if op.type == "Einsum":  # by kernels of its own on some devices
+        return Family.EINSUM
+    return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
+
+
+def as_taken(op: Op, given: Mapping[str, Array], taken: Taken) -> dict[str, Array]:
+    """The inputs *given* to an op, by tensor, as its multiplier gets them.
+
+    What is multiplied inside the bodies of an ``If`` or ``Loop`` is not seen: all they take is.
+    """
+    family = family_of(op)
+    if family is None and not (op.owns and taken):
+        return dict(given)
+    operands = next(iter(taken.values())) if family is None else taken.get(family, Operands.FULL)
+    place = _BIAS.get(op.type, -1)
+    bias = op.inputs[place] if 0 <= place < len(op.inputs) else None
+    whole = None if bias is None else bias.tensor
+    return {name: value if name == whole else operands(value) for name, value in given.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class OperandEvidence:
+    """The introduced error of one matrix op, over its floor under each hypothesis."""
+
+    family: Family
+    ratios: Mapping[Operands, float]
+
+
+def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family, Operands]:
+    """What the device does to operands, as far as its ops agree that it is not FULL.
+
+    Ops below *suspect* in full float32 need no other explanation. A fault in few of many
+    ops does not move the median. A family of few ops is judged by itself, else with the others.
+    """
+    found: dict[Family, Operands] = {}
+    by_family = {family: [each for each in evidence if each.family is family] for family in Family}
+    # Families of many ops first: what they do is believed of those of few more easily.
+    for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
+        chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
+        if chosen is None and len(own) < ENOUGH <= len(evidence) and _is_over(own, suspect):
+            chosen = _likeliest(evidence, suspect)
+        if chosen is not None:
+            found[family] = chosen
+    return found
+
+
+def _is_over(evidence: Sequence[OperandEvidence], suspect: float) -> bool:
+    ratios = [each.ratios[Operands.FULL] for each in evidence]
+    return bool(ratios) and statistics.median(ratios) > suspect
+
+
+def _likeliest(
+    evidence: Sequence[OperandEvidence], suspect: float, known: Sequence[Operands] = ()
+) -> Operands | None:
+    """The hypothesis whose median is nearest to 1.
+
+    Few ops are believed to do what is *known* of the others, if any is. One of few that no
+    hypothesis explains is wrong anyway, and says nothing.
+    """
+    if len(evidence) < ENOUGH:
+        told = [each for each in evidence if min(each.ratios.values()) <= suspect]
+        evidence = told or evidence
+    if not _is_over(evidence, suspect):
+        return None
+    fitting: list[tuple[float, Operands]] = []
+    scarce = len(evidence) < ENOUGH
+    few = scarce and not known
+    for hypothesis in known if scarce and known else CANDIDATES:
+        ratios = [each.ratios[hypothesis] for each in evidence]
+        low, high = _LIKELY_OF_FEW if few else _LIKELY
+        middle = statistics.median(ratios)
+        if low <= middle <= high and (not few or all(low <= each <= high for each in ratios)):
+            narrow = _NEAR if hypothesis is Operands.FP16 else 0.0
+            fitting.append((abs(math.log(middle)) + narrow, hypothesis))
+    return min(fitting)[1] if fitting else None
+
+
+def named(precision: Precision, taken: Taken) -> str:
+    """``fp32/hf32`` for single precision whose matrix ops take HF32 operands."""
+    kinds = sorted({kind.value.partition(",")[0] for kind in taken.values() if kind in _DROPPED})
+    return "/".join([str(precision), *kinds])
+
+
+def remark(taken: Taken) -> str:
+    """What is said of it in a note; "" if there is nothing to say."""
+    said = [
+        f"{family} take their operands with {23 - _DROPPED[kind]} bits of mantissa "
+        f"({kind.value.partition(',')[0]})"
+        for family, kind in taken.items()
+        if kind in _DROPPED
+    ]
+    if not said:
+        return ""
+    return f"float32, but {' and '.join(said)}: more error than float32 explains is usual there"

@@ -1,0 +1,231 @@
+"""Ops between quantisers whose scales are known: what a healthy device makes of them, exactly.
+
+The floor of such an op is what quantising costs, a per cent or so, and faults below it hide.
+But that cost is no chance: the same scales make the same steps. So a device that quantises
+as its graph says is held against the quantised op itself, with a floor of the arithmetic
+around it. What may go either way is a value next to the middle between two steps.
+
+Whether a device does just that (and does not cut where the graph rounds, or correct its
+biases), a few of its ops must show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import chain
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.arithmetic import GroupSample
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.quantisers import quantises
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.splits import same_shape
+from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of, least_floor
+from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
+from divergraph.rootcause.values import is_numeric, relative
+
+_UNITS = {Precision.FP32: 8.0, Precision.INT8: 8.0, Precision.FP16: 1.0, Precision.BF16: 1.0}
+"""How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
+_LOOKED_AT = 8
+_AT_ONCE = 4
+_SHARE_OF_MEMORY = 8
+_ENOUGH = 3
+AGREES = 3.0
+"""The error over the floor up to which an op made what was expected."""
+_LEAST_FLOOR = 1e-9
+"""That of an output for which nothing but zeros was expected."""
+_MOST_OFF = 0.25
+"""The share of ops that may be off, by faults, where the others show that ops are exact."""
+
+
+class QuantisedKind(StrEnum):
+    """What a group quantises."""
+
+    HANDED_ON = "what is handed on"
+    INSIDE = "values on the way"
+    WEIGHTS = "weights only"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a device that quantises as its graph says makes; ``ratio`` is the device's error
+    against it over what arithmetic and ties explain."""
+
+    value: Array
+    ratio: float
+
+
+@dataclass(frozen=True)
+class QuantisedOps:
+    """Holds groups that quantise against the quantised ops; only of the ``kinds`` that were
+    seen to be exact on this device."""
+
+    golden: OpGraph
+    floors: Floors
+    suspect: float
+    kinds: frozenset[QuantisedKind] = field(default_factory=frozenset)
+    hidden_bodies: bool = True
+    """Whether ops with bodies may quantise inside of them."""
+
+    def kind(self, group: Group) -> QuantisedKind | None:
+        """The kind of a group that quantises with known scales, None for others."""
+        quantisers = self.floors.quantisers
+        if group.failure or group.integers or not quantisers.by_tensor:
+            return None
+        if group.is_passthrough is not None:
+            return QuantisedKind.HANDED_ON if group.output in quantisers.outputs else None
+        ops = [self.golden.ops[op_id] for op_id in group.ops]
+        if self.hidden_bodies and any(op.owns for op in ops):
+            return None
+        if any(quantises(op.type) for op in ops):
+            return None  # golden's own quantisers: the reference is quantised as it is
+        read = {ref.tensor for op in ops for ref in self.golden.inputs(op)}
+        read -= {feed.tensor for feed in group.feeds if not feed.quantised}
+        through = quantisers.by_tensor.keys() & read
+        if not (through or group.output in quantisers.outputs):
+            return None
+        if not all(each in quantisers.readers for each in through):
+            return None
+        made = {each.name for op in ops for each in op.outputs}
+        made |= {feed.tensor for feed in group.feeds}
+        inside = group.output in quantisers.outputs or not made.isdisjoint(through)
+        return QuantisedKind.INSIDE if inside else QuantisedKind.WEIGHTS
+
+    def expected(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]], device: Sequence[Array]
+    ) -> list[Expected | None]:
+        """What each group was to make of its feeds; None where that is not known."""
+        precision = self.floors.precision
+        plain = _made(replace(self.floors, plain=True), groups, feeds)
+        either = [
+            _made(replace(self.floors, shift=way * _UNITS[precision]), groups, feeds)
+            for way in (1, -1)
+        ]
+        found: list[Expected | None] = []
+        for group, right, given, *shifted in zip(groups, plain, device, *either, strict=True):
+            fitting = None if right is None else same_shape(given, right.shape)
+            if right is None or fitting is None or not (is_numeric(right) and is_numeric(fitting)):
+                found.append(None)
+                continue
+            floor = max(floor_of(right, each, precision, len(group.ops)) for each in shifted)
+            found.append(Expected(right, relative(fitting, right) / floor))
+        return found
+
+    def with_expected(
+        self,
+        told: ToleranceEstimate,
+        group: Group,
+        given: Mapping[str, Array],
+        device: Array,
+        imitated: Array | None,
+    ) -> ToleranceEstimate:
+        """*told* with the lower floor of what was expected, where *device* is suspect by that.
+
+        *imitated* is a first imitation; what rounding alone brings *device* from it is right.
+        """
+        introduced = relative(device, told.reference)
+        if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
+            return told
+        least = least_floor(self.floors.precision, imitated.size)
+        if self.kind(group) not in self.kinds or relative(device, imitated) <= AGREES * least:
+            return told
+        (expected,) = self.expected([group], [given], [device])
+        if expected is None or expected.ratio <= self.suspect:
+            return told
+        floor = max(introduced / expected.ratio, _LEAST_FLOOR)
+        return replace(told, floor=floor, expected=expected.value) if floor < told.floor else told
+
+    def seen(
+        self,
+        groups: Iterable[Group],
+        samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
+        device: Callable[[Group], GroupSample | None],
+    ) -> QuantisedOps:
+        """This, with the kinds of ops that are exact on the device.
+
+        *samples* runs groups, *device* gives that of a group that only hands on.
+        """
+        by_kind: dict[QuantisedKind, list[Group]] = {}
+        for group in groups:
+            kind = self.kind(group)
+            if kind is not None:
+                by_kind.setdefault(kind, []).append(group)
+        ratios = {
+            kind: list(self._ratios(_few(own), samples, device)) for kind, own in by_kind.items()
+        }
+        kinds = {kind for kind, own in ratios.items() if _exact(_enough(kind, ratios))}
+        return replace(self, kinds=frozenset(kinds))
+
+    def _ratios(
+        self,
+        groups: Sequence[Group],
+        samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
+        device: Callable[[Group], GroupSample | None],
+    ) -> Iterator[float]:
+        handing = (device(group) for group in groups if group.is_passthrough is not None)
+        run = samples([group for group in groups if group.is_passthrough is None])
+        found = (each for each in chain(handing, run) if each is not None)
+        for batch in self._batches(found):
+            expected = self.expected(
+                [each.group for each in batch],
+                [each.given for each in batch],
+                [each.device for each in batch],
+            )
+            yield from (each.ratio for each in expected if each is not None)
+
+    def _batches(self, samples: Iterable[GroupSample]) -> Iterator[list[GroupSample]]:
+        """A few at once, as far as their values, made anew three times, fit into the memory."""
+        batch: list[GroupSample] = []
+        held = 0
+        for each in samples:
+            batch.append(each)
+            held += each.nbytes
+            if len(batch) == _AT_ONCE or held > self.floors.memory // _SHARE_OF_MEMORY:
+                yield batch
+                batch, held = [], 0
+        if batch:
+            yield batch
+
+
+def _made(
+    floors: Floors, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+) -> list[Array | None]:
+    if all(group.is_passthrough is None for group in groups):
+        return floors.emulated(groups, feeds)
+    return [
+        floors.passed_on(group, next(iter(given.values())))
+        for group, given in zip(groups, feeds, strict=True)
+    ]
+
+
+def _few(groups: Sequence[Group]) -> Sequence[Group]:
+    """Some of *groups*, from all over the model."""
+    return groups[:: -(-len(groups) // _LOOKED_AT) or 1]
+
+
+def _enough(
+    kind: QuantisedKind, ratios: Mapping[QuantisedKind, Sequence[float]]
+) -> Sequence[float]:
+    """The ratios that tell of *kind*: of few, others are asked; that a device rounds as its
+    graph says only those tell that round."""
+    if len(ratios[kind]) >= _ENOUGH:
+        return ratios[kind]
+    rounds = any(each <= AGREES for each in ratios.get(QuantisedKind.HANDED_ON, ()))
+    asked = (
+        QuantisedKind
+        if kind is QuantisedKind.WEIGHTS or rounds
+        else (QuantisedKind.HANDED_ON, QuantisedKind.INSIDE)
+    )
+    return [ratio for each in asked for ratio in ratios.get(each, ())]
+
+
+def _exact(ratios: Sequence[float]) -> bool:
+    """Whether ops agree with what was expected, but for few."""
+    good = int(np.count_nonzero(np.asarray(ratios) <= AGREES))
+    return good > 1 and len(ratios) - good <= max(1.0, _MOST_OFF * len(ratios))

@@ -1,0 +1,355 @@
+"""The quantisation a device graph says of itself: which tensors, with which scale.
+
+A device that computes in int8 cannot keep more of a tensor than its scale lets through.
+That loss belongs to the op that quantises, and into the noise floor of what is computed
+from quantised weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.graphs.matching.constants import constant_ops
+from divergraph.rootcause.devices.packed_weights import PACKED, block_scales
+from graphstore.model import (
+    Comparison,
+    DType,
+    InputRef,
+    LineageLink,
+    ModelGraph,
+    Op,
+    TensorIO,
+    TensorRef,
+)
+
+DEQUANTISING = frozenset({"DequantizeLinear"})
+_QUANTISING = frozenset({"QuantizeLinear"})
+_HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose"})
+"""Ops that give the same values in another shape or order: one scale fits before and behind."""
+_MADE_OF: Mapping[str, tuple[str, ...]] = {"Gemm": ("MatMul",), "FusedMatMul": ("MatMul",)}
+"""What a fused op has in the same places as an original of it."""
+_ASCEND_QUANT = "AscendQuant"
+_INTEGER = ("QLinear", "QAttention", "QGemm", "DynamicQuantize", "AscendDequant", _ASCEND_QUANT)
+_OWNERS = frozenset({"If", "Loop", "Scan", "SequenceMap", "While", "StatelessWhile", "StatelessIf"})
+RANGES = {
+    DType.INT4: (-8, 7),
+    DType.UINT4: (0, 15),
+    DType.INT8: (-128, 127),
+    DType.UINT8: (0, 255),
+    DType.INT16: (-32768, 32767),
+    DType.UINT16: (0, 65535),
+    DType.INT32: (-(1 << 31), (1 << 31) - 1),
+}
+
+Constant = Callable[[str], "Array | None"]
+"""Gives the value of a constant of the device's model by its name, None if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiser:
+    """Rounds to ``scale`` times an integer of a range; ``axis`` is that of several scales, each
+    for a ``block`` of so many slices, of one where that is 0."""
+
+    scale: Array
+    zero: Array
+    low: int
+    high: int
+    axis: int = 1
+    block: int = 0
+
+    def __call__(self, value: Array) -> Array:
+        """*value* quantised and back."""
+        scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
+        # Divided in the type the device has: it decides which way a value between steps goes.
+        scale = scale.astype(value.dtype, copy=False)
+        with np.errstate(all="ignore"):
+            steps = np.clip(np.rint(value / scale) + zero, self.low, self.high)
+            found: Array = np.asarray((steps - zero) * scale, value.dtype)
+        return found
+
+    def _shaped(self, parameter: Array, value: Array) -> Array:
+        plain: Array = np.asarray(parameter, np.float64).reshape(-1)
+        if plain.size == 1 or value.ndim == 0:
+            return plain[:1].reshape(())
+        axis = self.axis % value.ndim
+        if self.block and parameter.ndim == value.ndim:
+            wide = np.repeat(np.asarray(parameter, np.float64), self.block, axis)
+            wide = wide[tuple(slice(length) for length in value.shape)]
+            return wide if wide.shape == value.shape else np.asarray(plain.max())
+        if value.shape[axis] != plain.size:
+            return np.asarray(plain.max())
+        return plain.reshape([-1 if place == axis else 1 for place in range(value.ndim)])
+
+
+@dataclass(frozen=True, slots=True)
+class Quantisers:
+    """What a device quantises: golden tensors and weights by name, and the outputs (ids of
+    device tensors) that were dequantised just before. ``unseen`` are ops that dequantise
+    what no golden tensor is known for, or with a scale that is not known. ``readers`` are by
+    golden tensor the golden ops that read it quantised; others read it as it was made, and of
+    tensors not in it that is not known."""
+
+    by_tensor: Mapping[str, Quantiser]
+    outputs: frozenset[TensorRef]
+    unseen: frozenset[str] = frozenset()
+    readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def reads(self, op: str, tensor: str) -> Quantiser | None:
+        """What golden *op* reads golden *tensor* through, if anything."""
+        quantiser, readers = self.by_tensor.get(tensor), self.readers.get(tensor)
+        return quantiser if readers is None or op in readers else None
+
+
+NO_QUANTISERS = Quantisers({}, frozenset())
+
+
+def computes_in_integers(kind: str) -> bool:
+    """Whether an op of this type computes in integers with scales its graph need not tell."""
+    return kind.startswith(_INTEGER) or "Integer" in kind
+
+
+def hides_bodies(device: ModelGraph) -> bool:
+    """Whether *device* may quantise in bodies: they say so, or its graph does not show them."""
+    shown = {body.owner for body in device.subgraphs}
+    return not shown or any(
+        quantises(op.type) if op.subgraph else op.type in _OWNERS and op.id not in shown
+        for op in device.ops
+    )
+
+
+def quantises(kind: str) -> bool:
+    """Whether an op of this type quantises, dequantises or computes in integers."""
+    return kind in DEQUANTISING or kind in _QUANTISING or computes_in_integers(kind)
+
+
+def find_quantisers(
+    device: ModelGraph,
+    golden: ModelGraph,
+    comparisons: Iterable[Comparison],
+    links: Sequence[LineageLink],
+    constant: Constant,
+) -> Quantisers:
+    """The quantisers of *device*, by the golden tensors they stand behind."""
+    if not any(op.type in (*DEQUANTISING, _ASCEND_QUANT, PACKED) for op in device.ops):
+        return NO_QUANTISERS
+    return _Finder(device, golden, comparisons, links, constant).found()
+
+
+class _Finder:
+    def __init__(
+        self,
+        device: ModelGraph,
+        golden: ModelGraph,
+        comparisons: Iterable[Comparison],
+        links: Sequence[LineageLink],
+        constant: Constant,
+    ) -> None:
+        self._device = device
+        self._ops = device.op_index()
+        self._golden = golden.op_index()
+        self._owners = {body.name: body.owner for body in golden.subgraphs}
+        self._entries = {tensor.name for tensor in golden.inputs}
+        self._constants = constant_ops(golden)
+        self._originals: dict[str, list[str]] = {}
+        for link in links:
+            self._originals.setdefault(link.device, []).append(link.original)
+        self._matches = {
+            TensorRef(item.op, item.port): item.golden
+            for item in comparisons
+            if item.io is TensorIO.OUTPUT and item.golden is not None
+        }
+        self._constant = constant
+        self._golden_tensors = self._entries | {
+            tensor.name for op in golden.ops for tensor in op.outputs
+        }
+        self._users: dict[TensorRef, list[tuple[Op, int]]] = {}
+        for op in device.ops:
+            for position, ref in enumerate(op.inputs):
+                if ref is not None and ref.producer is not None:
+                    self._users.setdefault(ref.producer, []).append((op, position))
+
+    def found(self) -> Quantisers:
+        by_tensor: dict[str, Quantiser] = {}
+        outputs: set[TensorRef] = set()
+        unseen: set[str] = set()
+        readers: dict[str, set[str]] = {}
+        for op in self._device.ops:
+            if op.type in DEQUANTISING:
+                outputs.add(TensorRef(op.id, 0))
+                quantiser = self._of_dequantiser(op)
+                names: Iterator[str] = iter(())
+                if quantiser is not None:
+                    handed_on = self._handed_on(op) if quantiser.scale.size == 1 else []
+                    outputs.update(handed_on)
+                    known = [*self._names(op, quantiser), *self._golden_names(handed_on)]
+                    names = iter(known)
+                    read = list(self._read_by([TensorRef(op.id, 0), *handed_on], known))
+                    for name in known if read else ():
+                        ops = (reader for tensor, reader in read if tensor == name)
+                        readers.setdefault(name, set()).update(ops)
+                    if not known and quantiser.high < RANGES[DType.INT32][1]:
+                        unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
+                else:
+                    unseen.add(op.id)
+            elif op.type == PACKED:
+                quantiser = self._of_packed(op)
+                read_by = dict(self._packed(op))
+                names = iter(read_by)
+                for name, reader in read_by.items():
+                    readers.setdefault(name, set()).add(reader)
+                if quantiser is None or not read_by:
+                    unseen.add(op.id)
+            elif op.type == _ASCEND_QUANT:
+                quantiser = _of_ascend(op)
+                names = self._behind(op)
+            else:
+                continue
+            if quantiser is not None:
+                by_tensor.update((name, quantiser) for name in names)
+        known_readers = {name: frozenset(ops) for name, ops in readers.items()}
+        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen), known_readers)
+
+    def _of_dequantiser(self, op: Op) -> Quantiser | None:
+        scale = self._value(op, 1)
+        if scale is None:
+            return None
+        zero = self._value(op, 2)
+        kind = self._kind(op, zero)
+        low, high = RANGES.get(kind, RANGES[DType.INT8])
+        axis, block = op.attrs.get("axis", 1), op.attrs.get("block_size", 0)
+        plain = np.zeros_like(scale) if zero is None else zero
+        return Quantiser(
+            scale,
+            plain,
+            low,
+            high,
+            axis if isinstance(axis, int) else 1,
+            block if isinstance(block, int) else 0,
+        )
+
+    def _of_packed(self, op: Op) -> Quantiser | None:
+        known = block_scales(op, self._value)
+        if known is None:
+            return None
+        scale, zero, block, bits = known
+        return Quantiser(scale, zero, 0, (1 << bits) - 1, 0, block)
+
+    def _packed(self, op: Op) -> Iterator[tuple[str, str]]:
+        """The golden weight that *op* holds packed, and the golden op that reads it."""
+        for name in self._originals.get(op.id, ()):
+            original = self._golden.get(name)
+            if original is not None and original.type == "MatMul":
+                weight = original.inputs[1]
+                if weight is not None and self._is_constant(weight):
+                    yield weight.tensor, name
+
+    def _kind(self, op: Op, zero: Array | None) -> DType:
+        if zero is not None and zero.dtype.kind in "iu":
+            return DType(zero.dtype.name)
+        taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        if taken is not None and taken.op in self._ops:
+            stored = self._ops[taken.op].outputs[taken.port].dtype
+            return stored or DType.INT8
+        return DType.INT8
+
+    def _value(self, op: Op, position: int) -> Array | None:
+        ref = op.inputs[position] if position < len(op.inputs) else None
+        return None if ref is None else self._constant(ref.tensor)
+
+    def _names(self, op: Op, quantiser: Quantiser) -> Iterator[str]:
+        """The golden tensors whose values *op* gives back."""
+        yield from self._golden_names([TensorRef(op.id, 0)])
+        source = op.inputs[0] if op.inputs else None
+        maker = None if source is None or source.producer is None else source.producer.op
+        if maker is not None and self._ops[maker].type in _QUANTISING:
+            ref = self._ops[maker].inputs[0]
+            while ref is not None:
+                if ref.tensor in self._golden_tensors:
+                    yield ref.tensor
+                if ref.producer is None:  # an input of the model, or a constant of another name
+                    yield from self._weights_for(TensorRef(op.id, 0))
+                    return
+                yield from self._golden_names([ref.producer])
+                before = self._ops[ref.producer.op]
+                if before.type not in _HANDING_ON or quantiser.scale.size != 1:
+                    return
+                ref = before.inputs[0] if before.inputs else None
+        elif source is not None:
+            yield from self._weights_for(TensorRef(op.id, 0))
+
+    def _golden_names(self, outputs: Iterable[TensorRef]) -> Iterator[str]:
+        """The golden tensors these device outputs stand for."""
+        for output in outputs:
+            match = self._matches.get(output)
+            if match is not None and match.op in self._golden:
+                yield self._golden[match.op].outputs[match.port].name
+
+    def _read_by(
+        self, outputs: Iterable[TensorRef], names: Iterable[str]
+    ) -> Iterator[tuple[str, str]]:
+        """The golden ops that read one of the golden tensors *names* where the device reads
+        one of *outputs*, each with the tensor."""
+        wanted = set(names)
+        for output in outputs:
+            for user, _ in self._users.get(output, ()):
+                for name in self._originals.get(user.id, ()):
+                    original = self._golden.get(name)
+                    taken = () if original is None else original.inputs
+                    found = wanted & {ref.tensor for ref in taken if ref is not None}
+                    for op in (name, *self._around(original)):
+                        yield from ((tensor, op) for tensor in found)
+
+    def _around(self, op: Op | None) -> Iterator[str]:
+        """The golden ops in whose bodies *op* is: they read what it takes from outside."""
+        while op is not None and op.subgraph:
+            op = self._golden.get(self._owners.get(op.subgraph, ""))
+            if op is not None:
+                yield op.id
+
+    def _handed_on(self, op: Op) -> list[TensorRef]:
+        """The outputs that hold what *op* gives back in another shape."""
+        found: list[TensorRef] = []
+        waiting = [TensorRef(op.id, 0)]
+        while waiting:
+            for user, position in self._users.get(waiting.pop(), ()):
+                if user.type in _HANDING_ON and user.outputs and position == 0:
+                    found.append(TensorRef(user.id, 0))
+                    waiting.append(found[-1])
+        return found
+
+    def _weights_for(self, output: TensorRef) -> Iterator[str]:
+        """The golden constants in the places where a dequantised constant is read."""
+        for user, position in self._users.get(output, ()):
+            for name in self._originals.get(user.id, ()):
+                original = self._golden.get(name)
+                alike = (user.type, *_MADE_OF.get(user.type, ()))
+                if original is None or original.type not in alike:
+                    continue
+                if position < len(original.inputs):
+                    taken = original.inputs[position]
+                    if taken is not None and self._is_constant(taken):
+                        yield taken.tensor
+
+    def _is_constant(self, ref: InputRef) -> bool:
+        if ref.producer is None:
+            return ref.tensor not in self._entries
+        return ref.producer.op in self._constants
+
+    def _behind(self, op: Op) -> Iterator[str]:
+        """The golden tensor an AscendQuant takes."""
+        for ref in op.inputs[:1]:
+            match = None if ref is None or ref.producer is None else self._matches.get(ref.producer)
+            if match is not None and match.op in self._golden:
+                yield self._golden[match.op].outputs[match.port].name
+
+
+def _of_ascend(op: Op) -> Quantiser | None:
+    """AscendQuant: q = round(x * scale + offset), in int8."""
+    scale, offset = op.attrs.get("scale"), op.attrs.get("offset", 0.0)
+    if not isinstance(scale, int | float) or not isinstance(offset, int | float) or scale == 0:
+        return None
+    return Quantiser(np.array([1.0 / scale]), np.array([float(offset)]), *RANGES[DType.INT8])

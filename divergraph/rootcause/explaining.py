@@ -1,0 +1,315 @@
+"""Causes of guilty and suspect outputs, found while their values are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+
+from divergraph.execute.contract import Alterable, Array, Executor, RunnableSubgraph
+from divergraph.rootcause.causes import (
+    FaultEvidence,
+    Foreign,
+    InsideStep,
+    Rerun,
+    Reweigh,
+    TensorHashes,
+    explain,
+    hidden,
+    nonfinite_ops,
+    where_hidden,
+)
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.loop_state import TURNS
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.splits import same_shape
+from divergraph.rootcause.values import RunValues
+from divergraph.text.words import counted
+from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
+from graphstore.traverse.algorithms import descendants
+from graphstore.traverse.arrays import GraphArrays
+
+_MOST_INSIDE = 12
+"""Ops of a group whose failing is tried out one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An output over a limit of suspicion: d, f(d_in) and g, and what its group was fed."""
+
+    group: Group
+    split: ErrorSplit
+    device: Array
+    reference: Array
+    golden: Array
+    inputs: Mapping[str, Array]
+
+
+@dataclass
+class Explaining:
+    """Collects ``findings``; what it is shown may be let go of afterwards."""
+
+    arrays: GraphArrays
+    golden: OpGraph
+    values: RunValues
+    compared: Mapping[TensorRef, Comparison]
+    executor: Executor
+    types: Mapping[str, str]
+    memory: int
+    findings: list[Finding] = field(default_factory=list)
+    failures: dict[TensorRef, str] = field(default_factory=dict)
+    """Why the cause of an output could not be looked for."""
+    _hashes: TensorHashes | None = None
+    _references: dict[str, Array] = field(default_factory=dict)
+    _room: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._room = self.memory // 4
+
+    def look_at(self, judged: Judged) -> None:
+        """Explain one output, if anything can be said.
+
+        Its guilt is decided before and stays: whatever ends a cause, memory refused among it,
+        leaves the output without one, and ``failures`` says why.
+        """
+        output = judged.group.output
+        try:
+            finding = self._explained(judged)
+        except Exception as error:  # noqa: BLE001 - whatever a rule breaks on is no verdict
+            self.failures[output] = str(error) or type(error).__name__
+            return
+        self.failures.pop(output, None)
+        if finding is not None:
+            self.findings.append(finding)
+            self._keep_right(judged)
+
+    def remarks(self) -> Iterator[str]:
+        """What is said of outputs whose causes could not be looked for."""
+        if self.failures:
+            first, why = next(iter(self.failures.items()))
+            yield (
+                f"the cause could not be looked for in {counted(len(self.failures), 'output')} "
+                f"(first: {first}: {why}); their suspicion does not hang on it"
+            )
+
+    def _explained(self, judged: Judged) -> Finding | None:
+        output = judged.group.output
+        finding = explain(
+            FaultEvidence(
+                output.op,
+                output.port,
+                judged.device,
+                judged.reference,
+                judged.split.floor or 0.0,
+                judged.inputs,
+                judged.golden,
+                dtype=self.compared[output].device_dtype,
+                ops=tuple(self.golden.ops[op_id] for op_id in judged.group.ops),
+                constants=self.constants(judged.group),
+                others=_Unrelated(self, output.op),
+                tensor=str(output),
+                rerun=self._rerun(judged),
+                reweigh=self._reweigh(judged),
+                inside=_Inside(self, judged) if len(judged.group.ops) > 1 else None,
+                right=tuple(self._right(judged)),
+                beside=tuple(self._beside(judged)),
+            )
+        )
+        return None if finding is None else self._with_hiding(finding, output.op)
+
+    def _keep_right(self, judged: Judged) -> None:
+        """Remember what a wrong output should have been, for the ops that read it."""
+        self._room -= judged.reference.nbytes
+        if self._room >= 0:
+            self._references[self.golden.name(judged.group.golden)] = judged.reference
+
+    def _right(self, judged: Judged) -> Iterator[Foreign]:
+        """What the operands of a group that are wrong themselves should have been."""
+        for name, given in judged.inputs.items():
+            right = self._references.get(name)
+            if right is not None and right.size == given.size:
+                yield Foreign(name, name, partial(_like, given, right))
+
+    def _beside(self, judged: Judged) -> Iterator[Foreign]:
+        """What other ops made of a group's operands, in their shape."""
+        for name, given in judged.inputs.items():
+            for golden in self._readers.get(name, ()):
+                output = self._measured.get(golden)
+                if output is None or golden.op in judged.group.ops:
+                    continue
+                by = self.golden.name(golden)
+                yield Foreign(name, by, partial(self._dumped_like, given, output))
+
+    def _dumped_like(self, given: Array, output: TensorRef) -> Array | None:
+        return _like(given, self.values.device(output))
+
+    @cached_property
+    def _readers(self) -> Mapping[str, Sequence[TensorRef]]:
+        """By golden tensor the outputs of the ops that read it."""
+        found: dict[str, list[TensorRef]] = {}
+        for op in self.golden.graph.ops:
+            for name in {ref.tensor for ref in op.inputs if ref is not None}:
+                found.setdefault(name, []).append(TensorRef(op.id, 0))
+        return found
+
+    @cached_property
+    def _measured(self) -> Mapping[TensorRef, TensorRef]:
+        """The device's outputs by the golden ones they stand for."""
+        found: dict[TensorRef, TensorRef] = {}
+        for output, item in self.compared.items():
+            if item.golden is not None:
+                found.setdefault(item.golden, output)
+        return found
+
+    def _rerun(self, judged: Judged) -> Rerun | None:
+        """What runs the group with other attributes, if the executor can."""
+        executor, group = self.executor, judged.group
+        if not isinstance(executor, Alterable) or not group.ops:
+            return None
+        name = self.golden.name(group.golden)
+        subgraph = RunnableSubgraph(name, tuple(feed.tensor for feed in group.feeds), (name,))
+
+        def again(op: Op, attrs: Mapping[str, AttrValue]) -> Array | None:
+            made = executor.run_altered(subgraph, judged.inputs, op.outputs[0].name, attrs)
+            return None if made is None else same_shape(made[name], judged.reference.shape)
+
+        return again
+
+    def _reweigh(self, judged: Judged) -> Reweigh:
+        """What runs the group with other values of operands, all trials side by side."""
+        return lambda trials: self.outputs_with(
+            judged, [tuple(trial) for trial in trials], lambda number: trials[number]
+        )
+
+    def outputs_with(
+        self,
+        judged: Judged,
+        changed: Sequence[tuple[str, ...]],
+        values: Callable[[int], Mapping[str, Array]],
+    ) -> list[Array | None]:
+        """The group's outputs with tensors in it *changed*: some names for each run.
+
+        *values* gives what they are for a run, by name, when it is needed.
+        """
+        name = self.golden.name(judged.group.golden)
+        subgraphs = [
+            RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *judged.inputs))), (name,))
+            for number, names in enumerate(changed)
+        ]
+
+        def given(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
+            return {**judged.inputs, **values(int(subgraph.key))}
+
+        found: list[Array | None] = [None] * len(subgraphs)
+        for result in self.executor.run_subgraphs(subgraphs, given, memory=self.memory):
+            made = result.values.get(name)
+            if made is not None:
+                found[int(result.key)] = same_shape(made, judged.reference.shape)
+        return found
+
+    def holding(self, values: Array, besides: str, op: str) -> list[str]:
+        """The device tensors with these values that do not come from *op*."""
+        behind = {self.arrays.ids[n] for n in descendants(self.arrays, [self.arrays.number[op]])}
+        found = self._all().holding(values, besides)
+        return [name for name in found if name.rpartition(":")[0] not in behind]
+
+    def _all(self) -> TensorHashes:
+        if self._hashes is None:
+            found = TensorHashes()
+            for ref in self.compared:
+                value = self.values.device(ref)
+                if value is not None and value.dtype.kind in "biuf":
+                    found.add(str(ref), value)
+            self._hashes = found  # only once it holds all: memory may run out on the way
+        return self._hashes
+
+    def constants(self, group: Group) -> dict[str, Array]:
+        """The weights of the ops of a group, by tensor name."""
+        fed = {feed.tensor for feed in group.feeds}
+        made = {tensor.name for op_id in group.ops for tensor in self.golden.ops[op_id].outputs}
+        names = dict.fromkeys(
+            ref.tensor
+            for op_id in group.ops
+            for ref in self.golden.inputs(self.golden.ops[op_id])
+            if ref.tensor not in fed and ref.tensor not in made
+        )
+        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
+        results = self.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
+        return {result.key: result.values[result.key] for result in results if result.values}
+
+    def _with_hiding(self, finding: Finding, op: str) -> Finding:
+        where = where_hidden(self.arrays, op, nonfinite_ops(self.compared.values()))
+        return hidden(finding, where, {each: self.types[each] for each in where})
+
+
+def _like(given: Array, values: Array | None) -> Array | None:
+    """*values* shaped as *given*; None if they are of another kind, or the same."""
+    if values is None or values.size != given.size or values.dtype.kind != given.dtype.kind:
+        return None
+    found = values.reshape(given.shape).astype(given.dtype)
+    return None if np.array_equal(found, given) else found
+
+
+@dataclass
+class _Inside:
+    """The ops of a group whose outputs are not measured."""
+
+    explaining: Explaining
+    judged: Judged
+
+    @cached_property
+    def steps(self) -> Sequence[InsideStep]:
+        """Those that lead to the group's output, with what the original ops give."""
+        golden, group, executor = (
+            self.explaining.golden,
+            self.judged.group,
+            self.explaining.executor,
+        )
+        ops = [golden.ops[op_id] for op_id in group.ops if op_id != group.golden.op]
+        if any(golden.ops[op_id].type in TURNS for op_id in group.ops) or len(ops) > _MOST_INSIDE:
+            return ()
+        names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
+        feeds = tuple(feed.tensor for feed in group.feeds)
+        subgraph = RunnableSubgraph("inside", feeds, tuple(names))
+        made = next(iter(executor.run_subgraphs([subgraph], lambda _: self.judged.inputs))).values
+        constants = self.explaining.constants(group)
+        known = {**self.judged.inputs, **made}
+        steps = []
+        for op in ops:
+            value = made.get(op.outputs[0].name)
+            if value is None or value.dtype.kind != "f" or value.size == 0:
+                continue
+            taken = [ref.tensor for ref in golden.inputs(op)]
+            steps.append(
+                InsideStep(
+                    op,
+                    op.outputs[0].name,
+                    value,
+                    {name: known[name] for name in taken if name in known},
+                    {name: constants[name] for name in taken if name in constants},
+                )
+            )
+        return steps
+
+    def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> Sequence[Array | None]:
+        """The group's output if an op inside gave a value, for each guess."""
+
+        def values(number: int) -> Mapping[str, Array]:
+            step, value = guesses[number]
+            return {step.tensor: value.astype(step.value.dtype)}
+
+        changed = [(step.tensor,) for step, _ in guesses]
+        return self.explaining.outputs_with(self.judged, changed, values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unrelated:
+    """The device tensors that do not depend on one op."""
+
+    explaining: Explaining
+    op: str
+
+    def holding(self, values: Array, besides: str = "") -> Sequence[str]:
+        return self.explaining.holding(values, besides, self.op)

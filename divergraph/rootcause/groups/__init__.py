@@ -1,0 +1,1 @@
+"""Groups: the golden ops between measured tensors, and running them."""

@@ -1,0 +1,173 @@
+"""Groups run on the device's own values: what they are fed, and f(d_in)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.rootcause.devices.arithmetic import GroupSample
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.values import RunValues
+from divergraph.text.words import counted
+from graphstore.model import Comparison, TensorRef
+
+_SHARE_OF_MEMORY = 8
+_HELD_SHARE = 4
+
+
+@dataclass
+class GroupRuns:
+    """Runs groups of the *golden* graph; ``assumed`` collects, by output, the inputs of the
+    model that were taken from the golden side."""
+
+    executor: Executor
+    golden: OpGraph
+    values: RunValues
+    compared: Mapping[TensorRef, Comparison]
+    memory: int
+    assumed: dict[TensorRef, str] = field(default_factory=dict)
+    _constants: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        constants = self.golden.graph.constants
+        self._constants = {each.tensor.name: each.nbytes or 0 for each in constants}
+
+    def chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
+        """*groups* in parts whose values, and weights, fit into a share of the memory."""
+        chunk: list[Group] = []
+        weights: set[str] = set()
+        held = 0
+        for group in groups:
+            own = self._weights(group)
+            size = self._size(group, own - weights)
+            if chunk and held + size > self.memory // _SHARE_OF_MEMORY:
+                yield chunk
+                chunk, weights, held = [], set(), 0
+                size = self._size(group, own)
+            chunk.append(group)
+            weights |= own
+            held += size
+        if chunk:
+            yield chunk
+
+    def remarks(self, groups: Sequence[Group]) -> Iterator[str]:
+        """A word if a group by itself needs more memory than is allowed."""
+        sizes = {group.output: self._size(group, self._weights(group)) for group in groups}
+        large = [ref for ref, size in sizes.items() if size > self.memory]
+        if large:
+            most = max(large, key=sizes.__getitem__)
+            others = f", and {counted(len(large) - 1, 'other')} more than that" if large[1:] else ""
+            yield (
+                f"{most.op} alone takes about {sizes[most] >> 20} MiB, --memory allows "
+                f"{self.memory >> 20}{others}"
+            )
+
+    def fit(self, groups: Sequence[Group]) -> bool:
+        """Whether all values of *groups* may be held at once."""
+        return sum(self._size(group) for group in groups) <= self.memory // _HELD_SHARE
+
+    def _size(self, group: Group, weights: Iterable[str] = ()) -> int:
+        """About what a group's values take: as they are, as the original ops and as healthy
+        arithmetic makes them; and *weights* once more as the device rounds them."""
+        refs = (group.output, *group.measured)
+        values = sum(prod(self.compared[ref].shape or ()) for ref in refs)
+        return 16 * values + 2 * sum(self._constants[name] for name in weights)
+
+    def _weights(self, group: Group) -> set[str]:
+        return {
+            ref.tensor
+            for op_id in group.ops
+            for ref in self.golden.inputs(self.golden.ops[op_id])
+            if ref.tensor in self._constants
+        }
+
+    def feeds(self, group: Group) -> tuple[dict[str, Array], str]:
+        """What *group* is fed, and the first tensor without a value."""
+        given: dict[str, Array] = {}
+        for feed in group.feeds:
+            if feed.device is not None:
+                value = self.values.device(feed.device)
+            elif feed.golden is not None:
+                value = self.values.golden(feed.golden)
+            else:
+                value = self.values.graph_input(feed.tensor)
+                if self.values.device_input(feed.tensor) is None:
+                    self.assumed[group.output] = feed.tensor
+            if value is None:
+                return given, feed.tensor
+            given[feed.tensor] = value
+        return given, ""
+
+    def references(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+    ) -> list[Array | str]:
+        """f(d_in) of each group, or why there is none."""
+        subgraphs = [
+            RunnableSubgraph(
+                str(number),
+                tuple(feed.tensor for feed in group.feeds),
+                (self.golden.name(group.golden),),
+            )
+            for number, group in enumerate(groups)
+            if group.ops
+        ]
+        # A variable is what the golden dump says it was.
+        given = [feeds[n].get(self.golden.name(each.golden)) for n, each in enumerate(groups)]
+        found: list[Array | str] = ["it was not run" if one is None else one for one in given]
+        for result in self.executor.run_subgraphs(
+            subgraphs, lambda subgraph: feeds[int(subgraph.key)], memory=self.memory // 2
+        ):
+            value = next(iter(result.values.values()), None)
+            number = int(result.key)
+            found[number] = (result.failure or "it gave nothing") if value is None else value
+        return found
+
+    def handed_on(self, group: Group) -> GroupSample | None:
+        """What a group that only hands on was given, and what came out."""
+        value = None if group.is_passthrough is None else self.values.device(group.is_passthrough)
+        device = self.values.device(group.output)
+        if value is None or device is None:
+            return None
+        return GroupSample(group, {self.golden.name(group.golden): value}, value, device)
+
+    def samples(self, groups: Sequence[Group]) -> Samples:
+        """Groups with what they were fed, what the device and what the original made of it."""
+        return Samples(self, groups)
+
+    def run(self, groups: Sequence[Group]) -> Iterator[GroupSample]:
+        """As ``samples``, once."""
+        for chunk in self.chunks(groups):
+            fed = [(group, *self.feeds(group)) for group in chunk]
+            runnable = [(group, given) for group, given, missing in fed if not missing]
+            references = self.references(
+                [group for group, _ in runnable], [given for _, given in runnable]
+            )
+            for (group, given), reference in zip(runnable, references, strict=True):
+                device = self.values.device(group.output)
+                if device is not None and not isinstance(reference, str):
+                    yield GroupSample(group, given, reference, device)
+
+
+@dataclass
+class Samples:
+    """Samples of *groups* to be gone through more than once: held if there is memory for all,
+    else made anew each time."""
+
+    runs: GroupRuns
+    groups: Sequence[Group]
+    _held: list[GroupSample] | None = None
+
+    def __iter__(self) -> Iterator[GroupSample]:
+        if self._held is None and self.runs.fit(self.groups):
+            self._held = list(self.runs.run(self.groups))
+        return iter(self._held) if self._held is not None else self.runs.run(self.groups)
+
+    def of(self, groups: Sequence[Group]) -> Samples:
+        """Those of some of the groups."""
+        wanted = {group.output for group in groups}
+        held = self._held
+        found = None if held is None else [each for each in held if each.group.output in wanted]
+        return Samples(self.runs, groups, found)

@@ -1,0 +1,136 @@
+"""A group run op by op: what is known so far, and what is run next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.loop_state import TURNS
+from divergraph.rootcause.groups.op_graph import OpGraph
+from graphstore.model import Op, TensorRef
+
+_EXACT_CONSTANTS = frozenset(
+    {
+        *("Resize", "Upsample", "Range", "Pad", "OneHot", "NonMaxSuppression"),
+        *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
+        *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "RoiAlign"),
+        *("Pow", "Mod", "FloorMod"),
+    }
+)
+"""Ops whose constants say sizes, scales, coordinates or exponents, no weights."""
+
+
+@dataclass
+class GroupState:
+    """How far the run of one group is: ``values`` by tensor, the ``place`` of the next op."""
+
+    group: Group
+    golden: OpGraph
+    values: dict[str, Array]
+    place: int = 0
+    failed: bool = False
+    joined: set[str] = field(default_factory=set)
+    """Ops that give no arrays alone (sequences): they run together with those that read them."""
+    _last: dict[str, int] = field(default_factory=dict)
+    """By tensor the place of the last op that reads it: then it is let go."""
+
+    def __post_init__(self) -> None:
+        for place, op_id in enumerate(self.group.ops):
+            names = (ref.tensor for ref in self.golden.inputs(self.golden.ops[op_id]))
+            self._last.update(dict.fromkeys(names, place))
+        self._last[self.golden.name(self.group.golden)] = len(self.group.ops)
+
+    @property
+    def quantised(self) -> set[str]:
+        """Values that may be quantised before they are read: not those fed as they are read."""
+        return self.values.keys() - {feed.tensor for feed in self.group.feeds if not feed.quantised}
+
+    def next_op(self) -> Op | None:
+        """The op to run next; None at the end, or if one failed."""
+        if self.failed or self.place >= len(self.group.ops):
+            return None
+        return self.golden.ops[self.group.ops[self.place]]
+
+    def constants(self) -> Iterator[str]:
+        """The constants its ops take that are rounded as weights are."""
+        inside = set(self.group.ops)
+        for op in (self.golden.ops[op_id] for op_id in self.group.ops):
+            if op.type in _EXACT_CONSTANTS:
+                continue
+            for ref in self.golden.inputs(op):
+                maker = "" if ref.producer is None else ref.producer.op
+                # What is made in each turn of a loop cannot be given from outside of it.
+                inner = maker in inside or maker in self.golden.looped
+                if not inner and ref.tensor not in self.values:
+                    yield ref.tensor
+
+    def piece(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
+        """The next op as a piece; *weights* are constants as the device holds them."""
+        op = self.next_op()
+        assert op is not None
+        if self.turns():
+            return self._whole(key, weights)
+        names = dict.fromkeys(self._read(op))
+        exact = op.type in _EXACT_CONSTANTS
+        given = [n for n in names if n in self.values or (n in weights and not exact)]
+        return RunnableSubgraph(key, tuple(given), tuple(self._needed(op)))
+
+    def inputs(self, piece: RunnableSubgraph, weights: Mapping[str, Array]) -> dict[str, Array]:
+        """What *piece* is fed."""
+        return {
+            name: self.values[name] if name in self.values else weights[name]
+            for name in piece.inputs
+        }
+
+    def turns(self) -> bool:
+        """Whether ops of the group run again and again: alone they make nothing."""
+        return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)
+
+    def _whole(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
+        names = dict.fromkeys(
+            ref.tensor
+            for op_id in self.group.ops
+            for ref in self.golden.inputs(self.golden.ops[op_id])
+        )
+        given = [n for n in names if n in self.values or n in weights]
+        return RunnableSubgraph(key, tuple(given), (self.golden.name(self.group.golden),))
+
+    def _read(self, op: Op) -> Iterator[str]:
+        """What *op* reads, and what those read that run together with it."""
+        for ref in self.golden.inputs(op):
+            if ref.producer is not None and ref.producer.op in self.joined:
+                yield from self._read(self.golden.ops[ref.producer.op])
+            else:
+                yield ref.tensor
+
+    def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
+        """Go on with what the next op *made*."""
+        self.values.update(made)
+        last = len(self.group.ops)
+        self.place = last if self.turns() else self.place + 1
+        self.failed = failed and self.place == last
+        if failed and not self.failed:
+            self._join(self.golden.ops[self.group.ops[self.place - 1]])
+        for name in [each for each in self.values if self._last.get(each, -1) < self.place]:
+            del self.values[name]
+
+    def _join(self, op: Op) -> None:
+        """Let *op* run with those that read it: what it takes is needed as long as they are."""
+        until = max((self._last.get(each.name, -1) for each in op.outputs), default=-1)
+        for name in self._read(op):
+            self._last[name] = max(self._last.get(name, -1), until)
+        self.joined.add(op.id)
+
+    def result(self) -> Array | None:
+        """The output of the group, once all of it was run."""
+        return None if self.failed else self.values.get(self.golden.name(self.group.golden))
+
+    def _needed(self, op: Op) -> Iterator[str]:
+        """The outputs of *op* that the group goes on with."""
+        inside = set(self.group.ops)
+        used = {ref.tensor for each in inside for ref in self.golden.inputs(self.golden.ops[each])}
+        for port, tensor in enumerate(op.outputs):
+            if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
+                yield tensor.name

@@ -1,0 +1,264 @@
+"""Groups: the golden ops between one measured device output and the measured ones before it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+
+from divergraph.rootcause.devices.quantisers import DEQUANTISING, computes_in_integers
+from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
+from graphstore.model import InputRef, Op, TensorRef
+
+_MOST_OPS = 5000
+_ASKING, _ASKED = frozenset(("Equal", "NotEqual")), 2
+_UNSEEN = "quantised by a scale that is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One input of a group, by the name of its golden tensor.
+
+    It is fed the device's own ``device`` output; if that is None, the value the golden
+    dump (of tensor ``golden``, or of a graph input) or the device's dump of the graph
+    input has. ``quantised``: on its way to the op the device quantises it.
+    """
+
+    tensor: str
+    device: TensorRef | None = None
+    golden: TensorRef | None = None
+    quantised: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What makes the golden tensor ``golden``, held against device output ``output``.
+
+    ``ops`` are golden op ids in topological order, none if the device only hands on a
+    value it was given (``passes_on``). ``failure`` says why there is no such group;
+    ``source`` if it is a tensor that is no op's doing: fed, or drawn at random.
+    ``kernels`` are the types of ops, not golden's own, by which the device computes it in
+    integers, with scales its graph need not tell.
+    """
+
+    output: TensorRef
+    golden: TensorRef
+    ops: tuple[str, ...] = ()
+    feeds: tuple[Feed, ...] = ()
+    is_passthrough: TensorRef | None = None
+    failure: str = ""
+    source: Source | None = None
+    kernels: frozenset[str] = frozenset()
+
+    @property
+    def integers(self) -> bool:
+        """Whether the device computes it in integers."""
+        return bool(self.kernels)
+
+    @property
+    def measured(self) -> tuple[TensorRef, ...]:
+        """The device outputs it is fed."""
+        return tuple(feed.device for feed in self.feeds if feed.device is not None)
+
+
+class GroupCutter:
+    """Cuts groups out of *golden* for the outputs of *device*, a graph read the same way.
+
+    *measured* gives the golden tensor each usable device output stands for, in device
+    order; *golden_dumped* are the golden tensors whose values are known. Constants are
+    golden's own, but for the golden tensors *changed*: those are as the device has them.
+    *unseen* are device ops that quantise what, or by which scale, is not known.
+    """
+
+    def __init__(
+        self,
+        golden: OpGraph,
+        device: OpGraph,
+        measured: Mapping[TensorRef, TensorRef],
+        golden_dumped: frozenset[TensorRef],
+        changed: frozenset[TensorRef] = frozenset(),
+        unseen: frozenset[str] = frozenset(),
+    ) -> None:
+        self._golden = golden
+        self._unseen = unseen
+        self._device = device
+        self._measured = measured
+        self._golden_dumped = golden_dumped
+        self._unknown = golden.behind_unknown(golden_dumped)
+        self._changed = changed
+        self._quantised: set[TensorRef | str] = set()
+        self._kernels: set[str] = set()
+        self._first: dict[TensorRef, TensorRef] = {}
+        self._stops = {
+            output: original
+            for output, original in measured.items()
+            if original not in golden.flows
+        }
+        for output, original in self._stops.items():
+            self._first.setdefault(original, output)
+
+    def group(self, output: TensorRef) -> Group:
+        """The group of a measured device output."""
+        golden = self._measured[output]
+        cut, from_outside = self._cut(output.op)
+        if golden in cut:
+            return Group(output, golden, is_passthrough=cut[golden])
+        op = self._golden.ops[golden.op]
+        source = source_of(op)
+        if source in (Source.ENTRY, Source.RANDOM):
+            said = f"{op.name} ({op.type}) {source.value}, so it is not run again"
+            return Group(output, golden, (op.id,), failure=said, source=source)
+        if self._golden.is_lost(op.id):
+            said = f"{op.name} ({op.type}) {Source.LATE.value}, so it is not run again"
+            return Group(output, golden, (op.id,), failure=said, source=Source.LATE)
+        if golden in self._golden.flows:
+            said = f"{op.name} ({op.type}) {Source.FLOW.value} and has no value of its own"
+            return Group(output, golden, (op.id,), failure=said, source=Source.FLOW)
+        if self._from_golden(golden) and source is Source.VARIABLE:
+            return Group(output, golden, feeds=(Feed(self._golden.name(golden), golden=golden),))
+        if op.subgraph:
+            return Group(output, golden, failure="inside a body: its owner is run as one op")
+        found = self._told(self._between(output, golden, cut))
+        if not found.failure and (from_outside or not self._reaches_entry(found)):
+            return found
+        stops = {original: device for original, device in self._first.items() if device != output}
+        stops.pop(golden, None)
+        wider = self._told(self._between(output, golden, {**stops, **cut}))
+        return found if wider.failure and not found.failure else wider
+
+    def _told(self, found: Group) -> Group:
+        """*found* with what the device alone computes in integers."""
+        own = {self._golden.ops[op_id].type for op_id in found.ops}
+        return replace(found, kernels=frozenset(self._kernels - own))
+
+    def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
+        """The measured device outputs a device op's value comes from, by golden tensor.
+
+        Of several device outputs of one golden tensor (before and after an inserted Cast)
+        it is the one the op really reads. True if some way leads to an input of the model.
+        """
+        found: dict[TensorRef, TensorRef] = {}
+        self._quantised = set()
+        self._kernels = set()
+        open_end = False
+        seen: set[tuple[TensorRef, bool]] = set()
+        waiting = {op_id: False}
+        while waiting:
+            following: dict[str, bool] = {}
+            for each, was_quantised in waiting.items():
+                op = self._device.ops[each]
+                quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
+                if computes_in_integers(op.type):
+                    self._kernels.add(op.type)
+                if each in self._unseen:
+                    self._kernels.add(_UNSEEN)
+                refs = list(self._device.inputs(op))
+                outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
+                open_end |= bool(outer) or self._device.is_source(each)
+                self._quantised.update(outer if quantised else ())
+                for producer in (ref.producer for ref in refs):
+                    if producer is None or (producer, quantised) in seen:
+                        continue
+                    seen.add((producer, quantised))
+                    original = self._stops.get(producer)
+                    if original is not None:
+                        before = found.setdefault(original, producer)
+                        self._quantised |= {producer} if quantised else set()
+                        if self._is_of(before, producer):
+                            # Read both ways: of what was quantised the rest cannot be had.
+                            found[original] = producer
+                            self._quantised.add(producer)
+                        elif self._is_of(producer, before):
+                            self._quantised.add(before)
+                    elif producer.op in self._device.ops:
+                        following[producer.op] = following.get(producer.op, False) or quantised
+            waiting = following
+        return found, open_end
+
+    def _is_of(self, one: TensorRef, other: TensorRef) -> bool:
+        """Whether *one* is what is left of *other* after quantising it."""
+        types = [self._device.ops[each.op].type for each in (one, other)]
+        return types[0] in DEQUANTISING and types[1] not in DEQUANTISING
+
+    def _reaches_entry(self, group: Group) -> bool:
+        return any(feed.device is None for feed in group.feeds)
+
+    def _between(
+        self, output: TensorRef, golden: TensorRef, stops: Mapping[TensorRef, TensorRef]
+    ) -> Group:
+        """The ops from *stops* (device outputs by golden tensor) to *golden*."""
+        graph = self._golden
+        ops: dict[str, None] = {}
+        feeds: dict[str, Feed] = {}
+        waiting = [golden.op]
+        while waiting:
+            op_id = waiting.pop()
+            if op_id in ops:
+                continue
+            op = graph.ops[op_id]
+            blocked = self._blocked(op)
+            if blocked is not None:
+                source = Source.LATE if graph.is_lost(op_id) else None
+                return Group(output, golden, tuple(ops) or (op_id,), failure=blocked, source=source)
+            ops[op_id] = None
+            if len(ops) > _MOST_OPS:
+                return Group(output, golden, failure=f"a group of more than {_MOST_OPS} ops")
+            for ref in graph.inputs(op):
+                producer = ref.producer
+                if producer is None:
+                    if graph.is_entry(ref):
+                        quantised = ref.tensor in self._quantised
+                        feeds[ref.tensor] = Feed(ref.tensor, quantised=quantised)
+                elif self._golden.is_constant(producer.op) and producer not in self._changed:
+                    continue
+                elif producer in stops:
+                    device = stops[producer]
+                    quantised = device in self._quantised
+                    feeds[ref.tensor] = Feed(ref.tensor, device, producer, quantised)
+                elif self._from_golden(producer):
+                    feeds[ref.tensor] = Feed(ref.tensor, golden=producer)
+                elif not self._golden.is_constant(producer.op):
+                    waiting.append(producer.op)
+        order = tuple(sorted(ops, key=graph.rank.__getitem__))
+        asking = next((op for op in order if self._is_luck(op, ops, feeds)), None)
+        if asking is not None:
+            op = graph.ops[asking]
+            said = f"{op.name} ({op.type}) {Source.EQUAL.value}, so it is not run again"
+            return Group(output, golden, order, failure=said, source=Source.EQUAL)
+        return Group(output, golden, order, tuple(feeds.values()))
+
+    def _is_luck(self, op_id: str, made: Container[str], feeds: Mapping[str, Feed]) -> bool:
+        """Whether an op holds a float of the device against one that is made anew: they may
+        be equal there and not here."""
+        op = self._golden.ops[op_id]
+        if op.type not in _ASKING or len(op.inputs) != _ASKED:
+            return False
+        kinds = [self._floats(ref, made, feeds) for ref in op.inputs if ref is not None]
+        return sorted(kinds) == ["fed", "made"]
+
+    def _floats(self, ref: InputRef, made: Container[str], feeds: Mapping[str, Feed]) -> str:
+        """Whether *ref* is a float that is fed, or made anew."""
+        if ref.producer is None:
+            return ""
+        kind = self._golden.ops[ref.producer.op].outputs[ref.producer.port].dtype
+        if kind is None or "float" not in kind.value:
+            return ""
+        feed = feeds.get(ref.tensor)
+        if feed is not None:
+            return "fed" if feed.device is not None else ""
+        return "made" if ref.producer.op in made else ""
+
+    def _from_golden(self, ref: TensorRef) -> bool:
+        """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""
+        if ref not in self._golden_dumped or ref in self._golden.flows:
+            return False
+        if ref.op in self._golden.late:
+            return False
+        if source_of(self._golden.ops[ref.op]) is not None:
+            return True
+        return ref.op in self._unknown and ref.op not in self._golden.fed
+
+    def _blocked(self, op: Op) -> str | None:
+        source = Source.LATE if self._golden.is_lost(op.id) else source_of(op)
+        if source is None or source is Source.VARIABLE:
+            return None  # an executor may know the variable's value
+        return f"{op.name} ({op.type}) {source.value}, so it is not run again"

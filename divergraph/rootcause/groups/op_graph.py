@@ -1,0 +1,202 @@
+"""A graph as groups are cut out of it: what feeds an op, and what cannot be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from divergraph.execute.tensorflow.branches import in_branches
+from divergraph.execute.tensorflow.calls_in_place import calls_in_place
+from divergraph.execute.tensorflow.late_reads import LateRead, late_reads
+from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
+from divergraph.rootcause.groups.loop_state import flows, inside_loops, pushed
+from graphstore.model import InputRef, ModelGraph, Op, TensorRef
+from graphstore.traverse.topological_order import topo_order
+
+_RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatefulRandom")
+_RANDOM_TYPES = frozenset({"Multinomial", "Bernoulli", "RngUniform", "StatefulUniform"})
+_ENTRY_TYPES = frozenset(
+    {
+        *("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Input", "Data", "Feed"),
+        *("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional", "OneShotIterator"),
+        *("ReaderReadV2", "ParseExample", "ParseExampleV2", "ReadFile", "ImageData", "HDF5Data"),
+    }
+)
+_TRAINING_INPUT = 2
+_KEEPS_FOR_GRADIENT = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_FIRST_KEPT = 3
+
+
+class Source(Enum):
+    """Why an op's value cannot simply be computed anew."""
+
+    RANDOM = "draws random numbers"
+    ENTRY = "is fed from outside"
+    VARIABLE = "is a variable"
+    LATE = "takes a variable that the step has changed by then"
+    EQUAL = "asks whether floats are equal, of which one is not known to the last bit"
+    FLOW = "keeps an order or room for a gradient"
+
+
+def source_of(op: Op) -> Source | None:
+    """Whether *op* brings in a value from elsewhere; None for an op that computes one."""
+    if op.type.startswith(_RANDOM) or op.type in _RANDOM_TYPES:
+        return Source.RANDOM
+    if op.type == "Dropout" and len(op.inputs) > _TRAINING_INPUT:
+        return Source.RANDOM
+    if op.type in _ENTRY_TYPES or "Dequeue" in op.type:
+        return Source.ENTRY
+    return Source.VARIABLE if op.type in VARIABLES or op.type == READS else None
+
+
+def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
+    """The outputs nothing writes: what TensorFlow's batch normalisation keeps for its gradient
+    holds values in training only, else what was in that memory before. Calls hand it on."""
+    found = {
+        TensorRef(op.id, port)
+        for op in graph.ops
+        if op.type in _KEEPS_FOR_GRADIENT and op.attrs.get("is_training") is False
+        for port in range(_FIRST_KEPT, len(op.outputs))
+    }
+    results = [
+        (TensorRef(body.owner, port), made)
+        for body in graph.subgraphs
+        for port, made in body.outputs
+    ]
+    results += [
+        (TensorRef(op.id, 0), ref.producer)
+        for op in graph.ops
+        if op.type == "Identity"
+        for ref in op.inputs
+        if ref is not None and ref.producer is not None
+    ]
+    while more := {outer for outer, made in results if made in found} - found:
+        found |= more
+    return frozenset(found)
+
+
+@dataclass
+class OpGraph:
+    """The ops of a graph by id, with what their bodies take from around them as inputs too.
+    Called functions are in the place of their calls.
+
+    ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
+    an input of the model; all others are the same in each run but for random ones and
+    variables, of which ``moving`` are made, and ``drawn`` of random ones. ``flows`` are tensors
+    whose values mean nothing. ``late`` ops take variables after the step changed them,
+    ``looped`` ones run in each turn of a loop of the old kind.
+    """
+
+    graph: ModelGraph
+    ops: dict[str, Op] = field(init=False)
+    rank: dict[str, int] = field(init=False)
+    fed: frozenset[str] = field(init=False)
+    moving: frozenset[str] = field(init=False)
+    drawn: frozenset[str] = field(init=False)
+    entries: frozenset[str] = field(init=False)
+    flows: frozenset[TensorRef] = field(init=False)
+    late: dict[str, LateRead] = field(init=False)
+    looped: frozenset[str] = field(init=False)
+    _captured: dict[str, tuple[InputRef, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        empty = unwritten(self.graph)
+        self.graph = calls_in_place(self.graph)
+        self.ops = self.graph.op_index()
+        self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
+        self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
+        self.flows = flows(self.graph) | empty
+        self.looped = inside_loops(self.graph)
+        self.late = late_reads(self.graph)
+        self._captured = {**self._captures(), **pushed(self.graph)}
+        self._captured.update((op, (ref,)) for op, ref in in_branches(self.graph).items())
+        self._captured.update((op, late.taken) for op, late in self.late.items() if late.taken)
+        self.fed = self._behind(
+            op.id
+            for op in self.graph.ops
+            if source_of(op) is Source.ENTRY or any(map(self.is_entry, self.inputs(op)))
+        )
+        self.moving = self._behind(
+            op.id for op in self.graph.ops if source_of(op) in (Source.RANDOM, Source.VARIABLE)
+        )
+        self.drawn = self._behind(op.id for op in self.graph.ops if source_of(op) is Source.RANDOM)
+
+    def inputs(self, op: Op) -> Iterator[InputRef]:
+        """What *op* reads: its connected inputs, and what its bodies take from around it."""
+        yield from (ref for ref in op.inputs if ref is not None)
+        yield from self._captured.get(op.id, ())
+
+    def name(self, ref: TensorRef) -> str:
+        """The name executors know a tensor by."""
+        return self.ops[ref.op].outputs[ref.port].name
+
+    def is_constant(self, op_id: str) -> bool:
+        """Whether an op gives the same in every run."""
+        return op_id not in self.fed and op_id not in self.moving
+
+    def is_lost(self, op_id: str) -> bool:
+        """Whether an op takes a variable as the step left it, and cannot be run again so."""
+        return op_id in self.late and self.late[op_id].taken is None
+
+    def behind_unknown(self, dumped: frozenset[TensorRef]) -> frozenset[str]:
+        """The ops that are made of random numbers and variables of which no value is *dumped*."""
+        handles = {op.id for op in self.graph.ops if op.type in HANDLES}
+        return self._behind(
+            op.id
+            for op in self.graph.ops
+            if op.id not in handles
+            and not any(TensorRef(op.id, port) in dumped for port in range(len(op.outputs)))
+            and (
+                source_of(op) in (Source.RANDOM, Source.VARIABLE)
+                or any(ref.producer and ref.producer.op in handles for ref in op.inputs if ref)
+            )
+        )
+
+    def is_source(self, op_id: str) -> bool:
+        """Whether an op brings in what is fed from outside."""
+        return source_of(self.ops[op_id]) is Source.ENTRY
+
+    def is_entry(self, ref: InputRef) -> bool:
+        """Whether *ref* is an input of the model that no op stands for."""
+        return ref.producer is None and ref.tensor in self.entries
+
+    def _behind(self, starts: Iterator[str]) -> frozenset[str]:
+        users: dict[str, list[str]] = {}
+        for op in self.graph.ops:
+            for ref in self.inputs(op):
+                if ref.producer is not None:
+                    users.setdefault(ref.producer.op, []).append(op.id)
+        found = set(starts)
+        waiting = list(found)
+        while waiting:
+            following = [user for user in users.get(waiting.pop(), ()) if user not in found]
+            found.update(following)
+            waiting += following
+        return frozenset(found)
+
+    def _captures(self) -> dict[str, tuple[InputRef, ...]]:
+        """By owner: the tensors its bodies, and bodies inside of them, take from outside."""
+        if not self.graph.subgraphs:
+            return {}
+        owners = {body.name: body.owner for body in self.graph.subgraphs}
+        known = {*self.entries, *(each.tensor.name for each in self.graph.constants)}
+        found: dict[str, dict[InputRef, None]] = {}
+        for op in self.graph.ops:
+            for ref in op.inputs if op.subgraph else ():
+                # Others no op makes are what the body itself is given.
+                if ref is not None and (ref.producer is not None or ref.tensor in known):
+                    for owner in self._outside_of(op, ref, owners):
+                        found.setdefault(owner, {})[ref] = None
+        return {owner: tuple(refs) for owner, refs in found.items()}
+
+    def _outside_of(self, op: Op, ref: InputRef, owners: dict[str, str]) -> Iterator[str]:
+        """The owners around *op* from which *ref* comes in from outside."""
+        home = "" if ref.producer is None else self.ops[ref.producer.op].subgraph
+        inside = op.subgraph
+        while inside and inside != home:
+            owner = self.ops.get(owners.get(inside, ""))
+            if owner is None:
+                return
+            yield owner.id
+            inside = owner.subgraph

@@ -1,0 +1,111 @@
+"""How much an error may say at most: its size in units of the tensor's own last place.
+
+Floors go down to what an op's own values are: of a Sigmoid's tail, or where exactly 0 is
+right, to next to nothing. Held against such a floor an error of 1e-8 in a tensor of ones is
+any number of times too large, and still nobody can see it: whatever reads the tensor adds it
+to values whose last place is larger. So suspicion is bounded by the error over the tensor's
+last place, in one place for all floors: an error of one such unit reaches the limit of
+guilt, one of *k* units *k* times the limit, and none gets past :data:`MOST`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.tolerances.masks import LARGE_ENOUGH
+
+MOST = 1e9
+"""The largest finite suspicion. An error as large as the tensor itself has 4e7 in float32,
+the finest arithmetic there is; more says nothing more, and can still be read."""
+_UNITS = {
+    Precision.FP16: 1.0,
+    Precision.BF16: 1.0,
+    Precision.FP32: 4.0,  # the least floor of a whole tensor: sums in another order
+    Precision.INT8: 4.0,
+}
+"""What may be off by chance anywhere, in roundings of the tensor's scale."""
+_FAR_BELOW = 1e-3
+_LEAST_LIMIT = 0.01
+"""The smallest of the built-in limits of relative errors, past which a tensor is shown."""
+_BLOCK = 1 << 16
+
+
+def most_suspicion(
+    device: Array,
+    reference: Array,
+    handed: Iterable[Array],
+    inputs_error: float | None,
+    precision: Precision,
+    guilty: float,
+) -> float:
+    """The largest suspicion the error of *device* (of the reference's shape) can have.
+
+    *guilty* where it is below the last place of the reference's scale, or far below both
+    *inputs_error* (relative, of what the op was handed) and every limit. Of a reference of
+    nothing but zeros the scale is that of what was *handed*. Infinite if the device has no
+    numbers where the reference has.
+    """
+    error = _largest_error(device, reference)
+    if not math.isfinite(error):
+        return math.inf
+    scale = scale_of(reference) or max(map(scale_of, handed), default=0.0)
+    if scale == 0.0:
+        return max(guilty, MOST)
+    share = error / scale
+    if share < _FAR_BELOW * min(inputs_error or 0.0, _LEAST_LIMIT):
+        return guilty
+    units = share / (_UNITS[precision] * precision.unit)
+    return min(guilty * max(units, 1.0), max(guilty, MOST))
+
+
+def scale_of(value: Array) -> float:
+    """The root mean square of *value*, without what is not finite or stands for infinity;
+    0 for what holds no numbers."""
+    if value.dtype.kind not in "biufc":
+        return 0.0
+    flat = value.reshape(-1)
+    small, every = _Mean(), _Mean()
+    for start in range(0, flat.size, _BLOCK):
+        sizes = np.abs(flat[start : start + _BLOCK]).astype(np.float64)
+        sizes = sizes[np.isfinite(sizes)]
+        every.add(sizes)
+        small.add(sizes[sizes < LARGE_ENOUGH])
+    return small.root or every.root
+
+
+class _Mean:
+    def __init__(self) -> None:
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, sizes: Array) -> None:
+        with np.errstate(over="ignore"):
+            self._sum += float(np.sum(np.square(sizes)))
+        self._count += sizes.size
+
+    @property
+    def root(self) -> float:
+        found = math.sqrt(self._sum / self._count) if self._count else 0.0
+        return found if math.isfinite(found) else 0.0
+
+
+def _largest_error(device: Array, reference: Array) -> float:
+    """The largest error where the reference is finite; infinite if one is no number."""
+    left, right = device.reshape(-1), reference.reshape(-1)
+    largest = 0.0
+    kind = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
+    for start in range(0, right.size, _BLOCK):
+        here = np.asarray(left[start : start + _BLOCK], kind)
+        there = np.asarray(right[start : start + _BLOCK], kind)
+        finite = np.isfinite(there)
+        with np.errstate(all="ignore"):
+            errors = np.abs(here[finite] - there[finite])
+        if not np.isfinite(errors).all():
+            return math.inf
+        largest = max(largest, float(errors.max(initial=0.0)))
+    return largest

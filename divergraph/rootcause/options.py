@@ -1,0 +1,52 @@
+"""What the user can set of the root-cause analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from divergraph.execute.contract import DEFAULT_MEMORY
+from divergraph.rootcause.devices.operand_precision import Operands
+from divergraph.rootcause.devices.precision import Precision
+from graphstore.errors import InputError
+from graphstore.model import Guilt
+
+
+class MethodChoice(StrEnum):
+    """How origins are to be found."""
+
+    AUTO = "auto"
+    """By root-cause analysis where the golden model can be run here, else by thresholds."""
+    ROOT_CAUSE = "root-cause"
+    THRESHOLDS = "thresholds"
+
+
+@dataclass(frozen=True, slots=True)
+class RootCauseOptions:
+    """Limits of suspicion (introduced error over noise floor), and how the analysis works.
+
+    ``precision`` None: found from the device's dumps, and what matrix ops do to their operands
+    from their errors; ``operands`` says the latter instead. ``memory`` in bytes.
+    """
+
+    suspect: float = 6.0
+    guilty: float = 10.0
+    precision: Precision | None = None
+    memory: int = DEFAULT_MEMORY
+    operands: Operands | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.suspect <= self.guilty:
+            raise InputError(
+                f"limits of suspicion: suspect {self.suspect:g}, guilty {self.guilty:g}",
+                hint="both above 0, and --guilty not below --suspect",
+            )
+
+    def guilt(self, suspicion: float) -> Guilt:
+        """What a suspicion means."""
+        if suspicion > self.guilty:
+            return Guilt.GUILTY
+        return Guilt.SUSPECT if suspicion > self.suspect else Guilt.NONE
+
+
+DEFAULT_OPTIONS = RootCauseOptions()

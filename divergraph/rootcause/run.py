@@ -1,0 +1,252 @@
+"""The root-cause analysis of a compared run: who introduced the error, in a run's own values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.installed import open_executor
+from divergraph.graphs.pairing import Pair
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.analysis import split_run
+from divergraph.rootcause.causes import nonfinite_ops
+from divergraph.rootcause.devices.constants import DeviceConstants
+from divergraph.rootcause.devices.quantisers import Constant
+from divergraph.rootcause.options import MethodChoice, RootCauseOptions
+from divergraph.rootcause.run_inputs import RunInputs, Splits
+from divergraph.rootcause.tolerances.fallback import with_fallback
+from divergraph.rootcause.tolerances.nonfinite_origins import with_nonfinite_origins
+from divergraph.rootcause.verdicts import (
+    as_origins,
+    ops_over,
+    ranked,
+    states,
+    verdict,
+    with_splits,
+)
+from divergraph.text.words import counted
+from divergraph.thresholds.bodies import owners_around
+from graphstore.contract import RunData
+from graphstore.errors import ExecutionError
+from graphstore.model import Comparison, ErrorSplit, FindingKind, Guilt, Method, TensorRef
+from graphstore.traverse.topological_order import graph_arrays
+from importers.dumps import DumpIndex
+
+UNCLASSIFIED = "unclassified"
+_MANY = 6
+"""So many guilty tensors, over a third of all, say something of the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSources:
+    """Where a run's values are: both models' files, both dumps, what was compared."""
+
+    golden_path: Path
+    device_path: Path
+    golden_dump: DumpIndex
+    device_dump: DumpIndex
+    pairs: Sequence[Pair]
+
+    def inputs(
+        self, data: RunData, comparisons: Sequence[Comparison], constant: Constant
+    ) -> RunInputs:
+        """What the *comparisons* of the run are split by; *constant* gives those of the device."""
+        return RunInputs(
+            data.golden,
+            data.device,
+            self.golden_dump,
+            self.device_dump,
+            self.pairs,
+            comparisons,
+            data.links,
+            constant,
+        )
+
+
+def with_root_cause(
+    data: RunData,
+    sources: RunSources,
+    choice: MethodChoice,
+    options: RootCauseOptions,
+    progress: Progress,
+) -> RunData:
+    """*data* (compared, origins by thresholds) with the errors split and judged by that.
+
+    Unchanged but for a remark where *choice* is auto and the golden model cannot be run.
+
+    Raises:
+        ExecutionError: it cannot be run, and *choice* asks for root causes.
+    """
+    if choice is MethodChoice.THRESHOLDS or not data.run.counts.compared:
+        return data
+    try:
+        executor = open_executor(sources.golden_path, data.golden)
+    except ExecutionError as error:
+        if choice is MethodChoice.ROOT_CAUSE:
+            raise
+        return _by_thresholds(data, f"{error.what} ({error.hint})" if error.hint else error.what)
+    with (
+        closing(executor),
+        DeviceConstants(sources.device_path, data.device) as constants,
+        np.errstate(invalid="ignore"),  # dumps may hold any bits, signalling NaN among them
+    ):
+        inputs = sources.inputs(data, data.comparisons, constants.value)
+        splits = split_run(inputs, executor, options, progress)
+    if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
+        first = next((each.failure for each in splits.by_output.values()), "nothing to run")
+        return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
+    return _judged(data, splits, options)
+
+
+def _told(split: ErrorSplit) -> bool:
+    return not split.failure
+
+
+def _by_thresholds(data: RunData, note: str) -> RunData:
+    said = f"origins were found by thresholds, not by root-cause analysis: {note}"
+    run = replace(data.run, warnings=(*data.run.warnings, said), analysis={"note": note})
+    return replace(data, run=run)
+
+
+def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
+    arrays = graph_arrays(data.device)
+    sources = {ref for ref, group in splits.groups.items() if group.source is not None}
+    by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
+    by_output, born = with_nonfinite_origins(arrays, by_output, splits.births, _broken(data))
+    comparisons = with_splits(data.comparisons, by_output)
+    ops = data.device.op_index()
+    over = ops_over(comparisons, Guilt.GUILTY)
+    around = owners_around(data.device, over)
+    guilty = ranked(arrays, {op: item for op, item in over.items() if op not in around})
+    judged = {item.op for item in guilty}
+    suspects = {
+        op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in judged
+    }
+    known = {(each.op, each.port) for each in born}
+    findings = [*born, *(each for each in splits.findings if (each.op, each.port) not in known)]
+    causes = {each.op: each.sentence for each in findings if each.label != UNCLASSIFIED}
+    others = tuple(each for each in data.findings if each.kind is not FindingKind.CAUSE)
+    origins = as_origins(guilty, ops, data.links, causes)
+    run = replace(
+        data.run,
+        verdict=verdict(data.run.counts, origins, comparisons),
+        method=Method.ROOT_CAUSE,
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *data.run.warnings,
+                    *_warnings(splits),
+                    *_everywhere(splits, by_output),
+                    *_assumptions(splits, guilty),
+                )
+            )
+        ),
+        analysis={**_analysis(splits, options), **_next_dump(data, guilty)},
+    )
+    return replace(
+        data,
+        run=run,
+        comparisons=comparisons,
+        states=states(arrays, comparisons, judged, around),
+        origins=origins,
+        suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
+        findings=(*others, *findings),
+    )
+
+
+def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> Iterator[str]:
+    """A word if so many tensors are guilty that the device, not some op, is misunderstood."""
+    judged = [each.guilt for each in by_output.values() if each.suspicion is not None]
+    guilty = judged.count(Guilt.GUILTY)
+    if guilty >= _MANY and 3 * guilty > len(judged):
+        yield (
+            f"{guilty} of {counted(len(judged), 'tensor')} are over what {splits.precision} "
+            "arithmetic explains: faults are hardly ever everywhere, so the device may compute in "
+            "another precision than its dump and graph say (--precision), or run another graph"
+        )
+
+
+def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:
+    for item in guilty:
+        name = splits.assumed.get(TensorRef(item.op, item.port))
+        if name is not None:
+            yield (
+                f"{item.op} takes input {name!r} of the model, which the device did not dump: if "
+                "it was fed other values than golden, that would look the same"
+            )
+
+
+def _next_dump(data: RunData, guilty: Sequence[Comparison]) -> Mapping[str, object]:
+    """The one more dump that would tell most about the first guilty group of several ops."""
+    from divergraph.rootcause.next_dump import best_dump  # the questions know this package
+
+    first = next((item for item in guilty if item.split and len(item.split.group) > 1), None)
+    if first is None or first.split is None:
+        return {}
+    group = set(first.split.group)
+    links = [link for link in data.links if link.original in group]
+    found = best_dump(first.split.group, first.op, graph_arrays(data.golden), links)
+    if found is None:
+        return {}
+    return {
+        "next_dump": {
+            "for": first.op,
+            "group": len(group),
+            "op": found.op,
+            "golden": found.golden,
+            "before": found.before,
+            "after": found.after,
+        }
+    }
+
+
+def _broken(data: RunData) -> Mapping[str, bool]:
+    """The ops that give outputs of the device's model that are over a limit, and whether
+    the device has NaN or infinities there."""
+    ends = {ref.op for ref in data.device.outputs}
+    over = [item for item in data.comparisons if item.op in ends and item.over]
+    return {**dict.fromkeys((item.op for item in over), False), **nonfinite_ops(over)}
+
+
+def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]:
+    failed = [each for each in splits.by_output.values() if each.failure]
+    return {
+        "executor": splits.executor,
+        "precision": splits.precision,
+        "precision_of_tensors": dict(splits.precisions),
+        **({"kept_in_fp32": len(splits.kept)} if splits.kept else {}),
+        **({"fp32_ops": sorted({ref.op for ref in splits.kept})} if splits.kept else {}),
+        **({"operands": dict(splits.operands)} if splits.operands else {}),
+        **({"functions": dict(splits.functions)} if splits.functions else {}),
+        "limits": {"suspect": options.suspect, "guilty": options.guilty},
+        "tensors": len(splits.by_output),
+        "not_run": len(failed),
+        "entry_mismatches": [
+            {"op": each.op, "tensor": each.tensor, "error": each.error, "floor": each.floor}
+            for each in splits.entries
+        ],
+    }
+
+
+def _warnings(splits: Splits) -> list[str]:
+    found = [
+        f"the sides were fed different values of {each.tensor} (relative error {each.error:.2g}): "
+        "no op is to blame for that"
+        for each in splits.entries
+    ]
+    failures = [
+        each.failure
+        for ref, each in splits.by_output.items()
+        if each.failure and splits.groups[ref].source is None
+    ]
+    found += splits.remarks
+    if failures:
+        found.append(
+            f"{counted(len(failures), 'tensor')} could not be computed anew and are judged by "
+            f"their gain only (first: {failures[0]})"
+        )
+    return found

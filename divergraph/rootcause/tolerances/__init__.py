@@ -1,0 +1,1 @@
+"""Noise floors, and what else healthy arithmetic may do."""

@@ -1,0 +1,73 @@
+"""Ops whose reference cannot be run: judged by how much larger the error comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from graphstore.model import Comparison, ErrorSplit, Guilt, TensorIO, TensorRef
+from graphstore.traverse.algorithms import worst_before
+from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.measured_ops import measured_ops
+
+_GUILTY_GAIN = 10.0
+_SUSPECT_GAIN = 3.0
+
+
+def with_fallback(
+    arrays: GraphArrays,
+    comparisons: Sequence[Comparison],
+    splits: Mapping[TensorRef, ErrorSplit],
+    sources: Collection[TensorRef] = (),
+) -> dict[TensorRef, ErrorSplit]:
+    """*splits*, those without a reference judged by their gain.
+
+    An output over a limit is guilty if its error is 10 times that of the worst measured
+    tensor before it, suspect from 3 times on. The gain stands as its amplification.
+    *sources* are no op's doing, so nothing is said of them.
+    """
+    found = dict(splits)
+    if not any(split.failure for split in splits.values()):
+        return found
+    before = worst_before(arrays, measured_ops(arrays, comparisons), _errors(arrays, comparisons))
+    for item in comparisons:
+        ref = TensorRef(item.op, item.port)
+        split = found.get(ref)
+        if item.io is not TensorIO.OUTPUT or split is None or not split.failure or ref in sources:
+            continue
+        gain = _gain(_error(item), float(before[arrays.number[item.op]]))
+        guilt = _guilt(gain) if item.over else Guilt.NONE
+        found[ref] = replace(split, guilt=guilt, amplification=gain)
+    return found
+
+
+def _guilt(gain: float | None) -> Guilt:
+    if gain is None or gain > _GUILTY_GAIN:
+        return Guilt.GUILTY
+    return Guilt.SUSPECT if gain > _SUSPECT_GAIN else Guilt.NONE
+
+
+def _gain(error: float, before: float) -> float | None:
+    """None where nothing before can be wrong, so all of the error starts here."""
+    if math.isnan(before) or before == 0.0:
+        return None
+    return error / before if math.isfinite(before) else 0.0
+
+
+def _error(item: Comparison) -> float:
+    if item.metrics is None:
+        return math.nan
+    error = item.metrics.relative_euclidean_distance
+    return math.inf if math.isnan(error) and item.metrics.device_nonfinite else error
+
+
+def _errors(arrays: GraphArrays, comparisons: Sequence[Comparison]) -> np.ndarray:
+    errors = np.full(len(arrays.ids), np.nan)
+    for item in comparisons:
+        if item.io is TensorIO.OUTPUT and item.compared:
+            number = arrays.number[item.op]
+            errors[number] = np.fmax(errors[number], _error(item))
+    return errors

@@ -1,0 +1,163 @@
+"""A gain: an error that points the way of the output itself.
+
+Rounding is by chance from element to element, so a norm of errors as large as usual may
+still hold a factor of all elements, small but far above what chance makes. Along the output
+the floor is lower: what the emulation is off by as a whole, and chance over many elements. A gain
+of a tensor inside a group moves the output another way, which is seen by trying it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.noise_floor import least_floor
+from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
+
+_MOST_OF_IT = 0.7
+"""Share of the error from which on it is a gain."""
+_SPREAD = 3.0
+_EMULATED = 2.0
+_BLOCK = 1 << 15
+_STEP = 2.0**-6
+"""The gain by which values inside of groups are moved to see what comes of it."""
+_MOST_INSIDE = 16
+
+
+def with_gain_floor(
+    told: ToleranceEstimate,
+    device: Array,
+    imitations: Sequence[Array],
+    precision: Precision,
+    ops: float,
+    way: Array | None = None,
+) -> ToleranceEstimate:
+    """*told* with the floor of a gain, if the error of *device* (of the reference's shape) is
+    one; only for arithmetics whose floors are coarse.
+
+    *ops* of the group may be off that way each by itself. *way* is where a gain inside the group
+    moves the output; None for one of the output itself.
+    """
+    reference = told.reference
+    if precision not in (Precision.FP16, Precision.BF16) or not imitations:
+        return told
+    emulated = imitations[0]
+    if not all(each.dtype.kind == "f" and each.size for each in (device, reference, emulated)):
+        return told
+    way = reference if way is None else way
+    if any(each.shape != reference.shape for each in (emulated, way)):
+        return told
+    sums = _sums(*(each.reshape(-1) for each in (reference, device, emulated, way)))
+    scale = math.sqrt(sums.energy * sums.way_energy)
+    if scale == 0.0 or not math.isfinite(sums.apart) or not math.isfinite(scale):
+        return told
+    introduced = math.sqrt(sums.apart / sums.energy)
+    gain = abs(sums.along) / scale
+    if not gain or gain < _MOST_OF_IT * introduced:
+        return told
+    usual = abs(sums.emulated_along) / scale
+    by_chance = told.floor * math.sqrt(sums.spread) / scale
+    least = least_floor(precision, sums.count) * math.sqrt(max(ops, 1))
+    floor = max(_EMULATED * usual, _SPREAD * by_chance, least)
+    return replace(told, floor=min(told.floor, floor)) if math.isfinite(floor) else told
+
+
+def with_inner_gain_floor(
+    told: ToleranceEstimate,
+    device: Array,
+    imitations: Sequence[Array],
+    precision: Precision,
+    ways: Sequence[Array],
+) -> ToleranceEstimate:
+    """As ``with_gain_floor``, for a gain of one of the tensors inside a group, that move the
+    output along *ways*."""
+    moved = [told.reference * told.reference.dtype.type(_STEP), *ways]
+    energy = _product(moved[0], moved[0])
+    found = told
+    for way in ways if energy > 0.0 else ():
+        own = _product(way, way)
+        if own > 0.0:
+            ops = sum(_product(each, way) ** 2 for each in moved) / (own * energy)
+            tried = with_gain_floor(told, device, imitations, precision, ops, way)
+            found = min((found, tried), key=lambda each: each.floor)
+    return found
+
+
+def ways_inside(
+    executor: Executor, golden: OpGraph, group: Group, given: Mapping[str, Array], memory: int
+) -> list[Array]:
+    """Where a gain of each tensor inside *group* moves its output; none for large groups."""
+    name = golden.name(group.golden)
+    read = {ref.tensor for op_id in group.ops for ref in golden.inputs(golden.ops[op_id])}
+    inside = [
+        each.name for op_id in group.ops for each in golden.ops[op_id].outputs if each.name in read
+    ]
+    if not inside or len(inside) > _MOST_INSIDE:
+        return []
+    (found,) = executor.run_subgraphs(
+        [RunnableSubgraph(name, tuple(given), (*inside, name))], lambda _: given, memory=memory
+    )
+    right = found.values.get(name)
+    moved = {
+        each: value * value.dtype.type(1.0 + _STEP)
+        for each, value in found.values.items()
+        if each != name and value.dtype.kind == "f" and value.size
+    }
+    subgraphs = [RunnableSubgraph(each, (*given, each), (name,)) for each in moved]
+    results = executor.run_subgraphs(
+        subgraphs, lambda subgraph: {**given, subgraph.key: moved[subgraph.key]}, memory=memory
+    )
+    made = [value for each in results if (value := each.values.get(name)) is not None]
+    with np.errstate(invalid="ignore"):
+        return [each - right for each in made if right is not None and each.shape == right.shape]
+
+
+def _product(one: Array, other: Array) -> float:
+    """The sum of the products of all elements that are finite."""
+    with np.errstate(all="ignore"):
+        products = np.multiply(one, other, dtype=np.float64)
+    return float(np.sum(products, where=np.isfinite(products)))
+
+
+@dataclass
+class _Sums:
+    """Over the places where the reference is finite: how many there are, |r|², |d - r|²,
+    (d - r)·w, (e - r)·w, |w|² and the sum of (w r)² element by element."""
+
+    count: int = 0
+    energy: float = 0.0
+    apart: float = 0.0
+    along: float = 0.0
+    emulated_along: float = 0.0
+    way_energy: float = 0.0
+    spread: float = 0.0
+
+
+def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums:
+    """Taken block by block: a whole tensor in float64 is several times what it holds."""
+    found = _Sums()
+    for start in range(0, reference.size, _BLOCK):
+        right, given, made, moved = (
+            np.asarray(each[start : start + _BLOCK], np.float64)
+            for each in (reference, device, emulated, way)
+        )
+        finite = np.isfinite(right) & np.isfinite(moved)
+        if not finite.all():
+            right, given, made, moved = (each[finite] for each in (right, given, made, moved))
+        with np.errstate(all="ignore"):
+            off = given - right
+            found.count += right.size
+            found.energy += float(np.sum(np.square(right)))
+            found.apart += float(np.sum(np.square(off)))
+            found.along += float(np.sum(off * moved))
+            found.emulated_along += float(np.sum((made - right) * moved))
+            found.way_energy += float(np.sum(np.square(moved)))
+            found.spread += float(np.sum(np.square(right * moved)))
+    return found

@@ -1,0 +1,52 @@
+"""What the sides were fed: where that differs no op is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.values import RunValues, is_numeric, relative
+from graphstore.model import Comparison, TensorRef
+
+_UNITS = 6.0
+"""Rounding units up to which an input is the same, in the device's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputMismatch:
+    """An input of the model on which the sides differ already: no op is to blame for it."""
+
+    op: str
+    tensor: str
+    error: float
+    floor: float
+
+
+def entry_error(values: RunValues, name: str) -> float | None:
+    """The relative error of a graph input; None if not both sides dumped it."""
+    device, golden = values.device_input(name), values.golden_input(name)
+    if device is None or golden is None or not (is_numeric(device) and is_numeric(golden)):
+        return None
+    return relative(device, golden)
+
+
+def entry_mismatches(
+    golden: OpGraph,
+    values: RunValues,
+    compared: Mapping[TensorRef, Comparison],
+    unit: float,
+) -> Iterator[InputMismatch]:
+    """The inputs of the model that differ by more than rounding to a type of this *unit*."""
+    floor = _UNITS * unit
+    for tensor in golden.graph.inputs:
+        error = entry_error(values, tensor.name)
+        if error is not None and error > floor:
+            yield InputMismatch("", tensor.name, error, floor)
+    for ref, item in compared.items():
+        original = item.golden
+        if original is None or original.op not in golden.ops or item.metrics is None:
+            continue
+        error = item.metrics.relative_euclidean_distance
+        if golden.is_source(original.op) and error > floor:
+            yield InputMismatch(ref.op, str(original), error, floor)

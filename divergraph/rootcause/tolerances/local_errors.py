@@ -1,0 +1,160 @@
+"""Errors in a part of a tensor, which a norm of all of it hides.
+
+A few huge values (-10000 in a mask, an outlier channel) or a coarse quantiser make a floor
+under which the rest of the tensor may be anything. So the error is held once more against
+what the imitation is off by: among elements of like size, and at the worst places.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.tolerances.noise_floor import least_floor
+from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
+from divergraph.rootcause.values import norms, relative
+
+_FEW = 32
+"""Tensors of fewer elements have no parts."""
+_MOST = 1 << 19
+"""Of more elements every k-th is looked at."""
+_BITS = 3
+"""Elements within a factor of 8 are of like size."""
+_TOGETHER = 24
+"""Fewer elements of like size say nothing by themselves."""
+_UNSURE = 4.0
+"""The noise of a part is known less surely than that of the whole."""
+_WORST = 3
+"""So many elements must be that far off: fewer may be by chance."""
+_PEAKED = 8.0
+"""The worst elements are by chance further off than those of another draw."""
+_SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
+"""Devices set smaller numbers to zero, or keep few bits of them."""
+_MOST_OF_THEM = 0.9
+_ROW = 128
+_NOTHING = 1e-300
+_FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
+"""Of a float64: bits of its fraction, possible exponents, the one of numbers from 0.5 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What explains errors: ``imitations`` of the reference's shape, in an arithmetic;
+    ``alike`` if all elements have noise of one size, as quantised ones do; besides that a
+    share ``least`` of what elements are on the whole; ``step`` is that of a quantised output."""
+
+    imitations: tuple[Array, ...]
+    precision: Precision
+    alike: bool = False
+    least: float = 0.0
+    step: float | None = None
+
+
+def with_local_floor(told: ToleranceEstimate, device: Array, noise: Noise) -> ToleranceEstimate:
+    """*told* with a floor that makes the error of *device* (of the reference's shape) as
+    suspicious as it is in the worst part of the tensor."""
+    suspicion = local_suspicion(told.reference, device, noise)
+    introduced = relative(device, told.reference)
+    if suspicion <= 0.0 or not 0.0 < introduced < math.inf:
+        return told
+    floor = introduced / suspicion
+    if floor >= told.floor:
+        return told
+    _, scale = norms(told.reference, told.reference)
+    absolute = min(told.absolute, floor * scale)
+    return replace(told, floor=floor, absolute=absolute)
+
+
+def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
+    """How many times its noise the error of the worst part is; 0 where nothing can be said."""
+    if not noise.imitations or reference.size < _FEW:
+        return 0.0
+    if not all(each.dtype.kind == "f" for each in (reference, device, *noise.imitations)):
+        return 0.0
+    step = -(-reference.size // _MOST)
+    right, given, *made = (
+        np.asarray(each.reshape(-1)[::step], np.float64)
+        for each in (reference, device, *noise.imitations)
+    )
+    with np.errstate(all="ignore"):
+        off = reduce(np.maximum, (np.abs(each - right) for each in made))
+        error = np.abs(given - right)
+        if noise.alike:  # what saturates does so on the device and in the imitation
+            error = reduce(np.minimum, (np.abs(given - each) for each in made), error)
+    there = np.isfinite(right) & np.isfinite(off)
+    if not there.all():
+        right, off, error = right[there], off[there], error[there]
+    if right.size < _FEW or not np.isfinite(error).all() or not error.any():
+        return 0.0
+    right = np.abs(right)
+    unit = least_floor(noise.precision, right.size)
+    normal = _SMALLEST_NORMAL.get(noise.precision, 2.0**-126)
+    off = np.maximum(off, noise.least * math.sqrt(float(np.mean(np.square(right)))))
+    off = np.maximum(off, np.where(right < normal, normal, 0.0))
+    if noise.alike:
+        usual = _usual(off) if noise.step is None else noise.step
+        return _peak(error / max(usual, unit * float(right.max())))
+    parts = _by_size(right)
+    return max(_of_parts(parts, right, off, error, unit), _of_peaks(parts, right, off, error, unit))
+
+
+def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
+    """The largest ratio of errors to noise of a part, each as root of the mean square."""
+    energies = [np.bincount(parts, np.square(each)) for each in (error, off, right)]
+    wrong, usual, size = (np.sqrt(each) for each in energies)
+    return float(np.max(wrong / np.maximum(np.maximum(usual, unit * size), _NOTHING))) / _UNSURE
+
+
+def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
+    """The ratio of error to the largest noise of its part that a few elements reach."""
+    count = int(parts.max()) + 1
+    most, largest = np.full(count, _NOTHING), np.zeros(count)
+    np.maximum.at(most, parts, off)
+    np.maximum.at(largest, parts, right)
+    ratios = error / np.maximum(most, unit * largest)[parts]
+    return _peak(ratios)
+
+
+def _peak(ratios: Array) -> float:
+    """What a few elements reach of errors over noise, less what they reach by chance."""
+    rows = ratios[: ratios.size - ratios.size % _ROW].reshape(-1, _ROW)
+    if len(rows) >= _WORST:  # the largest of rows tell most elements to be out of the question
+        ratios = ratios[ratios >= _among_worst(rows.max(axis=1))]
+    return _among_worst(ratios) / _PEAKED
+
+
+def _among_worst(ratios: Array) -> float:
+    return float(np.partition(ratios, -_WORST)[-_WORST])
+
+
+def _usual(off: Array) -> float:
+    """What noise is where there is any: what is rounded may seldom be so to another step."""
+    there = off[off > 0.0]
+    if not there.size:
+        return 0.0
+    usual = math.sqrt(float(np.mean(np.square(off))))
+    return max(usual, float(np.quantile(there, _MOST_OF_THEM)))
+
+
+def _by_size(right: Array) -> Array:
+    """The number of each element's part; parts hold elements of like size, and enough of them."""
+    exponents = right.view(np.int64) >> _FRACTION  # of what is positive: no sign
+    counts = np.bincount(exponents, minlength=_EXPONENTS)
+    classes = (np.arange(_EXPONENTS) - _BIAS) // _BITS
+    classes[0] = classes[1] - 1  # zeros
+    numbers = np.zeros(_EXPONENTS, np.intp)
+    number = held = last = 0
+    for exponent in np.flatnonzero(counts).tolist():
+        if held >= _TOGETHER and classes[exponent] != last:
+            number, held = number + 1, 0
+        numbers[exponent], last = number, classes[exponent]
+        held += int(counts[exponent])
+    if held < _TOGETHER and number:  # what is left at the end goes with the part before
+        numbers[numbers == number] = number - 1
+    found: Array = numbers[exponents]
+    return found

@@ -1,0 +1,314 @@
+"""The noise floor: the same ops on the same inputs, in the device's arithmetic imitated.
+
+Op by op, inputs, weights and outputs are rounded as the device would (fp32: disturbed by a
+few units of the last place, as sums in another order are), so what comes out differs from
+the reference by what healthy arithmetic explains. It holds the length of sums,
+cancellation and the actual data without a formula for any of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.rootcause.devices.operand_precision import Taken, as_taken
+from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
+from divergraph.rootcause.groups.group_state import GroupState
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.masks import (
+    FP16_MOST,
+    MASKING,
+    huge_values,
+    is_mask_maker,
+    told_as_infinity,
+)
+from divergraph.rootcause.values import is_numeric, norms, relative
+from graphstore.model import Op
+
+_FP32_UNITS = 8.0
+_LEAST_UNITS = {
+    # Rounding at random leaves 0.29 to 0.58 units; one value can be exact by luck.
+    Precision.FP16: 0.3,
+    Precision.BF16: 0.3,
+    Precision.FP32: 4.0,
+    Precision.INT8: 4.0,
+}
+_SPREAD_OF_ONE = 1.5
+"""The error of a single value may be several times the usual one by chance."""
+_WIDE = 8.0
+_NEXT_TO_INFINITY = 1e38
+"""Of larger numbers any noise makes infinity."""
+QUANTISED_UNSEEN = 0.05
+"""The floor where a device quantises inside an op that is run as one, with scales not seen."""
+IN_INTEGERS = 0.02
+"""The floor of ops computed in integers: what 8 bits for inputs and weights usually cost."""
+_DIVISION = 2.0
+"""How far off, in units of float32, a weight over its scale may be: some multiply instead."""
+_NOISE = 1 << 17
+"""Random numbers drawn once and used over and over: drawing them costs more than the ops."""
+_FP16_NORMAL = 2.0**-14
+_FP16_LEAST = 2e-7
+CONVERTED_LEAST = 1e-7
+"""Converters raise constants that fp16 cannot hold to this."""
+
+
+@dataclass
+class Floors:
+    """Runs groups in an arithmetic of *executor*'s model."""
+
+    executor: Executor
+    golden: OpGraph
+    precision: Precision
+    memory: int
+    quantisers: Quantisers = NO_QUANTISERS
+    taken: Taken = field(default_factory=dict)
+    approximated: Mapping[str, float] = field(default_factory=dict)
+    """By op type how far, relatively, outputs of functions may be off in float32."""
+    plain: bool = False
+    """Nothing is rounded but by the quantisers."""
+    shift: float = 0.0
+    """What values are moved by before they are quantised, in units of their largest."""
+    _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
+    _noise: Array = field(init=False)
+    _huge: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._noise = self._draws.uniform(-1.0, 1.0, _NOISE)
+
+    def emulated(
+        self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+    ) -> list[Array | None]:
+        """What each group makes of its feeds in the device's arithmetic; None if it fails."""
+        states = [
+            GroupState(group, self.golden, self._fed(given))
+            for group, given in zip(groups, feeds, strict=True)
+        ]
+        return self._run(states, self._weights(states))
+
+    def doubted(self, group: Group, given: Mapping[str, Array]) -> Array | None:
+        """As ``emulated``, of inputs as they may have been before they were rounded for the
+        dump; None where they are not known to be rounded."""
+        if self.precision not in (Precision.FP16, Precision.BF16):
+            return None
+        fed = self._fed(given)
+        for name, value in given.items():
+            if value.dtype.kind == "f" and self._was_rounded(value):
+                fed[name] = self._unrounded(fed[name])
+        states = [GroupState(group, self.golden, fed)]
+        return self._run(states, self._weights(states))[0]
+
+    def _was_rounded(self, value: Array) -> bool:
+        """Whether *value* may have been something else before; whole numbers mean themselves."""
+        if not np.array_equal(rounded(value, self.precision), value, equal_nan=True):
+            return False
+        return not np.array_equal(np.rint(value), value, equal_nan=True)
+
+    def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
+        """As ``emulated``, with constants too small for float16 as converters make them; None
+        if there are none."""
+        states = [GroupState(group, self.golden, self._fed(given))]
+        weights = self._weights(states)
+        small = {
+            name: np.where(
+                found, np.copysign(np.asarray(CONVERTED_LEAST, value.dtype), value), value
+            )
+            for name, value in weights.items()
+            if (found := (value != 0) & (np.abs(value) < CONVERTED_LEAST)).any()
+        }
+        return self._run(states, {**weights, **small})[0] if small else None
+
+    def _run(
+        self, states: Sequence[GroupState], weights: Mapping[str, Array]
+    ) -> list[Array | None]:
+        while step := {str(n): each for n, each in enumerate(states) if each.next_op() is not None}:
+            self._advance(step, weights)
+        return [self._result(state) for state in states]
+
+    def huge(self, group: Group) -> tuple[float, ...]:
+        """Constants of *group* beyond float16 that may stand for infinity there, once it was
+        emulated; () for other arithmetics."""
+        if self.precision is not Precision.FP16 or not self._huge:
+            return ()
+        ops = [self.golden.ops[op_id] for op_id in group.ops]
+        makers = [op for op in ops if is_mask_maker(op.type)]
+        names = {ref.tensor for op in makers for ref in self.golden.inputs(op)}
+        return tuple(value for name in names for value in self._huge.get(name, ()))
+
+    def step(self, group: Group) -> float | None:
+        """The step of the grid the device rounds a group's output to; None if it does not."""
+        if group.output not in self.quantisers.outputs:
+            return None
+        quantiser = self.quantisers.by_tensor.get(self.golden.name(group.golden))
+        return None if quantiser is None else float(np.max(np.abs(quantiser.scale)))
+
+    def passed_on(self, group: Group, value: Array) -> Array:
+        """What a device hands on of *value* that does not compute: rounded, or quantised."""
+        name = self.golden.name(group.golden)
+        quantiser = self.quantisers.by_tensor.get(name)
+        quantised = quantiser is not None and group.output in self.quantisers.outputs
+        value = np.asarray(value, np.float32) if value.dtype.kind == "f" else value
+        if quantiser is None or not quantised:
+            return self._round(value)
+        return self._through(quantiser, value)
+
+    def _fed(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        return {name: self._round(value) for name, value in given.items()}
+
+    def _through(self, quantiser: Quantiser, value: Array) -> Array:
+        """*value* (float) quantised; those next to a tie go the way of the shift."""
+        if self.shift and value.size:
+            with np.errstate(invalid="ignore"):
+                most = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
+            value = value + np.asarray(self.shift * self.precision.unit * most, value.dtype)
+        return quantiser(value)
+
+    def _weight(self, value: Array) -> Array:
+        """A weight rounded; one too small for the device's type is no rounding."""
+        found = self._round(value)
+        return np.where((found == 0) & (value != 0), value, found)
+
+    def _stored(self, constant: Array) -> Array:
+        """A constant as the device holds it: within the range of its type, too."""
+        found = self._round(constant)
+        if self.precision is not Precision.FP16:
+            return found
+        return np.where(np.isfinite(found), np.clip(found, -FP16_MOST, FP16_MOST), found)
+
+    def _result(self, state: GroupState) -> Array | None:
+        value = state.result()
+        if value is not None and not state.group.feeds and value.dtype.kind == "f":
+            value = self._stored(value)
+        if value is None or state.group.output not in self.quantisers.outputs:
+            return value
+        quantiser = self.quantisers.by_tensor.get(self.golden.name(state.group.golden))
+        return value if quantiser is None else self._through(quantiser, value)
+
+    def _advance(self, states: Mapping[str, GroupState], weights: Mapping[str, Array]) -> None:
+        """Run the next op of each group, all side by side."""
+        subgraphs = [state.piece(key, weights) for key, state in states.items()]
+        for result in self.executor.run_subgraphs(
+            subgraphs,
+            lambda piece: self._given(states[piece.key], piece, weights),
+            memory=self.memory,
+        ):
+            state = states[result.key]
+            size = self._function_error(state.next_op())
+            made = {
+                name: self._noisy(value, size) if size else self._round(value)
+                for name, value in result.values.items()
+            }
+            state.take(made, failed=bool(result.failure))
+
+    def _function_error(self, op: Op | None) -> float:
+        """How far off an approximated function is; what is inside of bodies is not seen."""
+        if op is None or self.plain or not self.approximated:
+            return 0.0
+        usual = max(self.approximated.values()) if op.owns else 0.0
+        return self.approximated.get(op.type, usual)
+
+    def _given(
+        self, state: GroupState, piece: RunnableSubgraph, weights: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        found, op = state.inputs(piece, weights), state.next_op()
+        if op is None:
+            return found
+        if op.type in MASKING and self.precision is Precision.FP16 and not self.plain:
+            for name in found.keys() - state.values.keys():
+                found[name] = np.asarray(np.clip(found[name], -FP16_MOST, FP16_MOST))
+        for name in state.quantised & found.keys():
+            quantiser = self.quantisers.reads(op.id, name)
+            if quantiser is not None and found[name].dtype.kind == "f":
+                value = np.asarray(found[name], np.float32)
+                found[name] = self._through(quantiser, value)
+        return as_taken(op, found, self.taken) if self.taken else found
+
+    def _round(self, value: Array) -> Array:
+        if value.dtype.kind != "f" or self.plain:
+            return value
+        if self.precision in (Precision.FP16, Precision.BF16):
+            return rounded(value, self.precision)
+        return self._disturbed(value)
+
+    def _disturbed(self, value: Array) -> Array:
+        """*value* off by a few units of the last place, each element by chance."""
+        return self._noisy(value, _FP32_UNITS * self.precision.unit)
+
+    def _noisy(self, value: Array, size: float) -> Array:
+        """*value* off by up to *size* of each element by chance."""
+        if value.dtype.kind != "f":
+            return value
+        start = int(self._draws.integers(_NOISE // 2))
+        factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
+        if (there := told_as_infinity(value)) is not None:
+            factors[there] = 1.0
+        with np.errstate(all="ignore"):
+            return np.asarray(value * factors, value.dtype)
+
+    def _unrounded(self, value: Array) -> Array:
+        """A value that may have become *value* by rounding."""
+        value = np.asarray(value, np.float32)
+        found = self._noisy(value, self.precision.unit)
+        if self.precision is not Precision.FP16:
+            return found
+        small = (value != 0) & (np.abs(value) < _FP16_NORMAL)
+        factors = np.divide(_FP16_NORMAL, np.abs(value), where=small, out=np.ones_like(value))
+        with np.errstate(invalid="ignore"):  # infinities are no small numbers
+            return np.where(small, value + (found - value) * factors, found)
+
+    def _weights(self, states: Sequence[GroupState]) -> dict[str, Array]:
+        """The constants these groups use that are rounded too."""
+        names = dict.fromkeys(name for state in states for name in state.constants())
+        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
+        found: dict[str, Array] = {}
+        for result in self.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory):
+            value = result.values.get(result.key)
+            if value is None or value.dtype.kind != "f":
+                continue
+            if huge := huge_values(value):
+                self._huge[result.key] = huge
+            quantiser = self.quantisers.by_tensor.get(result.key)
+            if quantiser is None:
+                found[result.key] = self._weight(value)
+            else:
+                way = math.copysign(_DIVISION * 2.0**-24, self.shift) if self.shift else 0.0
+                found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
+        return found
+
+
+def constant_floor(reference: Array, precision: Precision) -> float:
+    """The relative error of a constant too small for the device's type."""
+    if precision is not Precision.FP16 or reference.dtype.kind != "f":
+        return 0.0
+    _, scale = norms(reference, reference)
+    return _FP16_LEAST * math.sqrt(reference.size) / scale if scale else 0.0
+
+
+def least_floor(precision: Precision, size: int) -> float:
+    """The relative error any *size* values may have by one rounding."""
+    usual = _LEAST_UNITS[precision] * precision.unit
+    return usual * (1.0 + _SPREAD_OF_ONE / math.sqrt(max(size, 1)))
+
+
+def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
+    """The relative introduced error that healthy arithmetic explains; never 0.
+
+    Without an emulation it is that of a chain of *ops* roundings, taken wide.
+    """
+    least = least_floor(precision, reference.size)
+    if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
+        return least * _WIDE * math.sqrt(ops + 1)
+    found = 0.0
+    finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
+    if finite is not None and not finite.all():
+        sizes = np.abs(np.asarray(reference, np.float64))
+        lost = np.count_nonzero(~finite & (sizes < _NEXT_TO_INFINITY))
+        found = math.sqrt(lost / reference.size)  # arithmetic alone can make all of these NaN
+        emulated, reference = emulated[finite], reference[finite]
+    off = relative(emulated, reference)
+    return max(found, off if math.isfinite(off) else 1.0, least)

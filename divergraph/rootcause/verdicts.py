@@ -1,0 +1,148 @@
+"""Origins, suspects, states and the verdict of a run whose errors were split."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from divergraph.thresholds.verdicts import is_broken, outputs_by_op, worst
+from graphstore.model import (
+    Comparison,
+    Counts,
+    ErrorSplit,
+    Guilt,
+    Level,
+    LineageLink,
+    Op,
+    OpState,
+    Origin,
+    TensorIO,
+    TensorRef,
+    Verdict,
+)
+from graphstore.traverse.algorithms import descendants, first_diverging
+from graphstore.traverse.arrays import GraphArrays
+
+
+def with_splits(
+    comparisons: Iterable[Comparison], splits: Mapping[TensorRef, ErrorSplit]
+) -> tuple[Comparison, ...]:
+    """*comparisons* with the split of each output that has one."""
+    return tuple(
+        replace(item, split=splits.get(TensorRef(item.op, item.port)))
+        if item.io is TensorIO.OUTPUT
+        else item
+        for item in comparisons
+    )
+
+
+def ops_over(comparisons: Iterable[Comparison], guilt: Guilt) -> dict[str, Comparison]:
+    """The ops of this guilt, each with its most suspicious output."""
+    found: dict[str, Comparison] = {}
+    for item in comparisons:
+        if item.split is None or item.split.guilt is not guilt:
+            continue
+        before = found.get(item.op)
+        if before is None or _suspicion(item) > _suspicion(before):
+            found[item.op] = item
+    return found
+
+
+def ranked(arrays: GraphArrays, guilty: Mapping[str, Comparison]) -> list[Comparison]:
+    """Where errors start first: guilty ops with no guilty one before them, the most suspicious
+    of them first; then the others, which add errors of their own, the same way."""
+    mask = np.zeros(len(arrays.ids), dtype=np.bool_)
+    for op in guilty:
+        mask[arrays.number[op]] = True
+    # Only guilty ops count as measured: so all between them is looked through.
+    first = {arrays.ids[number] for number in first_diverging(arrays, mask, mask)}
+    return sorted(
+        guilty.values(),
+        key=lambda item: (item.op not in first, -_suspicion(item), arrays.number[item.op]),
+    )
+
+
+def as_origins(
+    items: Sequence[Comparison],
+    ops: Mapping[str, Op],
+    links: Iterable[LineageLink],
+    causes: Mapping[str, str],
+) -> tuple[Origin, ...]:
+    """Origins in the order given. *causes* are sentences by op."""
+    wanted = {item.op for item in items}
+    originals: dict[str, list[str]] = {}
+    for link in links:
+        if link.device in wanted:
+            originals.setdefault(link.device, []).append(link.original)
+    found: list[Origin] = []
+    for rank, item in enumerate(items, start=1):
+        assert item.metrics is not None
+        assert item.split is not None
+        golden = [] if item.golden is None else [item.golden]
+        golden += [
+            TensorRef(name, -1)
+            for name in dict.fromkeys(originals.get(item.op, ()))
+            if item.golden is None or name != item.golden.op
+        ]
+        found.append(
+            Origin(
+                rank,
+                item.op,
+                ops[item.op].type,
+                item.port,
+                tuple(golden),
+                item.metrics,
+                item.level or Level.FAIL,
+                item.split.suspicion,
+                causes.get(item.op),
+            )
+        )
+    return tuple(found)
+
+
+def states(
+    arrays: GraphArrays,
+    comparisons: Sequence[Comparison],
+    origins: Iterable[str],
+    around: Collection[str] = (),
+) -> dict[str, OpState]:
+    """The state of each op: over a limit behind an origin, or *around* one that is in its body,
+    is inherited, elsewhere drifting."""
+    starts = set(origins)
+    numbers = [arrays.number[op] for op in starts]
+    behind = {arrays.ids[number] for number in descendants(arrays, numbers)} | set(around)
+    outputs = outputs_by_op(comparisons)
+    return {op: _state(outputs.get(op, ()), op in starts, op in behind) for op in arrays.ids}
+
+
+def _state(outputs: Sequence[Comparison], is_origin: bool, is_behind: bool) -> OpState:
+    item = worst(outputs)
+    if is_origin:
+        return OpState.ORIGIN
+    if item is None:
+        return OpState.NOT_COMPARED
+    if any(is_broken(each) for each in outputs):
+        return OpState.BROKEN
+    if item.over:
+        return OpState.INHERITED if is_behind else OpState.DRIFTING
+    return OpState.DRIFTING if item.level is Level.WARN else OpState.CLEAN
+
+
+def verdict(
+    counts: Counts, origins: Sequence[Origin], comparisons: Iterable[Comparison]
+) -> Verdict:
+    """DIVERGED if some op is guilty, else NOISE if a level is warn or fail, else CLEAN."""
+    if counts.compared == 0:
+        return Verdict.NOT_COMPARED
+    if origins:
+        return Verdict.DIVERGED
+    noisy = any(item.level in (Level.WARN, Level.FAIL) for item in comparisons)
+    return Verdict.NOISE if noisy else Verdict.CLEAN
+
+
+def _suspicion(item: Comparison) -> float:
+    found = None if item.split is None else item.split.suspicion
+    return math.inf if found is None else found

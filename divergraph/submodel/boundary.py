@@ -1,0 +1,263 @@
+"""What goes into a part of a graph and comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from divergraph.submodel.arguments import argument_values
+from divergraph.submodel.constants import READS, feeds_the_model, is_another_each_run, steady_ops
+from divergraph.submodel.selection import BoundaryTensor, Facts, Refusal, RefusalRule, with_facts
+from graphstore.model import ModelGraph, Op, Tensor, TensorRef
+from graphstore.traverse.arrays import GraphArrays
+
+_NO_TENSOR = frozenset(
+    (
+        *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceMap"),
+        *("SplitToSequence", "Optional", "ZipMap"),
+    )
+)
+"""ONNX ops that make something no tensor holds."""
+_SHAPE_TELLERS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+
+
+class Boundaries:
+    """Finds boundaries in one graph."""
+
+    def __init__(self, graph: ModelGraph, arrays: GraphArrays, facts: Facts) -> None:
+        self._arrays = arrays
+        self._ops = graph.op_index()
+        self._facts = facts
+        self.constants = steady_ops(graph)
+        self._initializers = {constant.tensor.name for constant in graph.constants}
+        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
+        self._outputs = set(graph.outputs)
+        self._arguments = argument_values(graph)
+        self._bodies: dict[str, list[Op]] = {}
+        for op in graph.ops:
+            if op.subgraph:
+                self._bodies.setdefault(op.subgraph, []).append(op)
+
+    def in_order(self, ops: Iterable[str]) -> tuple[str, ...]:
+        """Op ids in execution order."""
+        return tuple(sorted(ops, key=self._arrays.number.__getitem__))
+
+    def parents(self, op: str) -> set[str]:
+        """The ops that feed an op."""
+        numbers = self._arrays.predecessors(self._arrays.number[op]).tolist()
+        return {self._arrays.ids[number] for number in numbers}
+
+    def children(self, ops: Iterable[str]) -> set[str]:
+        """The ops that *ops* feed."""
+        numbers = (self._arrays.successors(self._arrays.number[op]).tolist() for op in ops)
+        return {self._arrays.ids[number] for found in numbers for number in found}
+
+    def fed(self, chosen: set[str]) -> set[str]:
+        """Those of *chosen* that only stand for what the model is given."""
+        return {op for op in chosen if feeds_the_model(self._ops[op])}
+
+    def feeding_constants(self, chosen: set[str]) -> set[str]:
+        """Ops that only make constants and feed the part: a cut there changes what a
+        compiler does with them."""
+        found: set[str] = set()
+        waiting = list(chosen)
+        while waiting:
+            for parent in self.parents(waiting.pop()):
+                if parent in self.constants and parent not in chosen and parent not in found:
+                    found.add(parent)
+                    waiting.append(parent)
+        return found
+
+    def going_in(
+        self, chosen: set[str], constants: set[str], starts: set[str]
+    ) -> Iterable[BoundaryTensor]:
+        """The tensors that enter *chosen*; *starts* are where they are expected to."""
+        users: dict[TensorRef | str, list[str]] = {}
+        for op in self.in_order(chosen | constants):
+            for ref, name in self._taken(self._ops[op]):
+                key: TensorRef | str = ref or name
+                inside = ref is not None and (ref.op in chosen or ref.op in constants)
+                if not inside and name not in self._initializers:
+                    users.setdefault(key, []).append(op)
+        for key, by in users.items():
+            facts = self._facts(key)
+            tensor = self._tensor(key)
+            dtype, shape = with_facts(tensor, facts)
+            ref = key if isinstance(key, TensorRef) else None
+            yield BoundaryTensor(
+                tensor.name or str(key),
+                ref,
+                dtype,
+                shape,
+                tensor.layout,
+                tuple(dict.fromkeys(by)),
+                side=not starts & set(by),
+                frozen=ref is not None and self._tells_shape(ref),
+                dumped=facts.dumped,
+            )
+
+    def _taken(self, op: Op) -> Iterator[tuple[TensorRef | None, str]]:
+        """What an op takes, what its bodies take from around it too."""
+        for taken in op.inputs if op.type != READS else ():  # its value is a constant's
+            if taken is not None:
+                yield taken.producer or self._arguments.get(taken.tensor), taken.tensor
+        for body in op.owns:
+            for inner in self._bodies.get(body, ()):
+                for ref, name in self._taken(inner):
+                    around = ref is None and (name in self._inputs or name in self._initializers)
+                    if around or (ref is not None and self._is_around(ref, op)):
+                        yield ref, name
+
+    def _is_around(self, ref: TensorRef, owner: Op) -> bool:
+        return ref.op in self._ops and self._ops[ref.op].subgraph == owner.subgraph
+
+    def _tells_shape(self, ref: TensorRef) -> bool:
+        """Whether a tensor follows from shapes alone, so that its value is fixed with them."""
+        waiting, seen = [ref.op], {ref.op}
+        if ref.op in self.constants:
+            return False
+        while waiting:
+            op = self._ops[waiting.pop()]
+            if op.type in _SHAPE_TELLERS:
+                continue
+            if is_another_each_run(op):
+                return False
+            parents = [one.producer for one in op.inputs if one is not None and one.producer]
+            fed = any(one is not None and one.tensor in self._inputs for one in op.inputs)
+            if fed or not (parents or op.id in self.constants):
+                return False
+            for parent in parents:
+                if parent.op not in seen and parent.op not in self.constants:
+                    seen.add(parent.op)
+                    waiting.append(parent.op)
+        return True
+
+    def coming_out(
+        self, chosen: set[str], ends: set[str], *, all_of_them: bool
+    ) -> Iterable[BoundaryTensor]:
+        """The outputs of *ends*, or every tensor that is used outside *chosen*."""
+        users = self._users_outside(chosen)
+        for op in self.in_order(chosen):
+            for port, tensor in enumerate(self._ops[op].outputs):
+                ref = TensorRef(op, port)
+                used = ref in users or ref in self._outputs
+                if not (op in ends or (all_of_them and used)):
+                    continue
+                if op in ends and not used and self._has_used_port(op, users):
+                    continue  # a second output nobody takes
+                facts = self._facts(ref)
+                dtype, shape = with_facts(tensor, facts)
+                by = tuple(users.get(ref, ()))
+                yield BoundaryTensor(
+                    tensor.name or str(ref), ref, dtype, shape, tensor.layout, by,
+                    dumped=facts.dumped,
+                )  # fmt: skip
+
+    def _has_used_port(self, op: str, users: dict[TensorRef, list[str]]) -> bool:
+        ports = range(len(self._ops[op].outputs))
+        return any(
+            TensorRef(op, port) in users or TensorRef(op, port) in self._outputs for port in ports
+        )
+
+    def _users_outside(self, chosen: set[str]) -> dict[TensorRef, list[str]]:
+        users: dict[TensorRef, list[str]] = {}
+        for op in self.in_order(self.children(chosen) - chosen):
+            for ref, _ in self._taken(self._ops[op]):
+                if ref is not None and ref.op in chosen:
+                    users.setdefault(ref, []).append(op)
+        return users
+
+    def _tensor(self, key: TensorRef | str) -> Tensor:
+        if isinstance(key, str):
+            return self._inputs.get(key, Tensor(key))
+        outputs = self._ops[key.op].outputs
+        return outputs[key.port] if key.port < len(outputs) else Tensor(str(key))
+
+    def weights(self, ops: set[str]) -> tuple[str, ...]:
+        """Names of constants that are no ops and that *ops* take."""
+        taken = (name for op in ops for _, name in self._taken(self._ops[op]))
+        return tuple(sorted({name for name in taken if name in self._initializers}))
+
+    def without_form(
+        self,
+        inputs: Sequence[BoundaryTensor],
+        outputs: Sequence[BoundaryTensor],
+        ends: Sequence[str],
+    ) -> Iterable[Refusal]:
+        """Refusals for tensors nobody knows the shape or type of, with ops to start or end
+        at instead."""
+        for tensor in (*inputs, *outputs):
+            missing = [
+                word
+                for word, known in (("shape", tensor.shape), ("type", tensor.dtype))
+                if known is None
+            ]
+            if not missing and self._is_tensor(tensor.ref):
+                continue
+            sentence = f"{tensor.name} has no known {' and '.join(missing)}; dump it"
+            if not self._is_tensor(tensor.ref):
+                sentence = f"{tensor.name} is no tensor but a sequence or optional value"
+            if tensor in outputs:
+                below = tuple(op for op in tensor.users if not self._ops[op].subgraph)
+                above: tuple[str, ...] = ()
+                if tensor.ref is not None and below:
+                    below = (*(op for op in ends if op != tensor.ref.op), *below)
+            else:
+                above, below = self._nearest(tensor, self._has_form), ()
+            yield Refusal(RefusalRule.NO_FORM, sentence, above, below)
+
+    def _has_form(self, key: TensorRef | str) -> bool:
+        dtype, shape = with_facts(self._tensor(key), self._facts(key))
+        of_tensor = isinstance(key, str) or self._is_tensor(key)
+        return dtype is not None and shape is not None and of_tensor
+
+    def _is_tensor(self, ref: TensorRef | None) -> bool:
+        return ref is None or self._ops[ref.op].type not in _NO_TENSOR
+
+    def _is_dumped(self, key: TensorRef | str) -> bool:
+        return self._facts(key).dumped
+
+    def without_data(self, inputs: Sequence[BoundaryTensor]) -> Iterable[Refusal]:
+        """Refusals for inputs that were not dumped, with ops to start at instead."""
+        for tensor in inputs:
+            if tensor.dumped:
+                continue
+            sentence = f"the input {tensor.name} was not dumped"
+            above = self._nearest(tensor, self._is_dumped)
+            offer = f"; start at {', '.join(above)} instead" if above else ""
+            yield Refusal(RefusalRule.NO_DATA, sentence + offer, above)
+
+    def _nearest(
+        self, tensor: BoundaryTensor, good: Callable[[TensorRef | str], bool]
+    ) -> tuple[str, ...]:
+        """The nearest ops upwards all of whose inputs are *good*."""
+        if tensor.ref is None:
+            return ()
+        waiting, seen, found = [tensor.ref.op], {tensor.ref.op}, []
+        while waiting:
+            op = waiting.pop()
+            open_inputs = [
+                ref
+                for ref, name in self._taken(self._ops[op])
+                if not (ref and ref.op in self.constants)
+                and name not in self._initializers
+                and not good(ref or name)
+            ]
+            if not open_inputs:
+                found.append(op)
+            for ref in open_inputs:
+                if ref is None:
+                    return ()
+                if ref.op not in seen:
+                    seen.add(ref.op)
+                    waiting.append(ref.op)
+        return self.in_order(found)
+
+    def notes(self, inputs: Sequence[BoundaryTensor], added: set[str]) -> Iterable[str]:
+        """What was decided about the boundary, in words."""
+        if added:
+            yield f"{len(added)} ops were added so that nothing is cut in the middle"
+        for tensor in inputs:
+            if tensor.frozen:
+                yield f"{tensor.name} only tells shapes: it becomes a constant"
+            elif tensor.side:
+                yield f"{tensor.name} enters at {', '.join(tensor.users[:3])} from the side"

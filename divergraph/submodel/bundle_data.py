@@ -1,0 +1,203 @@
+"""The dumped data of a part: what goes in and comes out, and every op's dumps of both sides."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.npy_file import write_npy, write_raw
+from divergraph.submodel.export.contract import WrittenPart
+from divergraph.submodel.export.ge_export import with_bodies
+from divergraph.submodel.run_parts import RunParts
+from divergraph.submodel.selection import BoundaryTensor, Selection
+from graphstore.model import DumpTensorRef, ModelGraph, TensorIO, TensorRef
+
+TIMESTAMP = 1_600_000_000_000_000
+"""In names of golden dumps; always the same, so that equal parts have equal bundles."""
+_LONGEST = 80
+_GUILTY_ABOVE = 10.0
+_LIKELY = 1e-2
+"""Tolerance where the analysis gave no floor: more than float16 needs."""
+
+
+@dataclass
+class PartData:
+    """Writes the data of *part* below *folder* and remembers where each tensor is.
+
+    *graph* is the written part as an importer reads it, *device* what stands for it.
+    """
+
+    parts: RunParts
+    part: Selection
+    folder: Path
+    graph: ModelGraph
+    written: WrittenPart
+    device: Selection | None = None
+    _files: dict[str, dict[str, str | None]] = field(default_factory=dict)
+    _log: list[str] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Write inputs, expected outputs and dumps."""
+        for kind, tensors in (("inputs", self.part.inputs), ("outputs", self.part.outputs)):
+            (self.folder / kind).mkdir()
+            for place, tensor in enumerate(t for t in tensors if not t.frozen):
+                self._write_ends(kind, place, tensor)
+        self._write_golden()
+        self._write_device()
+
+    def files_of(self, tensor: BoundaryTensor) -> Mapping[str, str | None]:
+        """Where the golden and the device's value of an input or output is."""
+        return self._files.get(tensor.name, {"golden": None, "device": None})
+
+    def device_tolerance(self) -> float:
+        """How far the golden part may be from the device on the device's own inputs: what
+        still counts as the device's rounding."""
+        refs = [tensor.ref for tensor in self.part.outputs if tensor.ref is not None]
+        floors = [floor for ref in refs if (floor := self.parts.floor(ref)) is not None]
+        return _GUILTY_ABOVE * max(floors) if floors else _LIKELY
+
+    def log(self) -> Iterator[str]:
+        """Lines of the same content as the vendor's tool writes."""
+        yield from self.written.added or (
+            f"Add Layer Into Model: {tensor.name} (input, shape "
+            f"{','.join(map(str, tensor.shape or ()))})"
+            for tensor in self.part.inputs
+            if not tensor.frozen
+        )
+        yield "Output Dump Path:dump_data"
+        yield from self._log
+        yield f"Export Layer:{','.join(self.part.ops)}"
+
+    def _write_ends(self, kind: str, place: int, tensor: BoundaryTensor) -> None:
+        found: dict[str, str | None] = {"golden": None, "device": None}
+        for side, value in self._values(tensor):
+            if value is None:
+                continue
+            stem = numbered_name(place, tensor.name)
+            name = f"{kind}/{stem}.{side}.npy"
+            write_npy(self.folder / name, value)
+            found[side] = name
+            if kind == "inputs":
+                self._write_raw(f"{kind}/{stem}.{side}", value)
+        self._files[tensor.name] = found
+
+    def device_ops(self) -> tuple[str, ...]:
+        """The device ops of the part, in execution order."""
+        if self.device is not None:
+            return tuple(with_bodies(self.parts.device, self.device.chosen))
+        return self.parts.device_ops(self.part.chosen)
+
+    def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:
+        key: TensorRef | str = tensor.ref if tensor.ref is not None else tensor.name
+        there = self.parts.has_golden(key)
+        yield "golden", self.parts.golden_value(key) if there else None
+        yield "device", self.parts.device_value(key)
+
+    def _write_raw(self, stem: str, value: Array) -> None:
+        """The bytes alone, as inference tools take them, floats in both usual widths."""
+        if value.dtype.kind in "US":
+            return  # tools take text in forms of their own
+        if value.dtype.kind != "f":
+            write_raw(self.folder / f"{stem}.{value.dtype}.bin", value)
+            return
+        with np.errstate(over="ignore"):
+            write_raw(self.folder / f"{stem}.fp32.bin", value.astype(np.float32))
+            write_raw(self.folder / f"{stem}.fp16.bin", value.astype(np.float16))
+
+    def _write_golden(self) -> None:
+        """Named by the written part's own graph, so that the two make a new run."""
+        folder = self.folder / "dump_data" / "golden"
+        folder.mkdir(parents=True)
+        names = DumpFileNames(self.graph, TIMESTAMP)
+        keys = self._keys_by_name()
+        made = {tensor.name for op in self.graph.ops for tensor in op.outputs}
+        for tensor in self.graph.inputs:
+            if tensor.name not in made and self._is_dumped(key := keys.get(tensor.name)):
+                self._save(folder / names.of_input(tensor.name), key)
+        for op in self.graph.ops:
+            for port, tensor in enumerate(op.outputs):
+                if self._is_dumped(key := keys.get(tensor.name)):
+                    self._save(folder / names.of_output(op, port), key)
+        mapping = names.mapping()
+        if mapping:
+            (folder / MAPPING).write_text(mapping, encoding="utf-8", errors="backslashreplace")
+
+    def _keys_by_name(self) -> dict[str, TensorRef | str]:
+        """The golden tensors of the part by what they are called in the written one."""
+        ops = self.parts.selector.ops
+        found: dict[str, TensorRef | str] = {
+            tensor.name: TensorRef(op, port)
+            for op in self.part.ops
+            for port, tensor in enumerate(ops[op].outputs)
+        }
+        found |= {t.name: t.ref if t.ref is not None else t.name for t in self.part.inputs}
+        return {self.written.names.get(name, name): key for name, key in found.items()}
+
+    def _is_dumped(self, key: TensorRef | str | None) -> bool:
+        return key is not None and self.parts.has_golden(key)
+
+    def _save(self, path: Path, key: TensorRef | str | None) -> None:
+        assert key is not None
+        write_npy(path, self.parts.golden_value(key))
+
+    def _write_device(self) -> None:
+        folder = self.folder / "dump_data" / "device"
+        folder.mkdir(parents=True)
+        chosen = self.device_ops()
+        before = self._feeding(chosen)
+        copied: dict[Path, str] = {}
+        for op in (*before, *chosen):
+            for ref in self._dumped(op):
+                self._copy(ref, folder, copied)
+        for op in chosen:
+            originals = self.parts.originals.get(op) or (op,)
+            self._log.append(f"Dump Layer:[{', '.join(originals)}]")
+            outputs = {copied[r.path] for r in self._dumped(op) if r.path in copied}
+            taken = {copied[r.path] for b in self._makers(op) for r in self._dumped(b)
+                     if r.path in copied}  # fmt: skip
+            self._log.append(f"Output File:{', '.join(sorted(outputs)) or 'none'}")
+            self._log.append(f"Input File:{', '.join(sorted(taken)) or 'none'}")
+
+    def _feeding(self, chosen: tuple[str, ...]) -> list[str]:
+        known = set(chosen)
+        return [op for op in dict.fromkeys(m for o in chosen for m in self._makers(o))
+                if op not in known]  # fmt: skip
+
+    def _makers(self, op: str) -> Iterator[str]:
+        for ref in self.parts.device_selector.ops[op].inputs:
+            if ref is not None and ref.producer is not None:
+                yield ref.producer.op
+
+    def _dumped(self, op: str) -> Iterator[DumpTensorRef]:
+        tensors = self.parts.sources.device_dump.tensors
+        for io in TensorIO:
+            outputs = self.parts.device_selector.ops[op]
+            ports = len(outputs.outputs) if io is TensorIO.OUTPUT else len(outputs.inputs)
+            for port in range(ports):
+                found = tensors.get((op, io, port))
+                if found is not None:
+                    yield found
+
+    def _copy(self, ref: DumpTensorRef, folder: Path, copied: dict[Path, str]) -> None:
+        """A dump file as it is; files that hold a whole run (JSON, archives) are not taken."""
+        if ref.path in copied or not ref.path.is_file():
+            return
+        if ref.nbytes and ref.path.stat().st_size > 4 * ref.nbytes + (1 << 20):
+            return
+        target = folder / ref.path.name
+        if target.exists():
+            return
+        shutil.copyfile(ref.path, target)
+        copied[ref.path] = ref.path.name
+
+
+def numbered_name(place: int, name: str) -> str:
+    """A plain file name for tensor *name*: nothing of it leads out of a folder."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)
+    return f"{place:03d}_{plain[:_LONGEST]}"

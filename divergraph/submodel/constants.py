@@ -1,0 +1,93 @@
+"""Which ops of a graph go along with a part because they make the same in every run.
+
+Ops that draw numbers or fetch data take nothing either, but what they make is dumped and
+given to the part: another run of it would make something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from divergraph.execute.contract import Array
+from divergraph.graphs.matching.constants import settled_ops
+from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
+
+VARIABLES = frozenset({"Variable", "VariableV2", "TemporaryVariable", "VarHandleOp"})
+READS = "ReadVariableOp"
+_FED = frozenset(
+    (
+        *("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Input", "Feed", "_Arg"),
+        *("Data", "AippData", "RefData", "QueueData"),
+    )
+)
+_FETCHES = (
+    *("Iterator", "OneShotIterator", "Queue", "Reader", "GetNext", "DynamicGetNext"),
+    *("MemoryData", "ImageData", "HDF5Data"),
+)
+_PLACE = "PlaceHolder"
+"""GE's op for what another engine makes, which its attribute tells."""
+_DRAWS = ("Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNormal", "DummyData")
+
+
+def feeds_the_model(op: Op) -> bool:
+    """Whether an op only stands for what the model is given, or fetches it."""
+    return (not op.inputs and _is_fed(op)) or op.type.startswith(_FETCHES)
+
+
+def _is_fed(op: Op) -> bool:
+    made_by = str(op.attrs.get("parentOpType", ""))
+    return op.type in _FED or (op.type == _PLACE and not made_by.startswith("Const"))
+
+
+def is_another_each_run(op: Op) -> bool:
+    """Whether an op draws numbers or fetches data."""
+    return op.type.startswith(_FETCHES) or (
+        op.type.startswith(_DRAWS) and not op.type.startswith(("StatelessIf", "StatelessWhile"))
+    )
+
+
+def steady_ops(graph: ModelGraph) -> frozenset[str]:
+    """Ids of the ops whose values follow from constants and variables alone.
+
+    In bodies those of TensorFlow's functions, which hold constants as ops.
+    """
+    fed = {tensor.name for tensor in graph.inputs}
+    initializers = {constant.tensor.name for constant in graph.constants}
+    inner = graph.framework is Framework.TENSORFLOW
+
+    def taken(op: Op) -> list[InputRef] | None:
+        if op.owns or _is_fed(op) or is_another_each_run(op) or (op.subgraph and not inner):
+            return None
+        if op.type == READS:
+            return []
+        refs = [ref for ref in op.inputs if ref is not None]
+        unmade = [ref.tensor for ref in refs if ref.producer is None]
+        if any(name in fed for name in unmade):
+            return None
+        if op.subgraph and any(name not in initializers for name in unmade):
+            return None  # an argument of the body
+        return refs
+
+    return settled_ops(graph.ops, taken)
+
+
+def values_of_the_run(
+    ops: Mapping[str, Op], chosen: Iterable[str], value: Callable[[TensorRef], Array | None]
+) -> dict[str, Array]:
+    """By tensor name what *chosen* ops hold but no model file does: variables, what reads
+    them, numbers that were drawn. *value* gives what was dumped of a tensor."""
+    found: dict[str, Array] = {}
+    for op in map(ops.__getitem__, chosen):
+        first = next(iter(op.inputs), None)
+        maker = ops.get(first.producer.op) if first is not None and first.producer else None
+        of_variable = maker is not None and maker.type in VARIABLES
+        reads = op.type == READS or (op.type == "Identity" and of_variable)
+        if not (reads or op.type in VARIABLES or is_another_each_run(op)):
+            continue
+        for port, tensor in enumerate(op.outputs):
+            made = value(TensorRef(op.id, port))
+            if made is not None:
+                found[tensor.name] = made
+                if reads and maker is not None and maker.outputs:
+                    found.setdefault(maker.outputs[0].name, made)
+    return found

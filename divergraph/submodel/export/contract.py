@@ -1,0 +1,74 @@
+"""What a writer of parts does, and the forms there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from divergraph.execute.contract import Array
+from divergraph.submodel.selection import Selection
+from graphstore.model import ModelGraph
+
+
+class PartFormat(StrEnum):
+    """Forms a part can be written in."""
+
+    ONNX = "onnx"
+    TENSORFLOW = "tf"
+    CAFFE = "caffe"
+    GE = "ge"
+
+
+@dataclass(frozen=True, slots=True)
+class PartSource:
+    """The graph a part is of, the file it was read from, and the file with its weights
+    where that is another one. ``values`` are constants the model file does not hold: frozen
+    inputs, and variables whose values were dumped, by tensor name."""
+
+    graph: ModelGraph
+    model: Path
+    weights: Path | None
+    values: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPart:
+    """The model that was written first, then its other files. ``names`` gives what the
+    tensors of the part are called in it where that is not their own name. ``notes`` say what
+    was left out, ``added`` how the inputs are written (log lines)."""
+
+    files: tuple[Path, ...]
+    names: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+
+class PartWriter(Protocol):
+    """Writes the part into an empty place of a folder: files called ``dump`` with an ending."""
+
+    def __call__(self, source: PartSource, part: Selection, folder: Path) -> WrittenPart:
+        """Write *part*.
+
+        Raises:
+            InputError: it cannot be written in this form; the sentence says why.
+            ImportFormatError: the model's file is damaged.
+        """
+        ...
+
+
+REPLAYED_BY: Mapping[PartFormat, str] = {
+    PartFormat.ONNX: "onnxruntime",
+    PartFormat.TENSORFLOW: "tensorflow",
+    PartFormat.CAFFE: "opencv-python-headless<5",
+}
+"""The package that runs a part on this machine; GE's text is for the device's tools."""
+
+TOLERANCE: Mapping[PartFormat, float] = {
+    PartFormat.ONNX: 0.0,
+    PartFormat.TENSORFLOW: 1e-6,
+    PartFormat.CAFFE: 1e-5,
+}
+"""Largest |replayed - expected| / |expected| (Euclidean) with the versions of this machine."""

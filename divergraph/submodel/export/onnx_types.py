@@ -1,0 +1,61 @@
+"""What a program that runs a part has to know of element types that are not plain."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from divergraph.submodel.run_parts import RunParts
+from divergraph.submodel.selection import Selection
+from graphstore.model import DType
+from importers.dumps.decode import decode
+
+_HALF = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8}
+"""Types of 16 bits with the largest relative error of one rounding."""
+_ONNX = {
+    DType.BFLOAT16: 16,
+    DType.FLOAT8_E4M3FN: 17,
+    DType.FLOAT8_E4M3FNUZ: 18,
+    DType.FLOAT8_E5M2: 19,
+    DType.FLOAT8_E5M2FNUZ: 20,
+    DType.FLOAT8_E8M0: 24,
+}
+"""Numbers of TensorProto.DataType; dumps hold these types as float32."""
+
+
+@cache
+def codes_of(dtype: DType | None) -> dict[str, object] | None:
+    """``{onnx, bits, values}`` of a type numpy has not, None for others; ``values`` are those
+    of all codes as text, None for bfloat16, half of a float32."""
+    if dtype is None or dtype not in _ONNX:
+        return None
+    if dtype is DType.BFLOAT16:
+        return {"onnx": _ONNX[dtype], "bits": 16, "values": None}
+    values = decode(np.arange(256, dtype=np.uint8), dtype, 256)
+    return {"onnx": _ONNX[dtype], "bits": 8, "values": [repr(float(each)) for each in values]}
+
+
+def half_tolerance(parts: RunParts, part: Selection) -> float:
+    """How far a *part* with tensors of 16 bits may be off when it is run again; 0 without.
+
+    ONNX Runtime's CPU hands float32 from op to op there and rounds only what is dumped, so
+    no op of a golden run was fed exactly what its dump says.
+    """
+    kinds = {tensor.dtype for op in part.chosen for tensor in parts.selector.ops[op].outputs}
+    units = [unit for kind, unit in _HALF.items() if kind in kinds]
+    return max(units, default=0.0) * math.sqrt(len(part.chosen) + 1)
+
+
+def halves_inside(parts: RunParts, part: Selection) -> list[str]:
+    """The tensors made inside a *part* with tensors of 16 bits; none where there are none.
+
+    ONNX Runtime computes these in float32 and rounds only what it has to give out.
+    """
+    ends = {tensor.name for tensor in part.outputs}
+    made = [tensor for op in part.chosen for tensor in parts.selector.ops[op].outputs]
+    if not any(tensor.dtype in _HALF for tensor in made):
+        return []
+    plain = [t.name for t in made if t.name and t.name not in ends and t.dtype is not None]
+    return list(dict.fromkeys(plain))

@@ -1,0 +1,326 @@
+"""A part of a TensorFlow graph as a frozen graph of its own, written without TensorFlow.
+
+Chosen nodes are copied, with the functions they call. What enters becomes a placeholder;
+variables, and ops that draw numbers, become constants with the values that were dumped. Ops
+of functions' bodies are written under the ids they have in the graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.submodel.arguments import argument_values
+from divergraph.submodel.constants import READS, VARIABLES, is_another_each_run
+from divergraph.submodel.export.contract import PartSource, WrittenPart
+from divergraph.submodel.export.tensorflow_schema import new_graph, read_whole
+from divergraph.submodel.selection import BoundaryTensor, Selection
+from graphstore.errors import InputError
+from graphstore.model import DType, Op, TensorRef
+from importers.kept import some
+from importers.tensorflow.collections import control_contexts
+from importers.tensorflow.functions import Attrs, Library, filled_in
+from importers.tensorflow.nodes import GraphNodes
+from importers.tensorflow.outputs import declared
+from importers.tensorflow.types import DTYPES
+
+_WRITES = (
+    *("Assign", "Apply", "SparseApply", "ResourceApply", "ResourceSparse", "ResourceScatter"),
+    *("CountUpTo", "Scatter", "StridedSliceAssign"),
+)
+_HOLDS = (
+    *("Queue", "Reader", "Save", "Restore", "HashTable", "MutableHash", "LookupTable"),
+    *("MutableDense", "Stack", "Barrier", "MapStage", "Stage"),
+)
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.\\/>-]")
+_REFS = ("RefIdentity", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNextIteration")
+"""Ops on references; constants in the place of variables are none."""
+
+
+def write_tensorflow_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
+    """Write ``dump.pb``."""
+    meta, nodes = _read(source)
+    writing = _Part(source, part, nodes)
+    definition = writing.written()
+    _add_functions(definition, meta.graph_def)
+    definition.versions.CopyFrom(meta.graph_def.versions)
+    target = folder / "dump.pb"
+    try:
+        target.write_bytes(definition.SerializeToString(deterministic=True))
+    except ValueError as error:
+        raise InputError(
+            "the part has more than 2 GiB of constants, which no GraphDef can hold",
+            hint="choose fewer ops",
+        ) from error
+    return WrittenPart((target,), writing.names, tuple(writing.notes))
+
+
+class _Part:
+    def __init__(
+        self, source: PartSource, part: Selection, nodes: Mapping[str, tuple[Any, Attrs]]
+    ) -> None:
+        self._values = source.values
+        self._part = part
+        self._nodes = nodes
+        self._ops = source.graph.op_index()
+        self._arguments = argument_values(source.graph)
+        self._own = set(part.ops)
+        self._taken: set[str] = set(self._ops)
+        self._called: dict[str, str] = {}
+        self._refs: dict[TensorRef | str, str] = {}
+        self._definition = new_graph()
+        self._dropped: list[str] = []
+        self.names: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def written(self) -> Any:
+        for tensor in self._part.inputs:
+            self._enter(tensor)
+        kept = self._kept()
+        for op in kept:
+            self._check(self._ops[op])
+        copied = [op for op in kept if not self._is_constant(self._ops[op])]
+        for op in kept:
+            if op not in set(copied):
+                self._freeze(self._ops[op])
+        for op in copied:
+            self._name(op)
+        for op in copied:
+            self._copy(self._ops[op], set(copied))
+        for tensor in self._part.outputs:
+            self._note_name(tensor)
+        if self._dropped:
+            count = len(self._dropped)
+            self.notes.append(
+                f"{count} control inputs from outside left out: {some(self._dropped)}"
+            )
+        return self._definition
+
+    # what is written
+
+    def _kept(self) -> list[str]:
+        """The ops to write: the chosen ones and what they need of the constants."""
+        needed: set[str] = set()
+        waiting = [op for op in self._part.chosen if op in self._ops]
+        while waiting:
+            op = waiting.pop()
+            if op in needed:
+                continue
+            needed.add(op)
+            if not self._is_constant(self._ops[op]):
+                for ref in self._ops[op].inputs:
+                    made = ref and (ref.producer or self._arguments.get(ref.tensor))
+                    waiting += [made.op] if made and made.op in self._own else []
+        return [op for op in self._part.ops if op in needed]
+
+    def _is_constant(self, op: Op) -> bool:
+        """Whether an op is written as the constants it made in the run."""
+        if op.type in VARIABLES or op.type == READS:
+            return True
+        known = any(tensor.name in self._values for tensor in op.outputs)
+        drawn = is_another_each_run(op)
+        return known and (drawn or op.type == "Identity")
+
+    def _check(self, op: Op) -> None:
+        if op.type.startswith(_HOLDS):
+            raise InputError(
+                f"{op.id} ({op.type}) works on something the session holds, which no part can",
+                hint="choose ops behind it",
+            )
+        for ref in op.inputs:
+            maker = self._ops.get(ref.producer.op) if ref and ref.producer else None
+            if maker is None or maker.type not in VARIABLES:
+                continue
+            if op.type.startswith(_WRITES) and op.type != "ScatterNd":
+                raise InputError(
+                    f"{op.id} ({op.type}) changes the variable {maker.id}; a part has its "
+                    "variables as constants",
+                    hint=f"end at what feeds {op.id}",
+                )
+            if maker.type == "VarHandleOp" and op.type != READS:
+                raise InputError(
+                    f"{op.id} ({op.type}) takes the variable {maker.id} itself, not its value",
+                    hint="choose ops that take what a ReadVariableOp gives",
+                )
+        if self._ops[op.id].type not in VARIABLES and op.id not in self._nodes:
+            raise InputError(f"the model file has no node {op.id!r}", hint="--model FILE")
+
+    # names
+
+    def _name(self, op: str) -> None:
+        name = op if _NAME.fullmatch(op) else self._fresh(op)
+        self._called[op] = name
+        for port, _ in enumerate(self._ops[op].outputs):
+            self._refs[TensorRef(op, port)] = name if port == 0 else f"{name}:{port}"
+
+    def _fresh(self, wanted: str) -> str:
+        plain = _NO_NAME.sub("_", wanted)
+        plain = plain if plain[:1].isalnum() else f"n{plain}"
+        name, number = plain, 1
+        while name in self._taken:
+            number += 1
+            name = f"{plain}_{number}"
+        self._taken.add(name)
+        return name
+
+    def _note_name(self, tensor: BoundaryTensor) -> None:
+        assert tensor.ref is not None
+        written = self._refs.get(tensor.ref)
+        if written is None:
+            raise InputError(
+                f"{tensor.name} is a variable itself, not its value",
+                hint=f"end at what reads it: {some(tensor.users)}" if tensor.users else "",
+            )
+        self.names[tensor.name] = written if ":" in written else f"{written}:0"
+
+    def _single(self, key: TensorRef | str, name: str) -> Any:
+        """A node of one output for the tensor *key*, under the name the tensor has if it can."""
+        node = self._definition.node.add()
+        maker, _, port = name.rpartition(":")
+        own = maker and port == "0" and _NAME.fullmatch(maker) and maker not in self._called
+        node.name = maker if own else self._fresh(f"{maker}_{port}" if maker else name)
+        self._refs[key] = node.name
+        self.names[name] = f"{node.name}:0"
+        return node
+
+    # nodes
+
+    def _enter(self, tensor: BoundaryTensor) -> None:
+        key = tensor.ref or tensor.name
+        if tensor.frozen and tensor.name in self._values:
+            value = self._values[tensor.name]
+            self._constant(self._single(key, tensor.name), value, tensor.dtype)
+            return
+        node = self._single(key, tensor.name)
+        node.op = "Placeholder"
+        node.attr["dtype"].type = _number(tensor.dtype, tensor.name)
+        shape = node.attr["shape"].shape
+        shape.SetInParent()
+        for size in tensor.shape or ():
+            shape.dim.add(size=-1 if size is None else size)
+        # An empty shape alone is read as an unknown one: old writers left it so.
+        node.attr["_output_shapes"].list.shape.add().CopyFrom(shape)
+
+    def _freeze(self, op: Op) -> None:
+        if op.type == "VarHandleOp":
+            return  # what reads it is a constant
+        for port, tensor in enumerate(op.outputs):
+            value = self._values.get(tensor.name)
+            if value is None:
+                raise InputError(
+                    f"the value of {tensor.name} is not in the golden dump, and the model file "
+                    "holds none",
+                    hint=f"dump {tensor.name}, or choose ops that do not read it",
+                )
+            self._constant(self._single(TensorRef(op.id, port), tensor.name), value, tensor.dtype)
+
+    def _constant(self, node: Any, value: Array, dtype: DType | None) -> None:
+        node.op = "Const"
+        number = _number(dtype or DType(value.dtype.name), node.name)
+        node.attr["dtype"].type = number
+        tensor = node.attr["value"].tensor
+        tensor.dtype = number
+        tensor.tensor_shape.SetInParent()
+        for size in value.shape:
+            tensor.tensor_shape.dim.add(size=size)
+        if value.dtype.kind in "OSU":
+            tensor.string_val.extend(_bytes(one) for one in value.ravel())
+        else:
+            tensor.tensor_content = _content(value, dtype)
+
+    def _copy(self, op: Op, copied: set[str]) -> None:
+        said, attrs = self._nodes[op.id]
+        node = self._definition.node.add()
+        node.name = self._called[op.id]
+        node.op = said.op.removeprefix("Ref") if said.op in _REFS else said.op
+        for name, value in said.attr.items():
+            if name != "_class":  # it may name a node that is not here
+                node.attr[name].CopyFrom(filled_in(value, attrs))
+        for ref in op.inputs:
+            key: TensorRef | str = ""
+            if ref is not None:
+                key = ref.producer or self._arguments.get(ref.tensor) or ref.tensor
+            written = self._refs.get(key)
+            if written is None:
+                raise InputError(
+                    f"{op.id} takes {key}, which the part neither makes nor is given",
+                    hint="start further up",
+                )
+            node.input.append(written)
+        for source in op.control_inputs:
+            if source in copied:
+                node.input.append(f"^{self._called[source]}")
+            elif source not in self._own:
+                self._dropped.append(f"{source} of {op.id}")
+
+
+def _read(source: PartSource) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]]:
+    """The MetaGraphDef of the source graph, and its nodes by op id."""
+    path = source.model
+    if path.is_dir():
+        path /= Path(source.graph.source).name
+    message = read_whole(path, source.graph.format)
+    found = [message]
+    if source.graph.format == "saved_model":
+        found = list(message.meta_graphs)
+    wanted = {op.id for op in source.graph.ops}
+    for each in found:
+        graph = each if source.graph.format == "graphdef" else each.graph_def
+        ops = {} if graph is each else declared(each.meta_info_def.stripped_op_list)
+        contexts = {} if graph is each else control_contexts(each)
+        nodes = GraphNodes(graph, ops, contexts).definitions
+        if nodes.keys() == wanted:
+            return _Holder(graph), nodes
+    raise InputError(
+        "the model file is not the one the run was made with",
+        where=str(source.model),
+        hint="give that file with --model",
+    )
+
+
+class _Holder:
+    """A graph, as a MetaGraphDef holds it."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph_def = graph
+
+
+def _add_functions(definition: Any, whole: Any) -> None:
+    """Copy the functions that are called, and those they call."""
+    known = {function.signature.name: function for function in whole.library.function}
+    library = Library(whole.library.function)
+    needed: dict[str, None] = {}
+    waiting = list(definition.node)
+    while waiting:
+        for call in library.calls(waiting.pop()):
+            if call.function not in needed:
+                needed[call.function] = None
+                waiting += known[call.function].node_def
+    for name in sorted(needed):
+        definition.library.function.add().CopyFrom(known[name])
+
+
+def _number(dtype: DType | None, name: str) -> int:
+    for number, known in DTYPES.items():
+        if known is dtype:
+            return int(number)
+    raise InputError(f"TensorFlow has no tensors of type {dtype} ({name})")
+
+
+def _content(value: Array, dtype: DType | None) -> bytes:
+    if dtype is DType.BFLOAT16 and value.dtype.kind == "f":
+        bits = np.ascontiguousarray(value, np.float32).view(np.uint32).astype(np.uint64)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
+    wanted = None if dtype is None else dtype.numpy
+    little = np.ascontiguousarray(value if wanted is None else value.astype(wanted))
+    return little.astype(little.dtype.newbyteorder("<")).tobytes()
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()

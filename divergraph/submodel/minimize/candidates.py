@@ -1,0 +1,83 @@
+"""Which golden ops to suspect, from what the run says: by suspicion, else by gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from divergraph.submodel.minimize.blamed_ops import BlamedOps, living_ops
+from divergraph.submodel.minimize.search import SuspectUnits
+from divergraph.submodel.minimize.space import Space
+from divergraph.submodel.run_parts import RunParts
+from graphstore.model import Comparison, Guilt, TensorIO
+
+
+def space_of(parts: RunParts) -> Space:
+    """The golden graph of a run as the search sees it."""
+    graph = parts.golden
+    bodies: dict[str, list[str]] = {}
+    for op in graph.ops:
+        if op.subgraph:
+            bodies.setdefault(op.subgraph, []).append(op.id)
+    owned = [[body.owner, *bodies.get(body.name, ())] for body in graph.subgraphs if body.owner]
+    living = living_ops(graph)
+    left_out = [op.id for op in graph.ops if op.id not in living and not op.subgraph]
+    together = [*parts.fused.values(), *owned]
+    return Space(parts.selector.arrays, together, left_out)
+
+
+def candidates(parts: RunParts, space: Space) -> list[SuspectUnits]:
+    """The groups of golden ops, most suspicious first, each once."""
+    data = parts.data
+    outputs = [item for item in data.comparisons if item.io is TensorIO.OUTPUT and item.compared]
+    guilty = {item.op for item in data.origins}
+    suspects = {item.op for item in data.suspects} if not guilty else set()
+    order = {op: place for place, op in enumerate(parts.device_selector.arrays.ids)}
+    gains = _gains(parts, outputs)
+    rows = []
+    for item in outputs:
+        split = item.split
+        known = split is not None and split.suspicion is not None
+        score = split.suspicion if split is not None and known else gains.get(item.op, 0.0)
+        over = item.op in guilty | suspects
+        if known and split is not None and over:
+            over = split.guilt is not Guilt.NONE
+        measure = "suspicion" if known else "gain"
+        rows.append((not over, not known, -(score or 0.0), order[item.op], item, over, measure))
+    rows.sort(key=lambda row: row[:4])
+    return list(_distinct(parts, space, ((row[4], -row[2], *row[5:]) for row in rows)))
+
+
+def _distinct(
+    parts: RunParts, space: Space, rows: Iterable[tuple[Comparison, float, bool, str]]
+) -> Iterator[SuspectUnits]:
+    seen: set[frozenset[int]] = set()
+    blamed = BlamedOps(parts)
+    for item, score, over, measure in rows:
+        for group in blamed.of(item):
+            units = tuple(dict.fromkeys(unit for op in group for unit in space.units([op])))
+            key = frozenset(units)
+            if units and key not in seen:
+                seen.add(key)
+                measured = item.golden is not None and item.golden.op in group
+                name = item.op if measured else f"{group[0]} (for {item.op})"
+                yield SuspectUnits(units, name, score, over, measure)
+
+
+def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:
+    """How much larger an op's error is than the largest that came in, by device op."""
+    errors: dict[str, float] = {}
+    for item in outputs:
+        assert item.metrics is not None
+        error = item.metrics.relative_euclidean_distance
+        errors[item.op] = max(errors.get(item.op, 0.0), math.inf if math.isnan(error) else error)
+    arrays = parts.device_selector.arrays
+    coming: dict[int, float] = {}
+    gains: dict[str, float] = {}
+    for number, op in enumerate(arrays.ids):
+        before = [coming.get(other, 0.0) for other in arrays.predecessors(number).tolist()]
+        most = max(before, default=0.0)
+        coming[number] = errors.get(op, most)  # an op not measured hands on what it got
+        if op in errors and errors[op] > 0.0:
+            gains[op] = 1.0 if math.isinf(most) else errors[op] / max(most, 1e-9)
+    return gains

@@ -1,0 +1,225 @@
+"""Minimise the failing model of a kept run: the whole job, for every front end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.submodel.bundle import BundleRequest, write_bundle
+from divergraph.submodel.minimize.candidates import candidates, space_of
+from divergraph.submodel.minimize.kept_answers import KeptAnswers, answers_path
+from divergraph.submodel.minimize.oracle import Oracle, OracleOptions, Part, open_oracle
+from divergraph.submodel.minimize.prober import Prober, SearchLimits
+from divergraph.submodel.minimize.search import Found, PartSearch, SearchOutcome, SuspectUnits
+from divergraph.submodel.minimize.space import Space, Units
+from divergraph.submodel.minimize.verdicts import OracleAnswer, Probe, Variant
+from divergraph.submodel.run_parts import RunParts
+from divergraph.submodel.selection import Selection
+from divergraph.text.words import counted
+from graphstore.contract import RunData
+from graphstore.errors import ExecutionError, InputError
+from graphstore.model import Framework
+
+AUTO = "auto"
+DEFAULT_LIMITS = SearchLimits()
+DEFAULT_OPTIONS = OracleOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class MinimizeRequest:
+    """What to do. ``oracle`` is ``auto`` or ``NAME[:ARGUMENT]``; ``variant`` None tries golden
+    inputs, then the device's. ``starts`` and ``ends`` limit the search to the ops between
+    them. Bundles go below ``output``; without it none is written. ``fresh`` forgets what
+    earlier searches learned."""
+
+    oracle: str = AUTO
+    starts: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    variant: Variant | None = None
+    limits: SearchLimits = DEFAULT_LIMITS
+    options: OracleOptions = DEFAULT_OPTIONS
+    output: Path | None = None
+    weights: Path | None = None
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalPart:
+    """A failing part that was found: its ops, what goes in and out, where the bundle is."""
+
+    ops: tuple[str, ...]
+    selection: Selection
+    found: Found
+    judgement: OracleAnswer
+    bundle: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Minimized:
+    """All that a search gives. ``note`` says why nothing was found, ``stopped`` why it ended
+    early; ``clean``: there was nothing to look for. ``answers`` are all of the oracle, for the
+    run to keep."""
+
+    oracle: str
+    parts: tuple[MinimalPart, ...]
+    probes: tuple[Probe, ...]
+    calls: int
+    ops: int
+    note: str = ""
+    stopped: str = ""
+    clean: bool = False
+    rate: float | None = None
+    answers: Mapping[str, object] = field(default_factory=dict)
+
+
+def minimize_run(
+    parts: RunParts, request: MinimizeRequest, progress: Progress = NO_PROGRESS
+) -> Minimized:
+    """Find the smallest parts of the run's golden model that still fail.
+
+    Raises:
+        InputError: an oracle or op that is not there, or a bundle that cannot be written.
+        ExecutionError: the oracle cannot run models here.
+    """
+    space = space_of(parts)
+    _limit(parts, space, request)
+    ranking = candidates(parts, space)
+    clean = is_clean(parts)
+    if clean and request.oracle == AUTO:
+        note = "nothing in this run is over a limit, so there is nothing to minimise"
+        return Minimized(AUTO, (), (), 0, space.size(space.everything), note, clean=True)
+    with closing(_oracle(parts, request)) as oracle:
+        path = answers_path(parts, oracle.identity)
+        stored = _stored_answers(parts.data).get(path.stem)
+        memory = KeptAnswers(path, space, stored, fresh=request.fresh)
+
+        def ask(units: Units, variant: Variant) -> OracleAnswer:
+            return oracle.judge(Part(parts, space.ops(units)), variant)
+
+        def told(probe: Probe) -> None:
+            progress.step(note=f"{counted(probe.ops, 'op')}: {probe.verdict}")
+
+        prober = Prober(space, ask, request.limits, memory, told, oracle.cancel)
+        progress.stage(f"asking {oracle.identity.partition(' ')[0]}", request.limits.calls)
+        outcome = _searched(space, prober, ranking, _variants(oracle, request), clean=clean)
+        found = _written(parts, space, prober, outcome, request, oracle.identity)
+        return Minimized(
+            oracle.identity, found, tuple(prober.probes), prober.calls,
+            space.size(space.everything), outcome.note, outcome.stopped, rate=prober.rate,
+            answers={path.stem: memory.told()},
+        )  # fmt: skip
+
+
+def is_clean(parts: RunParts) -> bool:
+    """Whether nothing in the run is wrong: no op guilty or suspect, nothing over a limit."""
+    data = parts.data
+    return not (data.origins or data.suspects or any(item.over for item in data.comparisons))
+
+
+def _searched(
+    space: Space,
+    prober: Prober,
+    ranking: Sequence[SuspectUnits],
+    variants: Sequence[Variant],
+    *,
+    clean: bool,
+) -> SearchOutcome:
+    search = PartSearch(space, prober, ranking, variants)
+    if clean:
+        verified = search.verify()
+        if verified.note or verified.stopped:
+            return verified
+    return search.run()
+
+
+def _limit(parts: RunParts, space: Space, request: MinimizeRequest) -> None:
+    if not request.starts and not request.ends:
+        return
+    if not request.starts or not request.ends:
+        raise InputError(
+            "--start and --end limit the search together", hint="give both, or neither"
+        )
+    part = parts.select(request.starts, request.ends)
+    if not part.chosen and part.refused:
+        raise InputError(part.refused[0].sentence)
+    space.limited(part.chosen)
+
+
+def _oracle(parts: RunParts, request: MinimizeRequest) -> Oracle:
+    if request.oracle != AUTO:
+        return open_oracle(parts, request.oracle, request.options)
+    if parts.device.framework is Framework.ONNX:
+        try:
+            return open_oracle(parts, f"device-model:{parts.sources.device_path}", request.options)
+        except ExecutionError:
+            pass  # the device's model does not run here: what the dumps prove is left
+    return open_oracle(parts, "evidence", request.options)
+
+
+def _variants(oracle: Oracle, request: MinimizeRequest) -> tuple[Variant, ...]:
+    if request.variant is None:
+        return oracle.variants
+    if request.variant not in oracle.variants:
+        raise InputError(
+            f"this oracle cannot feed {request.variant} inputs",
+            hint="it can: " + ", ".join(oracle.variants),
+        )
+    return (request.variant,)
+
+
+def _written(
+    parts: RunParts,
+    space: Space,
+    prober: Prober,
+    outcome: SearchOutcome,
+    request: MinimizeRequest,
+    oracle: str,
+) -> tuple[MinimalPart, ...]:
+    made = []
+    for found in outcome.found:
+        ops = space.ops(found.units)
+        probe = prober.probes[found.probe]
+        part = Part(parts, ops).selection
+        bundle = None
+        if request.output is not None and not part.refused:
+            evidence = _evidence(found, probe, prober, oracle)
+            wanted = BundleRequest(
+                request.output, None, request.weights, found.variant.value, evidence
+            )
+            bundle = write_bundle(parts, part, wanted).path
+        made.append(MinimalPart(ops, part, found, probe.judgement, bundle))
+    return tuple(made)
+
+
+def _evidence(found: Found, probe: Probe, prober: Prober, oracle: str) -> Mapping[str, object]:
+    """What the bundle's manifest tells of the search."""
+    return {
+        "oracle": oracle,
+        "variant": found.variant.value,
+        "verdict": probe.verdict.value,
+        "said": probe.judgement.detail,
+        "error": probe.judgement.error,
+        "limit": probe.judgement.limit,
+        "minimal": found.minimal,
+        "why": found.why,
+        "calls": prober.calls,
+        "probes": len(prober.probes),
+    }
+
+
+def with_minimized(
+    data: RunData, told: Mapping[str, object], answers: Mapping[str, object]
+) -> RunData:
+    """*data* with the result of a search in its analysis, as ``minimize``, and the *answers* of
+    its oracle with those of earlier searches, as ``minimize_answers``."""
+    known = {**_stored_answers(data), **answers}
+    analysis = {**data.run.analysis, "minimize": dict(told), "minimize_answers": known}
+    return replace(data, run=replace(data.run, analysis=analysis))
+
+
+def _stored_answers(data: RunData) -> Mapping[str, object]:
+    found = data.run.analysis.get("minimize_answers")
+    return found if isinstance(found, Mapping) else {}

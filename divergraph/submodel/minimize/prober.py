@@ -1,0 +1,202 @@
+"""Asks an oracle as rarely as possible: answers are kept, implied, repeated where they vary."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from divergraph.jobs.waiting import wait_interruptible
+from divergraph.submodel.minimize.space import Space, Units
+from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Probe, Variant
+
+Ask = Callable[[Units, Variant], OracleAnswer]
+_MISSED = 0.01
+"""How likely a failure may be overlooked because all tries happened to pass."""
+_REPLAYS = 4
+_EXPECTED = 0.6
+"""How often a failing part is taken to fail before it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """How much may be asked: ``calls`` of the oracle and ``seconds`` altogether; ``jobs`` at
+    once. With ``flaky``, a failing part may pass now and then."""
+
+    calls: int | None = None
+    seconds: float | None = None
+    jobs: int = 1
+    flaky: bool = False
+
+
+class StoppedError(Exception):
+    """The search ends here; the message says why."""
+
+
+class Memory:
+    """Counts of answers by part and variant; forgets them at the end of the process."""
+
+    def counts(self, part: Units, variant: Variant) -> tuple[list[OracleAnswer], int]:
+        """The answers known so far, and how many of them are of an earlier session."""
+        found = self._known.get((part, variant), [])
+        return found, 0
+
+    def keep(self, part: Units, variant: Variant, judgement: OracleAnswer) -> None:
+        """Remember one more answer."""
+        self._known.setdefault((part, variant), []).append(judgement)
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Units, Variant], list[OracleAnswer]] = {}
+
+
+@dataclass
+class Prober:
+    """Asks *ask* about parts of *space* and remembers everything."""
+
+    space: Space
+    ask: Ask
+    limits: SearchLimits = field(default_factory=SearchLimits)
+    memory: Memory = field(default_factory=Memory)
+    told: Callable[[Probe], None] | None = None
+    cancel: Callable[[], None] | None = None
+    """Ends what *ask* is busy with in other threads."""
+    probes: list[Probe] = field(default_factory=list)
+    calls: int = 0
+    tries: int = 1
+    rate: float | None = None
+    """How often a failing part fails, as far as was seen."""
+    _passed: dict[Variant, list[Units]] = field(default_factory=dict)
+    _settled: dict[tuple[Units, Variant], Probe] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+    _started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.tries = _tries(_EXPECTED) if self.limits.flaky else 1
+
+    def verdicts(
+        self, parts: Sequence[Units], variant: Variant, parent: int | None, why: Sequence[str]
+    ) -> list[Probe]:
+        """What the oracle says of each part; those not known are asked at the same time.
+
+        Raises:
+            StoppedError: a limit is reached, or the user wants no more.
+        """
+        fresh = [p for p in dict.fromkeys(parts) if (p, variant) not in self._settled]
+        with self._stoppable():
+            answers = dict(zip(fresh, self._answered(fresh, variant), strict=True))
+        found = []
+        for part, text in zip(parts, why, strict=True):
+            if (part, variant) in self._settled:
+                found.append(self._settled[part, variant])
+                continue
+            judgement, calls, known, seconds = answers[part]
+            probe = Probe(
+                len(self.probes), parent, text, part, self.space.size(part),
+                variant, judgement, calls, known, seconds,
+            )  # fmt: skip
+            self.probes.append(probe)
+            self._settled[part, variant] = probe
+            found.append(probe)
+            if judgement.verdict is PartVerdict.PASS and not known.startswith("follows"):
+                self._passed.setdefault(variant, []).append(part)
+            if self.told is not None:
+                self.told(probe)
+        return found
+
+    def _answered(
+        self, parts: Sequence[Units], variant: Variant
+    ) -> list[tuple[OracleAnswer, int, str, float]]:
+        if len(parts) == 1 or self.limits.jobs == 1:
+            return [self._answer(part, variant) for part in parts]
+        with ThreadPoolExecutor(self.limits.jobs) as pool:
+            asked = [pool.submit(self._answer, part, variant) for part in parts]
+            try:
+                wait_interruptible(asked)
+            except KeyboardInterrupt:
+                for each in asked:
+                    each.cancel()
+                if self.cancel is not None:
+                    self.cancel()
+                raise
+            return [each.result() for each in asked]
+
+    def _answer(self, part: Units, variant: Variant) -> tuple[OracleAnswer, int, str, float]:
+        started, calls = time.monotonic(), 0
+        while True:
+            known, earlier = self.memory.counts(part, variant)
+            found = _decided(known, self.tries)
+            if found is not None:
+                whence = "" if calls else "asked before"
+                whence = "an earlier session" if not calls and earlier else whence
+                return found, calls, whence, time.monotonic() - started
+            if not calls and self._implied(part, variant):
+                said = OracleAnswer(PartVerdict.PASS, "a larger part that holds it passes")
+                return said, 0, "follows from a larger part", 0.0
+            self._count()
+            calls += 1
+            judgement = self.ask(part, variant)
+            self.memory.keep(part, variant, judgement)
+            if judgement.verdict is PartVerdict.FAIL and self.limits.flaky and self.rate is None:
+                calls += self._measure_rate(part, variant)
+
+    def _measure_rate(self, part: Units, variant: Variant) -> int:
+        """How often a part fails that failed once; more tries are made if it is seldom."""
+        with self._lock:
+            if self.rate is not None:
+                return 0
+            self.rate = _EXPECTED
+        fails = 0
+        for _ in range(_REPLAYS):
+            self._count()
+            again = self.ask(part, variant)
+            self.memory.keep(part, variant, again)
+            fails += again.verdict is PartVerdict.FAIL
+        self.rate = (fails + 1) / (_REPLAYS + 2)
+        self.tries = max(2, _tries(self.rate))
+        self._passed.clear()  # they may have passed too few times
+        self._settled.clear()
+        return _REPLAYS
+
+    def _implied(self, part: Units, variant: Variant) -> bool:
+        return any(part <= passed for passed in self._passed.get(variant, ()))
+
+    def _count(self) -> None:
+        limits = self.limits
+        with self._lock:
+            if limits.calls is not None and self.calls >= limits.calls:
+                raise StoppedError(f"the budget of {limits.calls} calls of the oracle is used up")
+            if limits.seconds is not None and time.monotonic() - self._started > limits.seconds:
+                raise StoppedError(f"the time of {limits.seconds:g} s is over")
+            self.calls += 1
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt as stopped:
+            raise StoppedError("stopped by the user") from stopped
+
+
+def _decided(known: Sequence[OracleAnswer], tries: int) -> OracleAnswer | None:
+    """What follows from the answers so far: one failure is enough, a pass takes *tries*."""
+    failed = next((each for each in known if each.verdict is PartVerdict.FAIL), None)
+    if failed is not None:
+        passed = sum(each.verdict is PartVerdict.PASS for each in known)
+        if passed:
+            said = f"failed {len(known) - passed} of {len(known)} times"
+            return replace(failed, detail=f"{failed.detail}; {said}" if failed.detail else said)
+        return failed
+    unknown = next((each for each in known if each.verdict is PartVerdict.UNKNOWN), None)
+    if unknown is not None:
+        return unknown
+    return known[-1] if len(known) >= tries else None
+
+
+def _tries(rate: float) -> int:
+    if rate >= 1.0:
+        return 1
+    return max(1, math.ceil(math.log(_MISSED) / math.log(1.0 - rate)))

@@ -1,0 +1,101 @@
+"""The oracle that runs a part as ONNX Runtime would on a weaker device."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.execute.onnx.session import first_line, runtime_errors
+from divergraph.execute.stand_ins import StandIn, make_stand_in
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.submodel.export.onnx_export import export_onnx
+from divergraph.submodel.minimize.oracle import OracleOptions, Part
+from divergraph.submodel.minimize.part_values import NoValueError, PartValues
+from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.run_parts import RunParts
+from divergraph.submodel.selection import Selection
+from graphstore.errors import ExecutionError, InputError
+from graphstore.model import Framework
+
+_PRECISION = {
+    StandIn.FP16: Precision.FP16,
+    StandIn.INT8: Precision.INT8,
+    StandIn.OPTIMIZED: Precision.FP32,
+}
+
+
+class StandInOracle:
+    """Converts each part to *argument* (``fp16``, ``int8`` or ``optimized``) and runs it.
+
+    Raises:
+        InputError: another argument, or the golden model is not ONNX.
+    """
+
+    def __init__(self, parts: RunParts, argument: str, options: OracleOptions) -> None:
+        if argument not in {kind.value for kind in _PRECISION}:
+            listed = ", ".join(f"stand-in:{kind}" for kind in _PRECISION)
+            raise InputError(f"there is no stand-in {argument!r}", hint=f"there are: {listed}")
+        if parts.golden.framework is not Framework.ONNX:
+            raise InputError(
+                f"stand-ins run ONNX models, the golden model is a {parts.golden.framework} one",
+                hint="--oracle evidence, or --oracle command with a program of yours",
+            )
+        self._kind = StandIn(argument)
+        self._parts = parts
+        self._factor = options.factor
+        self._values = PartValues(parts, _PRECISION[self._kind])
+        self._lock = Lock()
+        self.identity = f"stand-in:{argument} x{options.factor:g}"
+        self.variants = (Variant.GOLDEN, Variant.DEVICE)
+
+    def judge(self, part: Part, variant: Variant) -> OracleAnswer:
+        """Convert the part, run it, compare with the golden ops on the same inputs."""
+        selection = part.selection
+        try:
+            feeds = self._values.feeds(selection, variant)
+            expected = self._values.expected(selection, variant, feeds)
+            made = self._run(selection, feeds)
+        except NoValueError as error:
+            return OracleAnswer(PartVerdict.UNKNOWN, str(error))
+        return self._values.judged(selection, feeds, expected, made, self._factor)
+
+    def _run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        frozen = {tensor.name: feeds[tensor.name] for tensor in part.inputs if tensor.frozen}
+        given = {name: value for name, value in feeds.items() if name not in frozen}
+        with tempfile.TemporaryDirectory(prefix="divergraph-probe-") as place, self._lock:
+            plain, weaker = Path(place) / "part.onnx", Path(place) / "weaker.onnx"
+            try:
+                path = self._parts.sources.golden_path
+                export_onnx(self._parts.golden, path, part, plain, frozen)
+                make_stand_in(plain, self._kind, weaker, given)
+                return _outputs(weaker, given, [tensor.name for tensor in part.outputs])
+            except InputError as error:
+                raise NoValueError(f"it cannot be made {self._kind}: {error.what}") from error
+
+    def cancel(self) -> None:
+        """One call does not take long."""
+
+    def close(self) -> None:
+        """Let go of the golden model."""
+        self._values.close()
+
+
+def _outputs(model: Path, feeds: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(
+            str(model), options, providers=["CPUExecutionProvider"]
+        )
+        taken = {each.name for each in session.get_inputs()}
+        made = session.run(wanted, {n: v for n, v in feeds.items() if n in taken})
+    except runtime_errors() as error:
+        raise ExecutionError(f"ONNX Runtime fails: {first_line(error)}") from error
+    return {name: np.asarray(value) for name, value in zip(wanted, made, strict=True)}

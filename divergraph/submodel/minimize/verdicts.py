@@ -1,0 +1,60 @@
+"""What an oracle says of a part, and the list of all that was tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PartVerdict(StrEnum):
+    """Whether a part shows the failure."""
+
+    FAIL = "fail"
+    PASS = "pass"
+    UNKNOWN = "unknown"
+    """It cannot be told: it does not compile, does not end, was not dumped."""
+
+
+class Variant(StrEnum):
+    """What a part is fed."""
+
+    GOLDEN = "golden"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class OracleAnswer:
+    """What one call of an oracle said. ``detail`` is a sentence, ``error`` the relative
+    error of the worst output and ``limit`` what is allowed, where they were measured."""
+
+    verdict: PartVerdict
+    detail: str = ""
+    error: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One question: does this part fail?
+
+    ``parent`` is the number of the probe that led to this one, None for the first ones;
+    ``why`` the reason it was asked. ``calls`` of the oracle were made for it; none where
+    the answer was known: ``known`` then says whence (``an earlier session``).
+    ``units`` are numbers in the search space, for those who look closer.
+    """
+
+    number: int
+    parent: int | None
+    why: str
+    units: frozenset[int]
+    ops: int
+    variant: Variant
+    judgement: OracleAnswer
+    calls: int = 0
+    known: str = ""
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> PartVerdict:
+        """What it said."""
+        return self.judgement.verdict

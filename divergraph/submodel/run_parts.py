@@ -1,0 +1,147 @@
+"""A kept run opened for cutting parts out of its golden and its device graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from divergraph.execute.contract import DEFAULT_MEMORY, Array
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.run import RunSources
+from divergraph.rootcause.stored import sources_of
+from divergraph.rootcause.values import RunValues
+from divergraph.submodel.constants import values_of_the_run
+from divergraph.submodel.run_graphs import RunGraphs
+from divergraph.submodel.select import Selector
+from divergraph.submodel.selection import Facts, Selection, TensorFacts
+from divergraph.submodel.text_values import TextValues
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.model import DType, DumpTensorRef, Side, TensorIO, TensorRef
+from importers.dumps import DumpIndex, read_array
+
+
+class RunParts(RunGraphs):
+    """Graphs, lineage and dumps of one run."""
+
+    def __init__(self, data: RunData, sources: RunSources, memory: int = DEFAULT_MEMORY) -> None:
+        super().__init__(data)
+        self.sources = sources
+        pairs = {
+            TensorRef(pair.op.id, pair.port): pair
+            for pair in sources.pairs
+            if pair.io is TensorIO.OUTPUT
+        }
+        shapes = {
+            TensorRef(item.op, item.port): item.shape
+            for item in data.comparisons
+            if item.io is TensorIO.OUTPUT and item.shape is not None
+        }
+        self._outputs: dict[TensorRef, TensorRef] = {}
+        for output, pair in pairs.items():
+            if output in shapes:
+                self._outputs.setdefault(pair.match.golden, output)
+        self._values = RunValues(pairs, shapes, sources.golden_dump, sources.device_dump, memory)
+        self._texts = TextValues(data.golden, sources.golden_dump)
+
+    @cached_property
+    def selector(self) -> Selector:
+        """Cuts the golden graph; knows what was dumped."""
+        return Selector(self.golden, _facts_of(self.sources.golden_dump, texts=self._texts))
+
+    @cached_property
+    def device_selector(self) -> Selector:
+        """Cuts the device graph."""
+        return Selector(self.device, _facts_of(self.sources.device_dump, as_stored=True))
+
+    def matched_outputs(self) -> Mapping[TensorRef, TensorRef]:
+        """The device output that was held against each golden one."""
+        return self._outputs
+
+    def floor(self, key: TensorRef) -> float | None:
+        """The relative error the device's arithmetic explains in a golden tensor, if the
+        root-cause analysis told."""
+        output = self._outputs.get(key)
+        return None if output is None else self._floors.get(output)
+
+    @cached_property
+    def _floors(self) -> Mapping[TensorRef, float]:
+        return {
+            TensorRef(item.op, item.port): item.split.floor
+            for item in self.data.comparisons
+            if item.io is TensorIO.OUTPUT and item.split and item.split.floor is not None
+        }
+
+    def has_golden(self, key: TensorRef | str) -> bool:
+        """Whether the golden value of an output, or of an input of the model, was dumped."""
+        known = _ref_of(self.sources.golden_dump, key) is not None
+        return known or self._texts.shape(key) is not None
+
+    def golden_value(self, key: TensorRef | str) -> Array:
+        """The golden value of an output, or of an input of the model.
+
+        Raises:
+            InputError: it was not dumped.
+            ImportFormatError: the dump is damaged.
+        """
+        found = _ref_of(self.sources.golden_dump, key)
+        if found is not None:
+            return read_array(found)
+        if self._texts.shape(key) is not None:
+            return self._texts.value(key)
+        raise InputError(f"the golden value of {key} was not dumped")
+
+    def variables(self, part: Selection) -> dict[str, Array]:
+        """The dumped values of what *part* holds but its model file does not, by tensor name:
+        variables and what reads them, numbers that were drawn."""
+
+        def dumped(key: TensorRef) -> Array | None:
+            return self.golden_value(key) if self.has_golden(key) else None
+
+        return values_of_the_run(self.selector.ops, part.ops, dumped)
+
+    def device_value(self, key: TensorRef | str) -> Array | None:
+        """What the device made of the golden tensor *key*, or was fed as the model's input, in
+        golden layout and shape; None if nothing stands for it or can be read."""
+        if isinstance(key, str):
+            return self._values.device_input(key)
+        output = self._outputs.get(key)
+        return None if output is None else self._values.device(output)
+
+
+def opened(
+    data: RunData, progress: Progress, *, model: Path | None = None, memory: int = DEFAULT_MEMORY
+) -> RunParts:
+    """The parts of a kept run; *model* is where its golden model lies now, if elsewhere.
+
+    Raises:
+        InputError: a model or dump is gone or another one than was compared.
+    """
+    if model is not None:
+        inputs = {**data.run.inputs, Side.GOLDEN.value: str(model.absolute())}
+        data = replace(data, run=replace(data.run, inputs=inputs))
+    return RunParts(data, sources_of(data, progress, memory), memory)
+
+
+def _facts_of(
+    dump: DumpIndex, *, as_stored: bool = False, texts: TextValues | None = None
+) -> Facts:
+    """What a dump knows of tensors; *as_stored*: their shape in the layout they have."""
+
+    def facts(key: TensorRef | str) -> TensorFacts:
+        found = _ref_of(dump, key)
+        if found is None:
+            shape = None if texts is None else texts.shape(key)
+            return TensorFacts() if shape is None else TensorFacts(DType.STRING, shape, dumped=True)
+        original = None if as_stored else found.original_shape
+        return TensorFacts(found.dtype, original or found.shape, dumped=True)
+
+    return facts
+
+
+def _ref_of(dump: DumpIndex, key: TensorRef | str) -> DumpTensorRef | None:
+    if isinstance(key, str):
+        return dump.graph_inputs.get(key)
+    return dump.tensors.get((key.op, TensorIO.OUTPUT, key.port))

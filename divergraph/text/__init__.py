@@ -1,0 +1,1 @@
+"""Text for people, below every front end: words, sentences, and nothing a terminal would obey."""

@@ -1,0 +1,1 @@
+"""What the measured tensors say by thresholds: states, origins, verdict."""

@@ -1,0 +1,1 @@
+"""Values of tensor pairs, read and aligned."""

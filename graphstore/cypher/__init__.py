@@ -1,0 +1,1 @@
+"""All Cypher: the named queries, users' own questions, and what a question may do."""

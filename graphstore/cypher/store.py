@@ -1,0 +1,214 @@
+"""What every Cypher store answers alike: look-ups by named query, values from rows.
+
+A store adds how a target is found, how a query is sent, and how rows are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from graphstore.contract import ListedOp, QueryResult, RunData
+from graphstore.cypher.listing import listed_ops
+from graphstore.cypher.metric_reading import columns_of, metric_columns
+from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
+from graphstore.cypher.queries import load
+from graphstore.cypher.questions import CypherQueries
+from graphstore.errors import StoreError
+from graphstore.gc_paused import gc_paused
+from graphstore.model import (
+    Comparison,
+    Finding,
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    OpState,
+    Origin,
+    Run,
+    Side,
+)
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.finding_rows import finding_value
+from graphstore.schema.metric_values import comparison_values
+from graphstore.schema.op_blocks import BLOCK, OpReader
+from graphstore.schema.stored_graph import first_id
+from graphstore.traverse.arrays import GraphArrays
+
+_TRIES = 3
+"""How often a run that is replaced while it is read whole is read again."""
+
+
+class CypherStore(CypherQueries):
+    """The part of :class:`GraphStore` that runs on named queries."""
+
+    def run(self, name: str) -> Run:
+        """One run."""
+        record = self._run_record(self._run_place(name))
+        return codec.run_value(str(record["run"]))
+
+    def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
+        """A whole graph, equal to the one saved."""
+        place = self._place(target)
+        key, content = place.graph(side)
+        return self._graphs.get(content, lambda: self._read_graph(place, key))
+
+    def arrays(self, target: str, side: Side = Side.DEVICE) -> GraphArrays:
+        """The graph as arrays for traversal; cached by content."""
+        place = self._place(target)
+        return self._arrays_of(place, *place.graph(side))
+
+    def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:
+        """The ops with these ids that there are, equal to those saved, by id."""
+        place = self._place(target)
+        key, _ = place.graph(side)
+        nodes = self._nodes(place, ids, side)
+        rows = self._rows(place, "op_places", {"ids": list(nodes.values())})
+        places = {row["op"]: row["place"] for row in rows}
+        blocks: dict[int, bytes] = {}
+
+        def fetch(firsts: set[int]) -> None:
+            asked = {"graph": key, "firsts": sorted(firsts - blocks.keys())}
+            if asked["firsts"]:
+                found = self._rows(place, "op_blocks", asked)
+                blocks.update((row["first"], row["data"]) for row in found)
+
+        reader = OpReader(blocks.__getitem__)
+        fetch({number - number % BLOCK for number in places.values()})
+        fetch({first for number in places.values() for first in reader.needed(number)})
+        return {op: reader.op(places[plain_text(op)]) for op in ids if op in nodes}
+
+    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOp]:
+        """All ops in topo order as tables show them, read as they are taken."""
+        place = self._place(target)
+        key, _ = place.graph(side)
+
+        def ask(name: str, first: int, until: int) -> Sequence[tuple[Any, ...]]:
+            query = load(name, self.dialect)
+            params = {**self._implied(place, query), "first": first, "until": until}
+            if "graph" in params:
+                params["graph"] = key
+            if "$first_node" in query.text:
+                params |= {"first_node": first_id(key) + first, "end_node": first_id(key) + until}
+                del params["until"]
+            return self._ask(place, query, params).rows
+
+        loose: dict[str, list[tuple[int, str]]] = {}
+        if place.run is not None:
+            for seq, link in codec.links_value(str(self._run_record(place)["loose_links"])):
+                ends = (link.device, link.original)
+                op, partner = ends if side is Side.DEVICE else ends[::-1]
+                loose.setdefault(op, []).append((seq, partner))
+        return listed_ops(ask, side, None if place.run is None else loose)
+
+    def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
+        """The comparisons of a run, all or those of the device ops with these ids."""
+        place = self._run_place(run)
+        if ops is None:
+
+            def ask(name: str, first: int, until: int) -> QueryResult:
+                return self._ask_internal(place, name, {"first": first, "until": until})
+
+            parts = metric_columns(ask, self.dialect)
+        else:
+            nodes = self._nodes(place, ops, Side.DEVICE)
+            for op in ops:
+                if op not in nodes:
+                    raise self._unknown_op(place, op, Side.DEVICE)
+            asked = {"ops": list(nodes.values())}
+            parts = iter([columns_of(self._ask_internal(place, "op_metrics", asked))])
+        with gc_paused():
+            found = [item for part in parts for item in comparison_values(part)]
+        device = self._original_ids(place, Side.DEVICE, (item.op for item in found))
+        partners = chain.from_iterable(map(golden_ops, found))
+        golden = self._original_ids(place, Side.GOLDEN, partners)
+        if not device and not golden:
+            return found
+        return [original_comparison(item, device, golden) for item in found]
+
+    def states(self, run: str) -> dict[str, OpState]:
+        """The state of every device op of a run, by op id, in topo order."""
+        place = self._run_place(run)
+        rows = self._rows(place, "run_states", {})
+        own = self._original_ids(place, Side.DEVICE, (row["op"] for row in rows))
+        return {own.get(row["op"], row["op"]): OpState(row["state"]) for row in rows}
+
+    def origins(self, run: str) -> list[Origin]:
+        """The origins of a run in rank order."""
+        return codec.origins_value(str(self._run_record(self._run_place(run))["origins"]))
+
+    def suspects(self, run: str) -> list[Origin]:
+        """The ops of a run over the lower limit of suspicion, not guilty, in rank order."""
+        text = self._run_record(self._run_place(run))["suspects"]
+        return [] if text is None else codec.origins_value(text)
+
+    def findings(self, run: str) -> list[Finding]:
+        """What was found in a run, in saved order."""
+        place = self._run_place(run)
+        found = [finding_value(row) for row in self._rows(place, "run_findings", {})]
+        own = self._original_ids(place, Side.DEVICE, (finding.op for finding in found))
+        return [replace(one, op=own.get(one.op, one.op)) for one in found] if own else found
+
+    def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
+        """Lineage links, all or those of one device (or golden) op."""
+        place = self._run_place(run)
+        if op is None:
+            rows = self._rows(place, "run_links", {})
+        else:
+            name = "lineage_of_device_op" if side is Side.DEVICE else "lineage_of_original_op"
+            node = self._nodes(place, [op], side).get(op)
+            rows = [] if node is None else self._rows(place, name, {"op": node})
+        device = self._original_ids(place, Side.DEVICE, (row["device"] for row in rows))
+        golden = self._original_ids(place, Side.GOLDEN, (row["original"] for row in rows))
+        found = [(int(row["seq"]), _link(row)) for row in rows]
+        if device or golden:
+            found = [(seq, original_link(link, device, golden)) for seq, link in found]
+        loose = codec.links_value(str(self._run_record(place)["loose_links"]))
+        for seq, link in loose:
+            end = link.device if side is Side.DEVICE else link.original
+            if op is None or end == op:
+                found.append((seq, link))
+        if op is not None and not found:
+            self._node(place, op, side)
+        return [link for _, link in sorted(found, key=lambda item: item[0])]
+
+    def run_data(self, name: str) -> RunData:
+        """Everything of a run, equal to what was saved."""
+        for _ in range(_TRIES):
+            run = self.run(name)
+            data = RunData(
+                run=run,
+                golden=self.graph(name, Side.GOLDEN),
+                device=self.graph(name),
+                links=tuple(self.links(name)),
+                comparisons=tuple(self.comparisons(name)),
+                states=self.states(name),
+                origins=tuple(self.origins(name)),
+                suspects=tuple(self.suspects(name)),
+                findings=tuple(self.findings(name)),
+            )
+            if self.run(name) == run:  # not replaced while it was being read
+                return data
+        raise StoreError(
+            f"the run {name!r} is replaced all the time", where=self.url, retryable=True
+        )
+
+    def find_ops(
+        self, target: str, text: str, side: Side = Side.DEVICE, *, limit: int = 20
+    ) -> list[str]:
+        """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
+        return self._index(self._place(target), side).find(text, limit)
+
+
+def _link(row: Mapping[str, Any]) -> LineageLink:
+    return LineageLink(
+        row["device"],
+        row["original"],
+        LineageRule(row["evidence"]),
+        row["device_port"],
+        row["original_port"],
+        row["confidence"],
+    )

@@ -1,0 +1,264 @@
+"""Where the targets of a Cypher store are, and what is read of them whole and kept in memory."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from graphstore.contract import GraphStore, QueryResult
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.cypher.op_search import OpIndex
+from graphstore.cypher.original_ids import may_be_escaped, original_ids
+from graphstore.cypher.queries import Dialect, NamedQuery, load
+from graphstore.cypher.recent_values import Recent
+from graphstore.cypher.traversals import OpErrors, op_errors
+from graphstore.errors import QueryError, StoreError, UnknownNameError
+from graphstore.model import ModelGraph, Side
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.op_blocks import OpReader
+from graphstore.schema.stored_graph import first_id
+from graphstore.traverse.arrays import GraphArrays, Int32, arrays_from_edges
+from graphstore.traverse.run_outputs import RunOutputs
+
+_SLICE = 20_000
+"""Rows asked for at once, so that no answer of a server gets too big."""
+_LIST_SLICE = 50_000
+"""The same for rows that come in one list, or sorted by the embedded engine."""
+_MANY_OPS = 50
+"""From so many on, ops are found in the list of all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKeys:
+    """Where the rows of a target are: node keys of its run and graphs.
+
+    ``golden`` is None and ``run`` is None for an imported graph; ``content`` is the hash
+    of the device (or only) graph and ``golden_content`` of the other. ``stamp`` changes
+    whenever the run is written anew; without one nothing of the run is kept in memory.
+    """
+
+    name: str
+    device: str
+    content: str
+    run: str | None = None
+    golden: str | None = None
+    golden_content: str | None = None
+    stamp: str | None = None
+
+    def graph(self, side: Side) -> tuple[str, str]:
+        """(key, content hash) of the graph on *side*; an imported graph has one side."""
+        if side is Side.GOLDEN and self.golden is not None and self.golden_content is not None:
+            return self.golden, self.golden_content
+        return self.device, self.content
+
+
+class CypherTargets(GraphStore):
+    """Finds targets of a Cypher store and reads what is kept of them in memory."""
+
+    dialect: Dialect
+
+    def __init__(self) -> None:
+        self._arrays: Recent[GraphArrays] = Recent(8)
+        self._graphs: Recent[ModelGraph] = Recent(4)
+        self._indexes: Recent[OpIndex] = Recent(8)
+        self._outputs: Recent[RunOutputs] = Recent(4)
+        self._errors: Recent[OpErrors] = Recent(4)
+        self._answers: Recent[QueryResult] = Recent(16)
+
+    @abstractmethod
+    def _place(self, target: str) -> TargetKeys:
+        """Where *target* is; UnknownNameError if nowhere."""
+
+    @abstractmethod
+    def _ask(
+        self,
+        place: TargetKeys,
+        query: NamedQuery,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> QueryResult:
+        """The rows of a query on one target, all if there are no limits."""
+
+    @abstractmethod
+    def _names(self) -> list[str]:
+        """Names of all runs and imported graphs."""
+
+    def _op_count(self, place: TargetKeys) -> int:
+        """How many ops the device (or only) graph has."""
+        key, content = place.graph(Side.DEVICE)
+        known = self._indexes.known(content)
+        if known is not None:
+            return len(known.ids)
+        return int(self._rows(place, "graph_header", {"graph": key})[0]["ops"])
+
+    def _errors_of(self, place: TargetKeys) -> OpErrors:
+        """The errors of the ops of a run; kept if the run has a stamp."""
+
+        def made() -> OpErrors:
+            arrays = self._arrays_of(place, *place.graph(Side.DEVICE))
+            return op_errors(arrays, self._run_outputs(place))
+
+        return made() if place.stamp is None else self._errors.get(stamped(place), made)
+
+    def _implied(self, place: TargetKeys, query: NamedQuery) -> dict[str, object]:
+        """The parameters a query gets from the target."""
+        implied = self._target_keys(place, query.text)
+        if None in implied.values():
+            raise QueryError(
+                f"query {query.name} is about a run; {place.name!r} is an imported graph"
+            )
+        return implied
+
+    def _target_keys(self, place: TargetKeys, cypher: str) -> dict[str, object]:
+        """The keys of *place* that *cypher* mentions as parameters."""
+        keys = {
+            "run": place.run,
+            "golden": place.golden,
+            "device": place.device,
+            "graph": place.device,
+        }
+        return {name: key for name, key in keys.items() if re.search(rf"\${name}\b", cypher)}
+
+    def _nodes(self, place: TargetKeys, ops: Iterable[str], side: Side) -> dict[str, int]:
+        """The node ids of those *ops* that there are, by op id."""
+        key, content = place.graph(side)
+        wanted = {op: plain_text(op) for op in ops}
+        arrays = self._arrays.known(content)
+        if arrays is not None:
+            number: Mapping[str, int] = arrays.number
+        elif len(wanted) > _MANY_OPS:
+            names = set(wanted.values())
+            ids = self._index(place, side).ids
+            number = {op: place for place, op in enumerate(ids) if op in names}
+        else:
+            asked = {"graph": key, "names": list(wanted.values())}
+            known = {row["op"]: row["id"] for row in self._rows(place, "op_nodes", asked)}
+            return {op: known[text] for op, text in wanted.items() if text in known}
+        first = first_id(key)
+        return {op: first + number[text] for op, text in wanted.items() if text in number}
+
+    def _original_ids(self, place: TargetKeys, side: Side, ops: Iterable[str]) -> Mapping[str, str]:
+        """The ids in the graph on *side* by those the database gave, where they differ."""
+        if not may_be_escaped(ops):
+            return {}
+        key, content = place.graph(side)
+        return original_ids(self._graphs.get(content, lambda: self._read_graph(place, key)))
+
+    def _unknown_op(self, place: TargetKeys, op: str, side: Side) -> UnknownNameError:
+        return UnknownNameError("op", op, near=self._index(place, side).find(op, 3))
+
+    def _unknown_target(self, what: str, name: str) -> UnknownNameError:
+        names = self._names()
+        if name in names:
+            return UnknownNameError(what, name, hint="it is an imported graph")
+        return UnknownNameError(what, name, near=difflib.get_close_matches(name, names))
+
+    def _run_place(self, name: str) -> TargetKeys:
+        place = self._place(name)
+        if place.run is None:
+            raise self._unknown_target("run", name)
+        return place
+
+    def _rows(
+        self, place: TargetKeys, name: str, params: Mapping[str, object]
+    ) -> list[dict[str, Any]]:
+        answer = self._ask_internal(place, name, params)
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+    def _ask_internal(
+        self, place: TargetKeys, name: str, params: Mapping[str, object]
+    ) -> QueryResult:
+        query = load(name, self.dialect)
+        return self._ask(place, query, {**self._implied(place, query), **params})
+
+    def _run_record(self, place: TargetKeys) -> dict[str, Any]:
+        rows = self._rows(place, "run_record", {})
+        if not rows:
+            raise StoreError(f"the run {place.name!r} is damaged: its record is missing")
+        return rows[0]
+
+    def _read_graph(self, place: TargetKeys, key: str) -> ModelGraph:
+        header = self._rows(place, "graph_header", {"graph": key})
+        if not header:
+            raise StoreError(f"{place.name!r} is damaged: its graph {key!r} is missing")
+        blocks: dict[int, bytes] = {}
+        count = header[0]["ops"]
+        for first in range(0, count, _SLICE):
+            part = {"graph": key, "first": first, "until": first + _SLICE}
+            rows = self._rows(place, "graph_blocks", part)
+            blocks.update((row["first"], row["data"]) for row in rows)
+        return codec.graph_value(header[0]["header"], OpReader(blocks.__getitem__).all_ops(count))
+
+    def _arrays_of(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
+        return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
+
+    def _quick_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays | None:
+        """The arrays, if they are here or got in no time."""
+        return self._arrays.known(content)
+
+    def _read_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
+        index = self._indexes.get(content, lambda: self._read_index(place, key))
+        return arrays_from_edges(
+            index.ids,
+            self._pairs(place, "feed_numbers", key),
+            self._pairs(place, "control_numbers", key),
+        )
+
+    def _pairs(self, place: TargetKeys, name: str, key: str) -> tuple[Int32, Int32]:
+        rows = self._rows(place, name, {"graph": key})
+        pairs = rows[0]["pairs"] if rows else None
+        sources, targets = np.divmod(np.asarray(pairs or [], dtype=np.int64), 2**32)
+        return sources.astype(np.int32), targets.astype(np.int32)
+
+    def _index(self, place: TargetKeys, side: Side) -> OpIndex:
+        key, content = place.graph(side)
+        return self._indexes.get(content, lambda: self._read_index(place, key))
+
+    def _read_index(self, place: TargetKeys, key: str) -> OpIndex:
+        ordered = list[Any]()
+        for first in itertools.count(0, _LIST_SLICE):
+            slice_of = {"graph": key, "first": first, "until": first + _LIST_SLICE}
+            part: Any = self._ask_internal(place, "graph_order", slice_of).rows
+            if self.dialect is Dialect.NEO4J:
+                part = [row[1:] for row in sorted(part[0][0])]
+            ordered.extend(part)
+            if len(part) < _LIST_SLICE:
+                break
+        return OpIndex.of(ordered)
+
+    def _run_outputs(self, place: TargetKeys) -> RunOutputs:
+        """The compared outputs of a run; kept if the run has a stamp."""
+        if place.stamp is None:
+            return self._read_outputs(place)
+        return self._outputs.get(stamped(place), lambda: self._read_outputs(place))
+
+    def _read_outputs(self, place: TargetKeys) -> RunOutputs:
+        if self.dialect is Dialect.EMBEDDED:
+            found = list[Any]()
+            for begin in range(0, len(self._index(place, Side.DEVICE).ids), _LIST_SLICE):
+                slice_of = {"first": begin, "until": begin + _LIST_SLICE}
+                found.extend(self._ask_internal(place, "run_outputs", slice_of).rows)
+            return RunOutputs.of(found)
+        first, rows = 0, list[Any]()
+        while True:
+            slice_of = {"first": first, "until": first + _LIST_SLICE}
+            row: Any = self._ask_internal(place, "run_outputs", slice_of).rows[0]
+            rows.extend(row[1])
+            if row[0] < _LIST_SLICE:
+                rows.sort(key=itemgetter(0, 1, 10))  # topo, port, seq
+                return RunOutputs.of([row[:10] for row in rows])
+            first += _LIST_SLICE
+
+
+def stamped(place: TargetKeys) -> str:
+    """A key for what is kept of a run; it changes when the run is written anew."""
+    return f"{place.run} {place.content} {place.stamp}"

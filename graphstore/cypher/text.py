@@ -1,0 +1,170 @@
+"""The words of a Cypher text: enough to see what a query would do, without its grammar.
+
+Where the engines see a word, so do these functions; where in doubt, they see more.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from graphstore.errors import QueryError
+
+# A line comment ends at \r too: Neo4j reads on behind it.
+_TOKEN = re.compile(
+    r"""(?P<space>\s+)
+      | (?P<comment>//[^\n\r]*|/\*.*?\*/)
+      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<quoted>`(?:[^`]|``)*`)
+      | (?P<open>/\*|'|"|`)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<number>0[xX][\da-fA-F]+|0o[0-7]+|\d[\d_]*(?:\.(?!\.)\d*)?(?:[eE][+-]?\d+)?)
+      | (?P<mark>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:(?P<pair>\\)|u(?P<code>[0-9a-fA-F]{4}))")
+_BARE_ESCAPE = re.compile(r"\\u(?P<code>[0-9a-fA-F]{4})")
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of a text; ``kind`` is text, quoted, word, number or mark."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def word(self) -> str:
+        """The upper-case word, empty if it is none."""
+        return self.text.upper() if self.kind == "word" else ""
+
+    @property
+    def name(self) -> str:
+        """What a word, number or back-quoted name stands for, empty if it is none."""
+        if self.kind == "quoted":
+            return self.text[1:-1].replace("``", "`")
+        return self.text if self.kind in ("word", "number") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HopBound:
+    """The bound of a way of any length, such as the ``1..65535`` of ``[:FEEDS*1..65535]``.
+
+    ``most`` is None if it has no upper end; ``start`` is the place of its star.
+    """
+
+    most: int | None
+    start: int
+
+
+def tokens(cypher: str) -> list[Token]:
+    """The tokens of *cypher* without space and comments.
+
+    Raises:
+        QueryError: a quote or comment is not closed, or there is an invisible character.
+    """
+    return list(_tokens(cypher))
+
+
+def parameters(found: list[Token]) -> dict[str, int]:
+    """The names of the parameters a text uses, each with its first position."""
+    names: dict[str, int] = {}
+    for before, token in pairwise(found):
+        if before.text == "$" and token.name:
+            names.setdefault(token.name, before.start)
+    return names
+
+
+def hop_bounds(found: list[Token]) -> list[HopBound]:
+    """The ways of any length in a text, as the embedded engine writes them."""
+    bounds = []
+    brackets: list[bool] = []  # the open ones, True for those of a relationship
+    for place, token in enumerate(found):
+        if token.kind != "mark":
+            continue
+        if token.text in "([{":
+            before = found[place - 1].text if place else ""
+            brackets.append(token.text == "[" and before == "-")
+        elif token.text in ")]}" and brackets:
+            brackets.pop()
+        elif token.text == "*" and brackets and brackets[-1]:
+            bounds.append(HopBound(_most(found[place + 1 : place + 12]), token.start))
+    return bounds
+
+
+def explained(cypher: str) -> str | None:
+    """*cypher* with a leading EXPLAIN blanked out; None if it has none."""
+    match = _EXPLAIN.match(cypher)
+    return None if match is None else " " * match.end() + cypher[match.end() :]
+
+
+def decoded(cypher: str) -> Iterator[tuple[str, list[int]]]:
+    r"""*cypher* as Neo4j may read it, with the place in it of every character.
+
+    Neo4j turns ``\u0027`` into a quote before it looks for strings. Once with
+    backslashes taken in pairs, as it does, and once without.
+    """
+    for pattern in (_ESCAPE, _BARE_ESCAPE):
+        if pattern.search(cypher):
+            yield _decoded(cypher, pattern)
+
+
+def _decoded(cypher: str, pattern: re.Pattern[str]) -> tuple[str, list[int]]:
+    subgraphs: list[str] = []
+    places: list[int] = []
+    end = 0
+    for match in pattern.finditer(cypher):
+        plain = cypher[end : match.start()]
+        code = match["code"]
+        subgraph = match.group() if code is None else chr(int(code, 16))
+        subgraphs += [plain, subgraph]
+        places += range(end, match.start())
+        places += [match.start()] * len(subgraph)
+        end = match.end()
+    subgraphs.append(cypher[end:])
+    places += range(end, len(cypher) + 1)
+    return "".join(subgraphs), places
+
+
+def _most(following: list[Token]) -> int | None:
+    """The upper end of a bound: ``3``, ``1..3`` or ``..3``, words such as SHORTEST before."""
+    words = [token for token in following if token.kind != "word"]
+    first = words[0] if words else None
+    if first is not None and first.kind == "number":
+        words = words[1:]
+    if [token.text for token in words[:2]] == [".", "."]:
+        last = words[2] if len(words) > 2 else None
+        return _whole(last) if last is not None and last.kind == "number" else None
+    return _whole(first) if first is not None and first.kind == "number" else None
+
+
+def _whole(token: Token) -> int | None:
+    return int(token.text) if token.text.isdecimal() else None
+
+
+def _tokens(cypher: str) -> Iterator[Token]:
+    before = ""
+    for match in _TOKEN.finditer(cypher):
+        kind, text = match.lastgroup or "mark", match.group()
+        if kind == "open":
+            raise QueryError(f"{text} is not closed", position=match.start())
+        if kind == "mark" and unicodedata.category(text).startswith("C"):
+            raise QueryError(
+                f"the query has an invisible character, U+{ord(text):04X}", position=match.start()
+            )
+        if text == "\\":
+            # some that Neo4j decodes to nonsense break its answer, and the asker waits
+            raise QueryError("a backslash outside of a text", position=match.start())
+        if kind == "word" and before == "number":
+            # ladybug reads 1e0LOAD as a number and a clause
+            raise QueryError(
+                "a word right behind a number", position=match.start(), hint="put a space between"
+            )
+        before = kind
+        if kind not in ("space", "comment"):
+            yield Token(kind, text, match.start())

@@ -1,0 +1,200 @@
+"""Named queries that are answered on arrays: the same way, and fast, on every store.
+
+The texts of the same names in ``graphstore/cypher/queries`` say the same in Cypher; the tests hold
+the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.contract import QueryResult
+from graphstore.cypher.limits import cut
+from graphstore.cypher.op_search import OpIndex
+from graphstore.traverse.algorithms import (
+    ancestors,
+    between,
+    descendants,
+    first_diverging,
+    worst_before,
+)
+from graphstore.traverse.arrays import GraphArrays, Int32
+from graphstore.traverse.run_outputs import RunOutputs
+
+_OP_COLUMNS = ("topo", "op", "type")
+_SMALL = 0.001
+"""Errors up to this are nobody's amplification."""
+
+
+@dataclass(frozen=True)
+class OpErrors:
+    """Relative Euclidean distances, one value per op, NaN where there is none.
+
+    ``own`` is the worst of the op's compared outputs, ``before`` the worst of the measured
+    ops just before it.
+    """
+
+    own: NDArray[np.float64]
+    before: NDArray[np.float64]
+
+
+def op_errors(arrays: GraphArrays, outputs: RunOutputs) -> OpErrors:
+    """The errors of the ops of a run."""
+    size = len(arrays.ids)
+    own = np.full(size, np.nan)
+    np.fmax.at(own, outputs.topo, outputs.distance)
+    measured, _ = outputs.masks(size)
+    return OpErrors(own, worst_before(arrays, measured, own))
+
+
+@dataclass(frozen=True)
+class TraversalRequest:
+    """One question: how its target's arrays are got, its parameters, its row limit.
+
+    Parameters that are ops are numbers of ``arrays``.
+    """
+
+    arrays: Callable[[], GraphArrays]
+    index: Callable[[], OpIndex]
+    outputs: Callable[[], RunOutputs]
+    errors: Callable[[], OpErrors]
+    params: Mapping[str, Any]
+    limit: int | None
+
+
+def _ancestors(asked: TraversalRequest) -> QueryResult:
+    return _ops(asked, ancestors(asked.arrays(), [asked.params["op"]]))
+
+
+def _descendants(asked: TraversalRequest) -> QueryResult:
+    return _ops(asked, descendants(asked.arrays(), [asked.params["op"]]))
+
+
+def _ops_between(asked: TraversalRequest) -> QueryResult:
+    ends = asked.params["start_op"], asked.params["end_op"]
+    return _ops(asked, between(asked.arrays(), ends[:1], ends[1:]))
+
+
+def _first_diverging(asked: TraversalRequest) -> QueryResult:
+    arrays = asked.arrays()
+    return _ops(asked, first_diverging(arrays, *asked.outputs().masks(len(arrays.ids))))
+
+
+def _propagation(asked: TraversalRequest) -> QueryResult:
+    arrays, outputs = asked.arrays(), asked.outputs()
+    reached = np.zeros(len(arrays.ids), dtype=np.bool_)
+    reached[descendants(arrays, [asked.params["op"]])] = True
+    places = np.flatnonzero(reached[outputs.topo])
+    kept = places[: asked.limit].tolist()
+    index, topo, port = asked.index(), outputs.topo, outputs.port
+    rows = []
+    for place in kept:
+        number = int(topo[place])
+        level, _, distance, nan = outputs.values[place]
+        rows.append(
+            (number, index.ids[number], index.kinds[number], int(port[place]), level, distance, nan)
+        )
+    columns = (*_OP_COLUMNS, "output", "level", "relative_euclidean_distance", "nan")
+    return QueryResult(columns, tuple(rows), truncated=len(kept) < len(places))
+
+
+def _worst_tensors(asked: TraversalRequest) -> QueryResult:
+    outputs, index = asked.outputs(), asked.index()
+    wanted = max(0, int(asked.params["limit"]))
+    cut = wanted if asked.limit is None else min(wanted, asked.limit)
+    rows = []
+    for place in outputs.worst()[:cut].tolist():
+        number = int(outputs.topo[place])
+        level, cosine, distance, nan = outputs.values[place]
+        kind = index.kinds[number]
+        port = int(outputs.port[place])
+        rows.append((index.ids[number], port, kind, level, cosine, distance, nan, number))
+    columns: tuple[str, ...] = ("op", "output", "type", "level", "cosine_similarity")
+    columns += ("relative_euclidean_distance", "nan", "topo")
+    return QueryResult(columns, tuple(rows), truncated=cut < min(wanted, len(outputs.topo)))
+
+
+def _op_search(asked: TraversalRequest) -> QueryResult:
+    index, wanted = asked.index(), str(asked.params["text"]).lower()
+    fits = [
+        number
+        for number, (name, kind) in enumerate(zip(index.names, index.types, strict=True))
+        if wanted in name or wanted in kind
+    ]
+    return _ops(asked, np.asarray(fits, dtype=np.int32))
+
+
+def _ops_by_type(asked: TraversalRequest) -> QueryResult:
+    counts = sorted(Counter(asked.index().kinds).items(), key=lambda item: (-item[1], item[0]))
+    return cut(QueryResult(("type", "ops"), tuple(counts)), asked.limit)
+
+
+def _errors_by_type(asked: TraversalRequest) -> QueryResult:
+    outputs, kinds = asked.outputs(), asked.index().kinds
+    found: dict[str, tuple[int, int, float | None]] = {}
+    numbers, over = outputs.topo.tolist(), outputs.over.tolist()
+    for number, is_over, value in zip(numbers, over, outputs.values, strict=True):
+        tensors, bad, worst = found.get(kinds[number], (0, 0, None))
+        distance = value[2]
+        if worst is None or (distance is not None and distance > worst):
+            worst = distance
+        found[kinds[number]] = (tensors + 1, bad + is_over, worst)
+    rows = sorted(
+        ((kind, *counts) for kind, counts in found.items()), key=lambda row: (-row[2], row[0])
+    )
+    return cut(QueryResult(("type", "tensors", "over", "worst"), tuple(rows)), asked.limit)
+
+
+def _amplifiers(asked: TraversalRequest) -> QueryResult:
+    index, errors = asked.index(), asked.errors()
+    own, before = errors.own, errors.before
+    places = np.flatnonzero((own > _SMALL) & (own > asked.params["times"] * before))
+    places = places[np.lexsort((places, -own[places]))]
+    rows = [
+        (place, index.ids[place], index.kinds[place], float(before[place]), float(own[place]))
+        for place in places[: asked.limit].tolist()
+    ]
+    columns = (*_OP_COLUMNS, "before", "error")
+    return QueryResult(columns, tuple(rows), truncated=len(rows) < len(places))
+
+
+ON_ARRAYS: Mapping[str, Callable[[TraversalRequest], QueryResult]] = {
+    "amplifiers": _amplifiers,
+    "ancestors": _ancestors,
+    "descendants": _descendants,
+    "errors_by_type": _errors_by_type,
+    "first_diverging": _first_diverging,
+    "op_search": _op_search,
+    "ops_between": _ops_between,
+    "ops_by_type": _ops_by_type,
+    "propagation": _propagation,
+    "worst_tensors": _worst_tensors,
+}
+"""The named queries answered here."""
+
+
+def deepest_way(arrays: GraphArrays) -> int:
+    """The most hops a shortest way in the graph can have, never less than the truth."""
+    sources = np.repeat(np.arange(len(arrays.ids), dtype=np.int32), np.diff(arrays.successor_start))
+    if np.any(arrays.successor_ops <= sources):
+        return len(arrays.ids)
+    depth = [0] * len(arrays.ids)
+    for source, target in zip(sources.tolist(), arrays.successor_ops.tolist(), strict=True):
+        if depth[target] <= depth[source]:
+            depth[target] = depth[source] + 1
+    return max(depth, default=0)
+
+
+def _ops(asked: TraversalRequest, numbers: Int32) -> QueryResult:
+    index = asked.index()
+    kept = numbers[: asked.limit].tolist()
+    rows = zip(
+        kept, map(index.ids.__getitem__, kept), map(index.kinds.__getitem__, kept), strict=True
+    )
+    return QueryResult(_OP_COLUMNS, tuple(rows), truncated=len(kept) < len(numbers))

@@ -1,0 +1,111 @@
+"""A parsed filter: a plain value that prints as text, compares and matches op rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from graphstore.filter.fields import Operator
+from graphstore.filter.predicates import Predicate, all_of, predicate_of
+from graphstore.op_row import OpRow
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A text with gaps: *pieces* with any text between two of them.
+
+    ``MatMul*`` is ``("MatMul", "")``; a text without ``*`` has one piece.
+    """
+
+    pieces: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The pattern with ``*`` in the gaps."""
+        return "*".join(self.pieces)
+
+    @property
+    def literal(self) -> bool:
+        """True if there is no gap."""
+        return len(self.pieces) == 1
+
+    def __str__(self) -> str:
+        if _is_bare(self.pieces):
+            return self.text
+        escaped = (
+            subgraph.replace("\\", "\\\\").replace('"', '\\"').replace("*", "\\*")
+            for subgraph in self.pieces
+        )
+        return f'"{"*".join(escaped)}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition; *field* is canonical, any of *values* satisfies it.
+
+    A regular expression is a single value of one piece.
+    """
+
+    field: str
+    operator: Operator
+    values: tuple[Pattern, ...]
+    negated: bool = False
+
+    def __str__(self) -> str:
+        if self.operator is Operator.REGEX:
+            value = _regex_text(self.values[0].text)
+        else:
+            value = "|".join(map(str, self.values))
+        return f"{'!' if self.negated else ''}{self.field}{self.operator}{value}"
+
+
+@dataclass(frozen=True)
+class OpFilter:
+    """Conditions that all hold. ``str`` gives a text that parses to an equal filter."""
+
+    terms: tuple[Term, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.terms))
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OpFilter, (self.terms,)
+
+    def matches(self, row: OpRow) -> bool:
+        """True if every condition holds for *row*."""
+        return self.predicate(row)
+
+    @cached_property
+    def predicate(self) -> Predicate:
+        """The filter as one function, for long lists of rows."""
+        return all_of(
+            [
+                predicate_of(
+                    term.field,
+                    term.operator,
+                    tuple(value.pieces for value in term.values),
+                    negated=term.negated,
+                )
+                for term in self.terms
+            ]
+        )
+
+
+def _is_bare(pieces: tuple[str, ...]) -> bool:
+    text = "".join(pieces)
+    if not any(pieces) and len(pieces) == 1:
+        return False
+    if any(char.isspace() or char in '|*"' for char in text):
+        return False
+    return not pieces[0].startswith(("'", "!", "=", "<", ">", "~", ":"))
+
+
+def _regex_text(regex: str) -> str:
+    if regex and not regex.startswith(('"', "'")) and not any(map(str.isspace, regex)):
+        return regex
+    escaped = regex.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,305 @@
+"""The Neo4j that ``divergraph neo4j start`` runs for one user of this machine.
+
+All is below ``neo4j`` in the user's data folder: ``server.json`` (version, port, the
+server's folder), ``running.lock`` and a folder per release line with data and password.
+
+The server process inherits ``running.lock``, so the kernel says whether it lives: a stale
+process number, or one that belongs to another program by now, cannot fool anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.errors import InputError, StoreError
+from graphstore.neo4j.address import DEFAULT_PORT, Address
+from graphstore.neo4j.interrupts import interrupts_held
+from graphstore.neo4j.local_server.jars import fetch_jars, version_number
+from graphstore.neo4j.local_server.java import find_java
+from graphstore.neo4j.local_server.locks import held_lock, is_locked
+from graphstore.neo4j.local_server.process import (
+    Setup,
+    answers,
+    check_memory,
+    launch,
+    prepare,
+    read_password,
+    stop,
+    wait_until_ready,
+)
+from graphstore.neo4j.passwords import Password, check_private
+
+START_SECONDS = 180.0
+STOP_SECONDS = 90.0
+SETTLE_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+DEFAULT_VERSION = "lts"
+DEFAULT_HEAP = "1g"
+
+
+def _quiet(text: str) -> None:
+    """Say nothing: for callers who show no progress."""
+
+
+_STARTED: list[subprocess.Popen[bytes]] = []
+_OURS = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The managed server: ``running`` is the process, ``ready`` that it answers.
+
+    ``version`` and ``url`` are those of the last start; None if there never was one.
+    """
+
+    running: bool
+    ready: bool
+    version: str | None
+    url: str | None
+    pid: int | None
+    home: Path | None
+
+    @property
+    def log(self) -> Path | None:
+        """What the server says."""
+        return None if self.home is None else self.home / "logs" / "console.log"
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    version: str
+    port: int
+    home: Path
+
+    @property
+    def url(self) -> str:
+        return f"bolt://127.0.0.1:{self.port}"
+
+    @property
+    def password_file(self) -> Path:
+        return self.home / "password"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.home / "run" / "neo4j.pid"
+
+
+def start(
+    version: str | None = None,
+    port: int | None = None,
+    heap: str | None = None,
+    say: Callable[[str], None] = _quiet,
+) -> ServerStatus:
+    """Start the server, or find it running; returns when it answers.
+
+    None means: as at the last start, else lts, 7687 and 1g.
+
+    Raises:
+        InputError: no such version or memory; it runs with another version or port; the
+            data are of a newer version; the port is in use.
+        StoreError: no fitting Java, jars that cannot be fetched, or a server that does
+            not start; nothing is left running then.
+    """
+    check_memory(heap or DEFAULT_HEAP)
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with held_lock(folder / "starting.lock"):
+        noted = _noted()
+        wanted = _wanted(noted, version, port)
+        if is_locked(_running_lock()):
+            _check_same(noted, wanted, asked=version is not None, port=port)
+            running = _settled()
+            if running is not None:
+                return running
+        _check_not_older(wanted)
+        _check_port(wanted.port)
+        java = find_java(wanted.version)
+        jars = fetch_jars(wanted.version, say)
+        setup = Setup(wanted.home, java, jars, wanted.port, heap or DEFAULT_HEAP)
+        say(f"starting Neo4j {wanted.version} on Java {java.major}")
+        password = prepare(setup)
+        _note(wanted)
+        process = _launched(setup, password)
+    # it outlives us; Python would warn about a child nobody waits for
+    _STARTED.append(process)
+    return status()
+
+
+def stop_server(say: Callable[[str], None] = _quiet) -> bool:
+    """End the server and wait until it has; False if none was running.
+
+    Raises:
+        StoreError: it does not end.
+    """
+    noted = _noted()
+    if noted is None or not is_locked(_running_lock()):
+        return False
+    pid = _pid(noted)
+    if pid is None:
+        raise StoreError("the server's process number is lost", where=str(noted.pid_file))
+    say("stopping Neo4j (it takes about 10 s)")
+    if not stop(pid, lambda: not is_locked(_running_lock()), STOP_SECONDS):
+        raise StoreError(
+            f"Neo4j did not end within {STOP_SECONDS:g} s",
+            where=str(noted.home / "logs"),
+            hint=f"`kill -9 {pid}` ends it; what is committed stays",
+        )
+    return True
+
+
+def status() -> ServerStatus:
+    """Whether the server runs and answers."""
+    noted = _noted()
+    if noted is None:
+        return ServerStatus(False, False, None, None, None, None)
+    running = is_locked(_running_lock())
+    ready = running and noted.password_file.exists()
+    ready = ready and answers(noted.url, read_password(noted.password_file))
+    pid = _pid(noted) if running else None
+    return ServerStatus(running, ready, noted.version, noted.url, pid, noted.home)
+
+
+def managed_password(address: Address) -> Password | None:
+    """The password of the managed server, if *address* is its; it need not run."""
+    if address.host not in _OURS:
+        return None
+    noted = _noted()
+    if noted is None or noted.port != address.port or not noted.password_file.exists():
+        return None
+    check_private(noted.password_file)
+    return read_password(noted.password_file)
+
+
+def is_managed(address: Address) -> bool:
+    """Whether *address* is where the managed server listens, or did at its last start."""
+    noted = _noted()
+    return noted is not None and address.host in _OURS and noted.port == address.port
+
+
+def _launched(setup: Setup, password: Password) -> subprocess.Popen[bytes]:
+    """The server, answering. What was not waited for to the end is not left running."""
+    process = None
+    try:
+        with held_lock(_running_lock()) as lock, interrupts_held():
+            process = launch(setup, lock)
+        wait_until_ready(setup, password, process, START_SECONDS)
+    except BaseException:
+        if process is not None:
+            process.kill()
+            process.wait()
+        raise
+    return process
+
+
+def _wanted(noted: _Noted | None, version: str | None, port: int | None) -> _Noted:
+    number = version_number(version or (noted.version if noted else DEFAULT_VERSION))
+    line = "5" if number.startswith("5.") else "calendar"
+    default_port = noted.port if noted else DEFAULT_PORT
+    return _Noted(number, port or default_port, _folder() / line)
+
+
+def _check_same(noted: _Noted | None, wanted: _Noted, *, asked: bool, port: int | None) -> None:
+    if noted is not None and asked and wanted.version != noted.version:
+        raise InputError(
+            f"Neo4j {noted.version} is running", hint="`divergraph neo4j stop` ends it first"
+        )
+    if noted is not None and port is not None and port != noted.port:
+        raise InputError(
+            f"Neo4j is running at {noted.url}", hint="`divergraph neo4j stop` ends it first"
+        )
+
+
+def _settled() -> ServerStatus | None:
+    """The server once it answers; None if it ends instead, as one just killed does."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while is_locked(_running_lock()):
+        state = status()
+        if state.ready:
+            return state
+        if time.monotonic() > until:
+            raise StoreError(
+                "Neo4j is running but does not answer",
+                where=str(state.log),
+                hint="`divergraph neo4j stop`, then start it again",
+                retryable=True,
+            )
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _check_not_older(wanted: _Noted) -> None:
+    """Neo4j brings data forward to a newer version, never back."""
+    used = wanted.home / "version"
+    if not used.exists():
+        return
+    before = used.read_text(encoding="utf-8").strip()
+    if _parts(wanted.version) < _parts(before):
+        raise InputError(
+            f"the data were last used by Neo4j {before}, {wanted.version} cannot read them",
+            where=str(wanted.home),
+            hint=f"--version {before} or newer",
+        )
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise InputError(
+                f"cannot listen on port {port}: {error.strerror}",
+                hint="another program may use it; --port takes another one",
+            ) from error
+
+
+def _folder() -> Path:
+    import platformdirs
+
+    return platformdirs.user_data_path("divergraph") / "neo4j"
+
+
+def _running_lock() -> Path:
+    return _folder() / "running.lock"
+
+
+def _noted() -> _Noted | None:
+    path = _folder() / "server.json"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return _Noted(str(values["version"]), int(values["port"]), Path(values["home"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            "the note about the managed Neo4j cannot be read",
+            where=str(path),
+            hint="remove it and run `divergraph neo4j start`; the data stay",
+        ) from error
+
+
+def _note(wanted: _Noted) -> None:
+    values = {"version": wanted.version, "port": wanted.port, "home": str(wanted.home)}
+    path = _folder() / "server.json"
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    draft.replace(path)
+    (wanted.home / "version").write_text(wanted.version + "\n", encoding="utf-8")
+
+
+def _pid(noted: _Noted) -> int | None:
+    try:
+        return int(noted.pid_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # the caller says what that means

@@ -1,0 +1,272 @@
+"""Ops as compressed blocks: their lossless form, which columns alone cannot hold.
+
+A block is the compressed text of up to BLOCK ops that follow each other in the file: a line of
+JSON with one list a field, then a line of JSON with the attributes of each op. Producers
+are written as how far before their consumer they are in the file, and names of tensors only
+where they do not follow, so that layers that repeat look alike and take almost no space.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphstore.model import AttrValue, DType, InputRef, Op, Shape, Tensor, TensorRef
+from graphstore.schema.codec import (
+    attrs_text,
+    attrs_value,
+    dtype_value,
+    dumps,
+    origin_list,
+    origin_value,
+    shape_list_value,
+)
+from graphstore.traverse.edge_columns import EdgeColumns
+
+BLOCK = 256
+_LEVEL = 3
+
+_SHARED_ATTRS = 4096
+
+_Spec: TypeAlias = tuple[DType | None, Shape | None, str | None]
+
+
+def op_blocks(ops: Sequence[Op], edges: EdgeColumns) -> Iterator[tuple[bytes, bytes]]:
+    """(text, the text compressed) of each block of *ops*; *edges* are those of the graph."""
+    sources = _Sources(edges, len(ops))
+    for first in range(0, len(ops), BLOCK):
+        text = _block_text(ops, first, sources).encode("ascii")
+        yield text, zlib.compress(text, _LEVEL)
+
+
+class _Sources:
+    """How far before an op the ops are that feed it."""
+
+    def __init__(self, edges: EdgeColumns, count: int) -> None:
+        targets = edges.targets[: edges.data]
+        self._start = np.searchsorted(targets, np.arange(count + 1)).astype(np.int32)
+        self._distances = targets - edges.sources[: edges.data]
+        self._inputs = edges.inputs
+        special = edges.outputs[: edges.data] != 0
+        special[[edge for edge in edges.own_names if edge < edges.data]] = True
+        self._special = np.zeros(len(special) + 1, dtype=np.int32)
+        np.cumsum(special, out=self._special[1:])
+
+    def of(self, first: int, until: int) -> Iterator[tuple[list[int], list[int], bool]]:
+        """For each op (distances, the inputs they are of, whether they say it all): not if
+        one takes another output than the first, or gives it a name of its own."""
+        start = self._start[first : until + 1]
+        is_all = (np.diff(self._special[start]) == 0).tolist()
+        places = (start - start[0]).tolist()
+        distances: list[int] = self._distances[start[0] : start[-1]].tolist()
+        inputs: list[int] = self._inputs[start[0] : start[-1]].tolist()
+        for (low, high), says_all in zip(pairwise(places), is_all, strict=True):
+            yield distances[low:high], inputs[low:high], says_all
+
+
+def attrs_of(ops: Sequence[Op]) -> list[str]:
+    """The attributes of each of *ops*, as JSON; those that several share are written once."""
+    texts: dict[int, str] = {}
+    for op in ops:
+        if id(op.attrs) not in texts:
+            texts[id(op.attrs)] = attrs_text(op.attrs) if op.attrs else "{}"
+    return [texts[id(op.attrs)] for op in ops]
+
+
+def _block_text(ops: Sequence[Op], first: int, sources: _Sources) -> str:
+    part = ops[first : first + BLOCK]
+    specs: dict[_Spec, int] = {}
+    fields = [
+        [op.id for op in part],
+        [None if op.name == op.id else op.name for op in part],
+        [op.type for op in part],
+        [
+            (distances if says_all and len(distances) == len(op.inputs) else None)
+            or _inputs(op, number, ops, dict(zip(inputs, distances, strict=True)))
+            for number, (op, (distances, inputs, says_all)) in enumerate(
+                zip(part, sources.of(first, first + len(part)), strict=True), start=first
+            )
+        ],
+        [op.control_inputs or 0 for op in part],
+        [
+            [_output(op.id, port, made, specs) for port, made in enumerate(op.outputs)]
+            for op in part
+        ],
+        list(specs),
+        [op.subgraph or 0 for op in part],
+        [op.owns or 0 for op in part],
+        [op.original_names for op in part],
+        [op.sequence - number for number, op in enumerate(part, start=first)],
+    ]
+    return "\n".join([dumps(fields), *attrs_of(part)])
+
+
+def _inputs(op: Op, number: int, ops: Sequence[Op], distances: Mapping[int, int]) -> object:
+    """0 for none; for each None; a distance (output 0), [distance, output]; or with names.
+
+    *distances* are those of the inputs that ops of the graph feed.
+    """
+    found: list[object] = []
+    for position, ref in enumerate(op.inputs):
+        if ref is None:
+            found.append(None)
+            continue
+        producer = ref.producer
+        if producer is None:
+            found.append([ref.tensor])
+            continue
+        distance, port = distances.get(position), producer.port
+        if distance is not None:
+            outputs = ops[number - distance].outputs
+            if 0 <= port < len(outputs) and outputs[port].name == ref.tensor:
+                found.append([distance, port] if port else distance)
+                continue
+        found.append([ref.tensor, producer.op, port])
+    return found or 0
+
+
+def _output(op: str, port: int, tensor: Tensor, specs: dict[_Spec, int]) -> object:
+    """The number of its (dtype, shape, layout); with name and origin where there are any."""
+    spec = specs.setdefault((tensor.dtype, tensor.shape, tensor.layout), len(specs))
+    name: object = 0 if tensor.name == f"{op}:{port}" else tensor.name
+    if tensor.origin is not None:
+        return [spec, name, origin_list(tensor.origin)]
+    return spec if name == 0 else [spec, name]
+
+
+class OpReader:
+    """Ops from their blocks; *block* gives the compressed one that starts at a place.
+
+    Ops share what is equal: references to a tensor, shapes, attributes.
+    """
+
+    def __init__(self, block: Callable[[int], bytes]) -> None:
+        self._block = block
+        self._read: dict[int, _Block] = {}
+        self._first_refs: dict[int, InputRef] = {}
+        self._other_refs: dict[tuple[int, int], InputRef] = {}
+        self._attrs: dict[str, Mapping[str, AttrValue]] = {}
+
+    def all_ops(self, count: int) -> Iterator[Op]:
+        """The first *count* ops in file order."""
+        for first in range(0, count, BLOCK):
+            yield from self._ops_of(first, range(min(BLOCK, count - first)))
+            del self._read[first]  # its references are kept
+
+    def op(self, number: int) -> Op:
+        """The op at a place of the file."""
+        return next(self._ops_of(number - number % BLOCK, [number % BLOCK]))
+
+    def needed(self, number: int) -> set[int]:
+        """The places at which the blocks start that reading an op takes, beside its own."""
+        first = number - number % BLOCK
+        found = set()
+        for one in self._block_of(first).inputs[number - first] or ():
+            distance = one[0] if isinstance(one, list) else one
+            if isinstance(distance, int):
+                source = number - distance
+                found.add(source - source % BLOCK)
+        return found - {first}
+
+    def _ops_of(self, first: int, places: Iterable[int]) -> Iterator[Op]:
+        read = self._block_of(first)
+        for at in places:
+            op, name, originals = read.ids[at], read.names[at], read.originals[at]
+            number = first + at
+            yield Op(
+                op,
+                op if name is None else name,
+                read.types[at],
+                tuple([self._input(one, number) for one in read.inputs[at] or ()]),
+                tuple(read.control[at] or ()),
+                tuple(
+                    [self._output(read, number, at, port) for port in range(len(read.outputs[at]))]
+                ),
+                self._attrs_value(read.attrs[at]),
+                read.subgraphs[at] or "",
+                tuple(read.owns[at] or ()),
+                None if originals is None else tuple(originals),
+                read.sequence[at] + number,
+            )
+
+    def _block_of(self, first: int) -> _Block:
+        read = self._read.get(first)
+        if read is None:
+            head, *attrs = zlib.decompress(self._block(first)).decode("ascii").split("\n")
+            fields = json.loads(head)
+            read = self._read[first] = _Block(attrs, *fields)
+            kinds: dict[str, str] = {}
+            read.types[:] = [kinds.setdefault(kind, kind) for kind in read.types]
+            read.specs[:] = [
+                (dtype_value(dtype), shape_list_value(shape), layout)
+                for dtype, shape, layout in fields[6]
+            ]
+        return read
+
+    def _attrs_value(self, text: str) -> Mapping[str, AttrValue]:
+        known = self._attrs.get(text)
+        if known is None:
+            if len(self._attrs) > _SHARED_ATTRS:
+                self._attrs.clear()
+            known = self._attrs[text] = attrs_value(text)
+        return known
+
+    def _output(self, read: _Block, number: int, at: int, port: int) -> Tensor:
+        one = read.outputs[at][port]
+        tensor = self._ref(number, port).tensor
+        if isinstance(one, int):
+            dtype, shape, layout = read.specs[one]
+            return Tensor(tensor, dtype, shape, layout)
+        origin = origin_value(one[2]) if len(one) > 2 else None
+        dtype, shape, layout = read.specs[one[0]]
+        return Tensor(tensor, dtype, shape, layout, origin)
+
+    def _input(self, one: Any, number: int) -> InputRef | None:
+        if isinstance(one, int):
+            return self._first_refs.get(number - one) or self._ref(number - one, 0)
+        if one is None:
+            return None
+        if isinstance(one[0], int):
+            return self._ref(number - one[0], one[1])
+        tensor, *producer = one
+        return InputRef(tensor, TensorRef(*producer) if producer else None)
+
+    def _ref(self, number: int, port: int) -> InputRef:
+        """What reads an output; one value for all readers."""
+        known = self._other_refs.get((number, port)) if port else self._first_refs.get(number)
+        if known is not None:
+            return known
+        at = number % BLOCK
+        read = self._block_of(number - at)
+        op, one = read.ids[at], read.outputs[at][port]
+        name = one[1] if isinstance(one, list) and one[1] != 0 else f"{op}:{port}"
+        ref = InputRef(name, TensorRef(op, port))
+        if port:
+            self._other_refs[number, port] = ref
+        else:
+            self._first_refs[number] = ref
+        return ref
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The fields of a block, each with a value for every op; see :func:`_block_text`."""
+
+    attrs: list[str]
+    ids: list[str]
+    names: list[Any]
+    types: list[str]
+    inputs: list[Any]
+    control: list[Any]
+    outputs: list[list[Any]]
+    specs: list[_Spec]
+    subgraphs: list[Any]
+    owns: list[Any]
+    originals: list[Any]
+    sequence: list[int]

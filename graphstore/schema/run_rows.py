@@ -1,0 +1,247 @@
+"""The rows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.contract import RunData
+from graphstore.model import LineageRule, TensorIO
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.finding_rows import finding_rows
+from graphstore.schema.metric_rows import metric_table
+from graphstore.schema.records import Records
+from graphstore.schema.row_slices import Columns, Repeated, Row, Table, columns_table
+from graphstore.schema.stored_graph import StoredGraph, first_id
+from graphstore.traverse.algorithms import few_next_measured
+from graphstore.traverse.arrays import Int32
+from graphstore.traverse.measured_ops import measured_ops
+
+_PAIRS, _PAIRS_AN_EDGE = 1_000_000, 2
+"""How many NEXT_MEASURED a run may have: so many, or so many an edge if that is more."""
+_WORDS = {word: word.value for word in LineageRule}
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnds:
+    """The ops that what is in a run is about, by number; -1 where there is no such op.
+
+    ``sources`` and ``targets`` are the device and golden ends of the links, ``compared``
+    and ``against`` those of the comparisons, ``found`` the ops of the findings.
+    """
+
+    sources: Int32
+    targets: Int32
+    compared: Int32
+    against: Int32
+    found: Int32
+
+    @classmethod
+    def of(cls, data: RunData, golden: StoredGraph, device: StoredGraph) -> RunEnds:
+        """Those of a whole run.
+
+        Raises:
+            ValueError: a device op without a comparison or state; a comparison or state of
+                an op the device graph does not have.
+        """
+        links, items = data.links, data.comparisons
+        refs = [item.golden for item in items]
+        compared = device.numbers_of([item.op for item in items])
+        if not _is_complete(data, device, compared):
+            raise _incomplete(data)
+        return cls(
+            device.numbers_of([link.device for link in links]),
+            golden.numbers_of([link.original for link in links]),
+            compared,
+            golden.numbers_of([None if ref is None else ref.op for ref in refs]),
+            device.numbers_of([one.op for one in data.findings]),
+        )
+
+
+def _is_complete(data: RunData, device: StoredGraph, compared: Int32) -> bool:
+    """True if every device op has a comparison and a state, and nothing else has one.
+
+    *compared* are the numbers of the ops of the comparisons.
+    """
+    if (compared < 0).any() or data.states.keys() != device.place.keys():
+        return False
+    found = np.zeros(len(data.device.ops), dtype=np.bool_)
+    found[compared] = True
+    return bool(found.all())
+
+
+def _incomplete(data: RunData) -> ValueError:
+    """What is wrong with a run that is not complete."""
+    ops = {op.id for op in data.device.ops}
+    compared = {comparison.op for comparison in data.comparisons}
+    what, names = ("comparison", compared) if compared != ops else ("state", data.states.keys())
+    odd = sorted(names ^ ops)
+    return ValueError(
+        f"run {data.run.name!r}: every device op needs a {what} and nothing else may "
+        f"have one; wrong for {len(odd)} ops, the first is {odd[0]!r}"
+    )
+
+
+def run_records(data: RunData, golden: StoredGraph, device: StoredGraph, run_key: str) -> Records:
+    """The rows of a run kept under *run_key*, without those of its graphs.
+
+    Raises:
+        ValueError: as :meth:`RunEnds.of`.
+    """
+    rows = RunRows(data, golden, device, run_key, RunEnds.of(data, golden, device))
+    followers = rows.next_measured()
+    return Records(
+        {
+            "Run": [rows.run(followers is not None)],
+            "Metric": rows.metrics(),
+            "Finding": rows.findings(),
+        },
+        {
+            "FUSES": rows.links(),
+            "NEXT_MEASURED": followers or Table.of(()),
+            **rows.metric_links(),
+        },
+    )
+
+
+class RunRows:
+    """Makes the rows of a run kept under *key*, table by table."""
+
+    def __init__(
+        self, data: RunData, golden: StoredGraph, device: StoredGraph, key: str, ends: RunEnds
+    ) -> None:
+        self._data = data
+        self._golden = golden
+        self._device = device
+        self._key = key
+        self._ends = ends
+
+    def run(self, has_followers: bool) -> Row:
+        """The row of the table Run."""
+        data, run, counts = self._data, self._data.run, self._data.run.counts
+        loose = [(place, data.links[place]) for place in np.flatnonzero(~self._there()).tolist()]
+        return (
+            self._key,
+            plain_text(run.name),
+            self._golden.key,
+            self._device.key,
+            run.created,
+            run.verdict.value,
+            run.method.value,
+            plain_text(run.version),
+            counts.ops,
+            counts.tensors,
+            counts.compared,
+            counts.over,
+            counts.not_compared,
+            codec.run_text(run),
+            codec.origins_text(data.origins),
+            codec.links_text(loose),
+            has_followers,
+            codec.origins_text(data.suspects) if data.suspects else None,
+        )
+
+    def metrics(self) -> Table:
+        """The rows of the table Metric."""
+        ends = self._ends
+        return metric_table(
+            self._data,
+            ends.against >= 0,
+            self._key,
+            self._metric_ids(),
+            self._device.nodes(ends.compared),
+            self._output_ids(),
+        )
+
+    def findings(self) -> Sequence[Row]:
+        """The rows of the table Finding."""
+        nodes = self._finding_nodes()
+        return finding_rows(self._data.findings, self._key, self._finding_ids(), nodes)
+
+    def links(self) -> Table:
+        """The rows of FUSES: the links between ops that are there."""
+        kept = np.flatnonzero(self._there()).astype(np.int32)
+        sources = self._ends.sources[kept]
+        targets = self._ends.targets[kept]
+        source_nodes, target_nodes = self._device.nodes, self._golden.nodes
+        links, run = self._data.links, self._key
+
+        def columns(first: int, until: int) -> Columns:
+            part = [links[place] for place in kept[first:until].tolist()]
+            return (
+                source_nodes(sources[first:until]),
+                target_nodes(targets[first:until]),
+                Repeated(run, len(part)),
+                kept[first:until],
+                [_WORDS[link.rule] for link in part],
+                [link.device_port for link in part],
+                [link.original_port for link in part],
+                [link.confidence for link in part],
+            )
+
+        return Table(len(kept), columns)
+
+    def next_measured(self) -> Table | None:
+        """The rows of NEXT_MEASURED; None if there were more than a store can be asked to keep."""
+        arrays = self._device.arrays
+        measured = measured_ops(arrays, self._data.comparisons)
+        limit = max(_PAIRS, _PAIRS_AN_EDGE * len(arrays.successor_ops))
+        pairs = few_next_measured(arrays, measured, limit)
+        if pairs is None:
+            return None
+        sources, targets = pairs
+        nodes, run = self._device.nodes, self._key
+
+        def columns(first: int, until: int) -> Columns:
+            begin, end = sources[first:until], targets[first:until]
+            return nodes(begin), nodes(end), Repeated(run, len(begin)), begin >= end
+
+        return Table(len(sources), columns)
+
+    def metric_links(self) -> dict[str, Sequence[Row]]:
+        """The rows of the relationships of metrics and findings."""
+        ends, ids, run = self._ends, self._metric_ids(), self._key
+        there = ends.against >= 0
+        finding_ids, nodes = self._finding_ids(), self._finding_nodes()
+        about = [pair for pair in zip(finding_ids, nodes, strict=True) if pair[1] is not None]
+        return {
+            "OF": columns_table((ids, self._device.nodes(ends.compared))),
+            "AGAINST": columns_table((ids[there], self._golden.nodes(ends.against[there]))),
+            "COMPARED": Table(
+                len(ids),
+                lambda first, until: (Repeated(run, until - first), ids[first:until]),
+            ),
+            "ABOUT": Table.of(about),
+            "FOUND": Table.of([(run, one) for one in finding_ids]),
+        }
+
+    def _there(self) -> NDArray[np.bool_]:
+        return (self._ends.sources >= 0) & (self._ends.targets >= 0)
+
+    def _metric_ids(self) -> NDArray[np.int64]:
+        return first_id(self._key) + np.arange(len(self._data.comparisons), dtype=np.int64)
+
+    def _output_ids(self) -> NDArray[np.int64]:
+        """The node id of the tensor of each comparison; -1 where it is no output of its op."""
+        items, device = self._data.comparisons, self._device
+        ops = device.graph.ops
+        counts = np.fromiter((len(ops[at].outputs) for at in device.order.tolist()), np.int64)
+        first = np.cumsum(counts) - counts + device.first_id
+        numbers = self._ends.compared
+        ports = np.fromiter(
+            (item.port if item.io is TensorIO.OUTPUT else -1 for item in items), np.int64
+        )
+        is_output = (ports >= 0) & (ports < counts[numbers])
+        return np.where(is_output, first[numbers] + ports, -1)
+
+    def _finding_ids(self) -> list[int]:
+        first = first_id(self._key)
+        return list(range(first, first + len(self._data.findings)))
+
+    def _finding_nodes(self) -> list[int | None]:
+        first = self._device.first_id
+        return [None if at < 0 else first + at for at in self._ends.found.tolist()]

@@ -1,0 +1,142 @@
+"""A graph about to be stored: its key, content hash, numbering and lossless form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.contract import GraphInfo
+from graphstore.model import ModelGraph, Op
+from graphstore.schema import codec
+from graphstore.schema.packed_graph import PackedGraph, Packing
+from graphstore.traverse.arrays import GraphArrays, Int32
+from graphstore.traverse.edge_columns import EdgeColumns, edge_columns, places
+from graphstore.traverse.topological_order import arrays_in_order, topo_places
+
+_NUMBER_BITS = 27
+"""Bits of an id that number what has it within its graph or run; the rest say which."""
+
+
+@dataclass(frozen=True)
+class StoredGraph:
+    """A graph about to be stored: its key in the store and numbering.
+
+    ``place`` is the place of each op in the file by id, ``order`` are these places by the
+    number of the op; ``packing`` makes its lossless form when that is asked for.
+    """
+
+    graph: ModelGraph
+    key: str
+    place: Mapping[str, int]
+    edges: EdgeColumns
+    order: Int32
+    packing: Packing
+
+    @property
+    def first_id(self) -> int:
+        """The node id of op number 0 and of tensor number 0."""
+        return first_id(self.key)
+
+    @property
+    def packed(self) -> PackedGraph:
+        """Its lossless form; most of the work of storing a graph."""
+        return self.packing.whole()
+
+    @property
+    def content(self) -> str:
+        """The hash of the graph; packs it."""
+        return self.packed.content
+
+    @cached_property
+    def arrays(self) -> GraphArrays:
+        """The graph as arrays."""
+        return arrays_in_order(self.graph, self.edges, self.order)
+
+    def nodes(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
+        """The node ids of ops by their *numbers*."""
+        return node_ids(numbers, self.first_id)
+
+    def numbers(self) -> Int32:
+        """The number of each op by its place in the file."""
+        numbers = np.empty(len(self.order), dtype=np.int32)
+        numbers[self.order] = np.arange(len(self.order), dtype=np.int32)
+        return numbers
+
+    def numbers_of(self, ops: Sequence[str | None]) -> Int32:
+        """The numbers of the ops with these ids; -1 for None and what is not in the graph."""
+        find: Callable[[str | None, int], int] = self.place.get  # type: ignore[assignment]
+        places = np.fromiter(map(find, ops, repeat(-1)), np.int32, len(ops))
+        # the last place is that of -1
+        return np.append(self.numbers(), np.int32(-1))[places]
+
+    def without_places(self) -> StoredGraph:
+        """The same without the places of its ops by id, which are big."""
+        return replace(self, place={})
+
+
+def first_id(key: str) -> int:
+    """The first of the ids that belong to the graph or run with this key.
+
+    36 bits of its hash: two of a thousand keys are the same once in 100,000 stores, and
+    then the second cannot be written.
+    """
+    digest = hashlib.sha256(key.encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 28 << _NUMBER_BITS
+
+
+def node_ids(numbers: NDArray[Any], first: int) -> NDArray[np.int64]:
+    """The node ids of what has these *numbers*; *first* is that of number 0."""
+    return numbers.astype(np.int64) + first
+
+
+def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
+    """*graph* under its own id; where *taken* (key to content hash) has that id with
+    other content, the hash is appended.
+
+    Raises:
+        ValueError: two ops have one id, or there are more than 2^27 ops or tensors.
+    """
+    place = places(graph)
+    edges = edge_columns(graph, place)
+    if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**_NUMBER_BITS:
+        raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
+    key = codec.plain_text(graph.id)
+    order = topo_places(graph, edges)
+    stored = StoredGraph(graph, key, place, edges, order, Packing(graph, edges))
+    if key in taken and taken[key] != stored.content:
+        return replace(stored, key=f"{key}+{stored.content[:12]}")
+    return stored
+
+
+def graph_info(
+    graph: ModelGraph, name: str, created: str, edges: EdgeColumns | None = None
+) -> GraphInfo:
+    """What ``runs`` lists of a graph stored as *name* at *created* (ISO 8601 UTC).
+
+    *edges* are its edges, if they are known already.
+    """
+    return GraphInfo(
+        name=name,
+        id=graph.id,
+        kind=graph.kind.value,
+        framework=graph.framework.value,
+        format=graph.format,
+        ops=len(graph.ops),
+        edges=sum(map(_edge_count, graph.ops)) if edges is None else edges.own,
+        subgraphs=len(graph.subgraphs),
+        fused_ops=sum(1 for op in graph.ops if op.is_fused),
+        created=created,
+        source=graph.source,
+    )
+
+
+def _edge_count(op: Op) -> int:
+    fed = sum([ref is not None and ref.producer is not None for ref in op.inputs])
+    return fed + len(op.control_inputs)

@@ -1,0 +1,1 @@
+"""Runs and graphs from store to store: copies, backups, one portable form."""

@@ -1,0 +1,234 @@
+"""Traversals on :class:`graphstore.traverse.arrays.GraphArrays`: the same answer on every store.
+
+All are iterative (graphs are deep), visit each op and edge once, never list paths, and
+return op numbers in ascending (topo) order. Cycles are allowed everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.traverse.arrays import Bool, GraphArrays, Int32
+from graphstore.traverse.components import condense
+from graphstore.traverse.errors_before_loops import worst_before_with_loops
+from graphstore.traverse.measured_pairs import MeasuredOpPairs
+
+
+def descendants(arrays: GraphArrays, starts: Iterable[int]) -> Int32:
+    """Numbers of the ops that any of *starts* feeds, over any distance; *starts* left out."""
+    return _reach(arrays.successor_start, arrays.successor_ops, starts)
+
+
+def ancestors(arrays: GraphArrays, ends: Iterable[int]) -> Int32:
+    """Numbers of the ops that feed any of *ends*, over any distance; *ends* left out."""
+    return _reach(arrays.predecessor_start, arrays.predecessor_ops, ends)
+
+
+def between(arrays: GraphArrays, starts: Iterable[int], ends: Iterable[int]) -> Int32:
+    """Numbers of the ops on some way from *starts* to *ends*, both ends with them.
+
+    Empty if no end can be reached from any start.
+    """
+    below = _reach_with(arrays.successor_start, arrays.successor_ops, starts)
+    above = _reach_with(arrays.predecessor_start, arrays.predecessor_ops, ends)
+    return np.flatnonzero(below & above).astype(np.int32)
+
+
+def induced_edges(arrays: GraphArrays, ops: Iterable[int]) -> tuple[Int32, Int32]:
+    """(sources, targets): the edges with both ends among *ops*, sorted by source, target."""
+    inside = np.zeros(len(arrays.ids), dtype=np.bool_)
+    inside[np.fromiter(ops, dtype=np.int64)] = True
+    sources = _edge_sources(arrays)
+    keep = inside[sources] & inside[arrays.successor_ops]
+    return sources[keep], arrays.successor_ops[keep]
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """Where the value of one op goes.
+
+    ``ops`` are all descendants in topo order, ``distance`` the fewest edges to each,
+    ``outputs`` those of them (or the op itself) that feed nothing further.
+    """
+
+    op: int
+    ops: Int32
+    distance: Int32
+    outputs: Int32
+
+
+def propagation(arrays: GraphArrays, op: int, over: Bool | None = None) -> Propagation:
+    """How far *op* reaches; with *over*, only through ops for which it is true.
+
+    ``over`` has one value per op; *op* itself need not be over. With it, an output is
+    an op with no successor that is over.
+    """
+    start, successors = arrays.successor_start.tolist(), arrays.successor_ops.tolist()
+    allowed = None if over is None else over.tolist()
+    distance = {op: 0}
+    outputs: list[int] = []
+    level = [op]
+    while level:
+        following: list[int] = []
+        for number in level:
+            targets = successors[start[number] : start[number + 1]]
+            if allowed is not None:
+                targets = [target for target in targets if allowed[target]]
+            if not targets:
+                outputs.append(number)
+            for target in targets:
+                if target not in distance:
+                    distance[target] = distance[number] + 1
+                    following.append(target)
+        level = following
+    del distance[op]
+    ops = sorted(distance)
+    return Propagation(
+        op,
+        np.asarray(ops, dtype=np.int32),
+        np.asarray([distance[number] for number in ops], dtype=np.int32),
+        np.asarray(sorted(outputs), dtype=np.int32),
+    )
+
+
+def nearest_measured_ancestors(arrays: GraphArrays, op: int, measured: Bool) -> Int32:
+    """Measured ops that reach *op* through unmeasured ones only (*op* itself: in a loop)."""
+    start, predecessors = arrays.predecessor_start.tolist(), arrays.predecessor_ops.tolist()
+    found: set[int] = set()
+    seen = {op}
+    stack = [op]
+    while stack:
+        number = stack.pop()
+        for source in predecessors[start[number] : start[number + 1]]:
+            if measured[source]:
+                found.add(source)
+            elif source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return np.asarray(sorted(found), dtype=np.int32)
+
+
+def next_measured(arrays: GraphArrays, measured: Bool) -> tuple[Int32, Int32]:
+    """(sources, targets): from each measured op to those reached through unmeasured ones.
+
+    Sorted by source, target, without doubles; a loop may lead back to its own source.
+    There can be as many as the square of the ops; :func:`few_next_measured` has a limit.
+    """
+    pairs = MeasuredOpPairs(arrays, measured, None).pairs()
+    if pairs is None:
+        raise AssertionError("without a limit there is always an answer")
+    return pairs
+
+
+def few_next_measured(
+    arrays: GraphArrays, measured: Bool, limit: int
+) -> tuple[Int32, Int32] | None:
+    """The pairs of :func:`next_measured`, all or none.
+
+    None if there are more than *limit*, or if finding them takes far more steps than
+    *limit* and the edges together.
+    """
+    return MeasuredOpPairs(arrays, measured, limit).pairs()
+
+
+def worst_before(
+    arrays: GraphArrays, measured: Bool, error: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The largest *error* of the measured ops just before each measured op, else NaN.
+
+    *error* has one value per op, NaN where there is none. Just before means through
+    unmeasured ops only, and earlier by topo.
+    What is said of unmeasured ops means nothing.
+    """
+    sources, targets = _edge_sources(arrays), arrays.successor_ops
+    if not np.all(sources < targets):
+        return worst_before_with_loops(arrays, sources, measured, error)
+    passed = np.where(measured, error, np.nan).tolist()
+    passes = (~measured).tolist()
+    before = [math.nan] * len(arrays.ids)
+    # all edges into an op come before those out of it
+    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
+        value = passed[source]
+        if value == value and not value <= before[target]:  # neither is NaN, or it is larger
+            before[target] = value
+            if passes[target]:
+                passed[target] = value
+    return np.asarray(before, dtype=np.float64)
+
+
+def first_edges(arrays: GraphArrays, count: int) -> tuple[int, int] | None:
+    """(source, target) of edge number *count* (from 0), by source, then target; or None."""
+    if count >= len(arrays.successor_ops):
+        return None
+    source = int(np.searchsorted(arrays.successor_start, count, "right")) - 1
+    return source, int(arrays.successor_ops[count])
+
+
+def first_diverging(arrays: GraphArrays, measured: Bool, over: Bool) -> Int32:
+    """Measured ops over a limit with no nearest measured ancestor over one.
+
+    *over* counts only where *measured* is true. Ops over a limit that feed each other in
+    a loop count as one: if nothing before the loop is over, its first op by topo is the
+    origin; else none of it is.
+    """
+    bad = over & measured
+    passes = bad | ~measured
+    sources, targets = _edge_sources(arrays), arrays.successor_ops
+    keep = passes[sources] & passes[targets]
+    sources, targets = sources[keep], targets[keep]
+    if np.all(sources < targets):
+        return _untainted(len(arrays.ids), sources, targets, bad)
+    group, group_count, edges = condense(len(arrays.ids), sources, targets)
+    group_bad = np.zeros(group_count, dtype=np.bool_)
+    np.logical_or.at(group_bad, group, bad)
+    first_groups = set(_untainted(group_count, *edges, group_bad).tolist())
+    found: dict[int, int] = {}
+    for number in np.flatnonzero(bad).tolist():
+        if group[number] in first_groups:
+            found.setdefault(int(group[number]), number)
+    return np.asarray(sorted(found.values()), dtype=np.int32)
+
+
+def _untainted(size: int, sources: Int32, targets: Int32, bad: Bool) -> Int32:
+    """Bad nodes that no bad node reaches; every edge goes from a lower to a higher number."""
+    order = np.argsort(sources, kind="stable")
+    tainted = bytearray(size)
+    flags = bad.tolist()
+    for source, target in zip(sources[order].tolist(), targets[order].tolist(), strict=True):
+        if flags[source] or tainted[source]:
+            tainted[target] = 1
+    clean = np.frombuffer(bytes(tainted), dtype=np.uint8) == 0
+    return np.flatnonzero(bad & clean).astype(np.int32)
+
+
+def _edge_sources(arrays: GraphArrays) -> Int32:
+    numbers = np.arange(len(arrays.ids), dtype=np.int32)
+    return np.repeat(numbers, np.diff(arrays.successor_start))
+
+
+def _reach(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Int32:
+    first = list(roots)
+    seen = _reach_with(start, neighbours, first)
+    seen[first] = False
+    return np.flatnonzero(seen).astype(np.int32)
+
+
+def _reach_with(start: Int32, neighbours: Int32, roots: Iterable[int]) -> Bool:
+    """True for each op that can be reached from *roots*, and for these."""
+    begin, following = start.tolist(), neighbours.tolist()
+    seen = bytearray(len(begin) - 1)
+    stack = list(roots)
+    for root in stack:
+        seen[root] = 1
+    while stack:
+        number = stack.pop()
+        for other in following[begin[number] : begin[number + 1]]:
+            if not seen[other]:
+                seen[other] = 1
+                stack.append(other)
+    return np.frombuffer(seen, dtype=np.bool_)

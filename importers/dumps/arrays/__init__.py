@@ -1,0 +1,1 @@
+"""Dump files that hold plain arrays: npy, npz, PyTorch, tfdbg, Polygraphy."""

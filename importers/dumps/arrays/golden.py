@@ -1,0 +1,315 @@
+"""Golden dumps: ``.npy`` files named after the tensors of the original graph.
+
+TensorFlow's debugger recipe, ONNX and Caffe write
+``{op name}.{output index}.{timestamp}.npy`` with ``/`` as ``_`` and ``:`` as ``.``. ONNX
+dumps may name the tensor instead of the op. msaccucmp's converter writes
+``{device dump name}.{input|output}.{index}.npy``; this too is read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.model import (
+    DType,
+    DumpFormat,
+    DumpTensorRef,
+    ModelGraph,
+    Op,
+    Reason,
+    Shape,
+    Tensor,
+    TensorIO,
+)
+from importers.dumps.arrays.golden_names import GoldenNames, Hit
+from importers.dumps.arrays.npy import NpyHeader, read_npy_header
+from importers.dumps.ascend.file import look_at, tensor_ref
+from importers.dumps.index import (
+    DamagedError,
+    DumpIndex,
+    DumpProblem,
+    FolderListing,
+    TensorKey,
+    list_folder,
+)
+from importers.dumps.names import MAPPING, OpNames, parse_dump_name, read_mapping
+from importers.dumps.open_file import open_dump
+
+NPY = ".npy"
+_BINARY = (".pb", ".quant")
+_CONVERTED = re.compile(
+    r"(?P<dump>.+)\.(?P<io>input|output)\.(?P<port>\d{1,6})(?:\.(?P<layout>[A-Za-z]\w*))?"
+    r"(?:\.(?P<dtype>[a-z]+\d*))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _BinaryHeader:
+    """A golden tensor with the header of a device dump, in the terms of a ``.npy`` file."""
+
+    ref: DumpTensorRef
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.ref.shape or ()
+
+    @property
+    def data_offset(self) -> int:
+        return self.ref.offset
+
+    @property
+    def nbytes(self) -> int:
+        return self.ref.nbytes
+
+    def element_type(self, expected: DType | None = None) -> DType:
+        known = self.ref.dtype or expected
+        if known is None:
+            raise DamagedError(Reason.DTYPE_UNSUPPORTED, "elements of an unknown type")
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One golden file after its header was looked at."""
+
+    path: Path
+    header: NpyHeader | _BinaryHeader | None
+    damage: DamagedError | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file and the tensor it was found to hold."""
+
+    file: _File
+    key: TensorKey
+    timestamp: int
+    tensor: Tensor | None
+    layout: str | None = None
+
+
+def scan_golden_dumps(folder: Path, graph: ModelGraph) -> DumpIndex:
+    """The tensors of the ``.npy`` files directly in *folder*, by op of *graph*.
+
+    Of several dumps of one tensor the latest counts. A damaged or unclear file becomes
+    a problem of its op; nothing of the file's data is read.
+
+    Raises:
+        InputError: the folder is missing or may not be read.
+    """
+    return scan_golden_listing(list_folder(folder), graph)
+
+
+def scan_golden_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
+    """As :func:`scan_golden_dumps`, for a folder already listed."""
+    scan = _Scan(graph)
+    mapping = read_mapping(listing.folder) if MAPPING in listing.files else {}
+    for name in listing.files:
+        if (ending := golden_ending(name)) is not None:
+            stem = name.removesuffix(ending)
+            full = mapping.get(name) or mapping.get(stem) or stem
+            scan.add(_look_at(listing.folder / name), full.removesuffix(ending))
+    for name, why in listing.others.items():
+        if (ending := golden_ending(name)) is not None:
+            damage = DamagedError(Reason.UNREADABLE_DUMP, why)
+            scan.add(_File(listing.folder / name, None, damage), name.removesuffix(ending))
+    return scan.result()
+
+
+def golden_ending(name: str) -> str | None:
+    """The ending of a golden file's name: ``.npy``, or ``.pb`` and ``.quant`` where a
+    number comes before it, as in the dumps of old Caffe tools; None for other files."""
+    if name.endswith(NPY):
+        return NPY
+    stem, dot, ending = name.rpartition(".")
+    if dot and dot + ending in _BINARY and stem.rpartition(".")[2].isdecimal():
+        return dot + ending
+    return None
+
+
+def _look_at(path: Path) -> _File:
+    try:
+        if path.suffix in _BINARY:
+            return _File(path, _binary_header(path), None)
+        with open_dump(path) as (fd, size):
+            return _File(path, read_npy_header(fd, size), None)
+    except DamagedError as damage:
+        return _File(path, None, damage)
+
+
+def _binary_header(path: Path) -> _BinaryHeader:
+    """The first output of a file with the header of a device dump."""
+    file = look_at(path, None)
+    if file.header is None:
+        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
+    for tensor in file.header.tensors:
+        if tensor.io is TensorIO.OUTPUT:
+            return _BinaryHeader(tensor_ref(file, tensor, "", 0))
+    raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no output", offset=8)
+
+
+class _Scan:
+    """Collects files by tensor, then keeps the latest of each."""
+
+    def __init__(self, graph: ModelGraph) -> None:
+        self._names = GoldenNames(graph)
+        self._device_names = OpNames(graph)
+        self._found: dict[TensorKey, list[_Found]] = {}
+        self._inputs: dict[str, list[_Found]] = {}
+        self._problems: list[DumpProblem] = []
+        self._unmatched: list[Path] = []
+        self._files = 0
+
+    def add(self, file: _File, stem: str) -> None:
+        self._files += 1
+        if self._add_converted(file, stem):
+            return
+        hits = self._names.find(stem)
+        if len(hits) > 1 and file.header is not None:
+            hits = _fitting(hits, file.header) or hits
+        if len(hits) > 1:
+            self._ambiguous(file, hits)
+        elif hits:
+            key = (hits[0].op.id, TensorIO.OUTPUT, hits[0].port)
+            self._keep(_Found(file, key, hits[0].timestamp, _output(hits[0].op, hits[0].port)))
+        elif (given := self._names.find_input(stem)) is not None:
+            found = _Found(file, ("", TensorIO.OUTPUT, 0), given.timestamp, given.tensor)
+            self._inputs.setdefault(given.tensor.name, []).append(found)
+        else:
+            self._strange(file)
+
+    def _add_converted(self, file: _File, stem: str) -> bool:
+        """Take a device dump that was converted to ``.npy``; False if it is none."""
+        match = _CONVERTED.fullmatch(stem)
+        name = parse_dump_name(match["dump"]) if match else None
+        if match is None or name is None:
+            return False
+        ops = self._device_names.find(name)
+        io, port = TensorIO(match["io"]), int(match["port"])
+        if len(ops) == 1:
+            tensor = _output(ops[0], port) if io is TensorIO.OUTPUT else None
+            layout = _layout_name(match["layout"]) or (tensor.layout if tensor else None)
+            key = (ops[0].id, io, port)
+            self._keep(_Found(file, key, name.timestamp, tensor, layout))
+        elif ops:
+            self._ambiguous(file, [Hit(op, port, name.timestamp) for op in ops])
+        else:
+            self._strange(file)
+        return True
+
+    def _strange(self, file: _File) -> None:
+        """Keep a file that fits no op: as a problem if it is damaged, too."""
+        if file.damage is None:
+            self._unmatched.append(file.path)
+            return
+        reason, detail = file.damage.reason, file.damage.detail
+        self._problems.append(DumpProblem(file.path, None, None, None, reason, detail))
+
+    def _keep(self, found: _Found) -> None:
+        self._found.setdefault(found.key, []).append(found)
+
+    def _ambiguous(self, file: _File, hits: list[Hit]) -> None:
+        listed = ", ".join(f"{hit.op.name}:{hit.port}" for hit in hits)
+        detail = f"the file's name fits {len(hits)} tensors: {listed}"
+        for hit in hits:
+            self._problems.append(
+                DumpProblem(
+                    file.path,
+                    hit.op.id,
+                    TensorIO.OUTPUT,
+                    hit.port,
+                    Reason.AMBIGUOUS_DUMP,
+                    detail,
+                )
+            )
+
+    def result(self) -> DumpIndex:
+        tensors: dict[TensorKey, DumpTensorRef] = {}
+        inputs: dict[str, DumpTensorRef] = {}
+        superseded: list[Path] = []
+        for key, group in self._found.items():
+            latest = _latest(group, superseded)
+            if (ref := self._ref(latest)) is not None:
+                tensors[key] = ref
+        for name, group in self._inputs.items():
+            latest = _latest(group, superseded)
+            if (ref := self._ref(latest)) is not None:
+                inputs[name] = ref
+        return DumpIndex(
+            tensors=tensors,
+            problems=tuple(sorted(self._problems, key=lambda found: (found.path, found.op or ""))),
+            unmatched=tuple(self._unmatched),
+            files=self._files,
+            graph_inputs=inputs,
+            superseded=tuple(sorted(superseded)),
+        )
+
+    def _ref(self, found: _Found) -> DumpTensorRef | None:
+        op, io, port = found.key
+        try:
+            return _tensor_ref(found)
+        except DamagedError as damage:
+            path = found.file.path
+            self._problems.append(
+                DumpProblem(path, op or None, io, port, damage.reason, damage.detail)
+            )
+            return None
+
+
+def _latest(group: list[_Found], superseded: list[Path]) -> _Found:
+    group.sort(key=lambda found: (found.timestamp, found.file.path.name))
+    superseded += [found.file.path for found in group[:-1]]
+    return group[-1]
+
+
+def _tensor_ref(found: _Found) -> DumpTensorRef:
+    header = found.file.header
+    if header is None:
+        raise found.file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
+    op, io, port = found.key
+    return DumpTensorRef(
+        path=found.file.path,
+        format=header.ref.format if isinstance(header, _BinaryHeader) else DumpFormat.NPY,
+        op=op,
+        io=io,
+        port=port,
+        dtype=header.element_type(found.tensor.dtype if found.tensor else None),
+        shape=header.shape,
+        offset=header.data_offset,
+        nbytes=header.nbytes,
+        layout=found.layout,
+        timestamp=found.timestamp,
+    )
+
+
+def _output(op: Op, port: int) -> Tensor | None:
+    return op.outputs[port] if port < len(op.outputs) else None
+
+
+def _layout_name(text: str | None) -> str | None:
+    return None if text is None or text == "DefaultFormat" else text
+
+
+def _fitting(hits: list[Hit], header: NpyHeader | _BinaryHeader) -> list[Hit]:
+    """The hits whose tensor can be the file's by type and shape, as the graph says."""
+    try:
+        dtype = header.element_type()
+    except DamagedError:
+        return []
+    return [hit for hit in hits if _can_be(_output(hit.op, hit.port), dtype, header.shape)]
+
+
+def _can_be(tensor: Tensor | None, dtype: DType, shape: tuple[int, ...]) -> bool:
+    if tensor is None:
+        return True
+    if tensor.dtype not in (None, dtype):
+        return False
+    return tensor.shape is None or _fits(tensor.shape, shape)
+
+
+def _fits(declared: Shape, actual: tuple[int, ...]) -> bool:
+    return len(declared) == len(actual) and all(
+        want is None or want == have for want, have in zip(declared, actual, strict=True)
+    )

@@ -1,0 +1,250 @@
+"""Results of ``polygraphy run --save-outputs``: every output as base64 inside one JSON file.
+
+``{"lst": [[runner, [{"outputs": {tensor: array}}, ...iterations]], ...runners]}``; an array
+is ``{"array": base64 of a .npy file}``, possibly inside ``{"values": ...}``. A file of
+inputs, ``[{tensor: array}, ...iterations]``, is read as well. Tensors are named as in the
+ONNX model.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.model import (
+    DType,
+    DumpFormat,
+    DumpTensorRef,
+    ModelGraph,
+    Reason,
+    TensorIO,
+)
+from importers.dumps.arrays.npy import NpyHeader, parse_npy_header
+from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey, shown
+from importers.dumps.msprobe.json_places import TextPlace, Value, read_places
+from importers.dumps.open_file import open_dump
+
+JSON = ".json"
+_HEAD = 16_384
+_MARKS = (b'"polygraphy_class"', b'"lst"', b'"array"')
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One inference of one runner: where the array of each tensor lies."""
+
+    runner: str
+    number: int
+    arrays: Mapping[str, TextPlace | str]
+
+
+def is_results(path: Path) -> bool:
+    """True if the file looks like Polygraphy's JSON by its first bytes."""
+    try:
+        with open_dump(path) as (fd, _):
+            head = os.pread(fd, _HEAD, 0)
+    except DamagedError:
+        return False
+    return head.lstrip()[:1] in (b"{", b"[") and any(mark in head for mark in _MARKS)
+
+
+def read_iterations(path: Path) -> tuple[Iteration, ...]:
+    """All iterations of all runners in one file.
+
+    Raises:
+        DamagedError: no such JSON; says at which byte.
+    """
+    with open_dump(path) as (fd, size):
+        if size == 0:
+            raise DamagedError(Reason.UNREADABLE_DUMP, "the file is empty", offset=0)
+        with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+            content = read_places(data)
+    found = tuple(_iterations(content))
+    if not found:
+        raise DamagedError(Reason.UNREADABLE_DUMP, "no run results in this JSON file", offset=0)
+    return found
+
+
+def _iterations(content: Value) -> Iterator[Iteration]:
+    if isinstance(content, list):
+        for number, arrays in enumerate(content):
+            if isinstance(arrays, dict):
+                yield Iteration("", number, _arrays(arrays))
+    runners = content.get("lst") if isinstance(content, dict) else None
+    for runner in runners if isinstance(runners, list) else ():
+        if not isinstance(runner, list) or len(runner) != 2 or not isinstance(runner[1], list):
+            continue
+        for number, result in enumerate(runner[1]):
+            outputs = result.get("outputs") if isinstance(result, dict) else None
+            if isinstance(outputs, dict):
+                yield Iteration(str(runner[0]), number, _arrays(outputs))
+
+
+def _arrays(outputs: Mapping[str, Value]) -> dict[str, TextPlace | str]:
+    return {name: _array(value) for name, value in outputs.items()}
+
+
+def _array(value: Value) -> TextPlace | str:
+    """The base64 of one array; empty if it is kept in another way."""
+    for _ in range(4):
+        if not isinstance(value, dict):
+            break
+        found = value.get("array")
+        if isinstance(found, TextPlace | str):
+            return found
+        value = value.get("values")
+    return ""
+
+
+def scan_polygraphy(path: Path, graph: ModelGraph, step: int | None = None) -> DumpIndex:
+    """The tensors of one JSON file by op of *graph*; of iteration *step*, by default the
+    first, of the first runner.
+
+    Raises:
+        DamagedError: the file is no such JSON.
+    """
+    iterations = read_iterations(path)
+    chosen = _chosen(iterations, step)
+    scan = _Scan(graph, path)
+    with open_dump(path) as (fd, _):
+        for name, place in chosen.arrays.items():
+            scan.add(fd, name, place)
+    notes: tuple[str, ...] = ()
+    if len(iterations) > 1:
+        runner = f" of {shown(chosen.runner)}" if chosen.runner else ""
+        notes = (f"{path.name}: iteration {chosen.number}{runner}, one of {len(iterations)}",)
+    return scan.result(notes)
+
+
+def _chosen(iterations: tuple[Iteration, ...], step: int | None) -> Iteration:
+    if step is None:
+        return iterations[0]
+    for iteration in iterations:
+        if iteration.number == step and iteration.runner == iterations[0].runner:
+            return iteration
+    numbers = ", ".join(str(iteration.number) for iteration in iterations)
+    raise DamagedError(Reason.UNREADABLE_DUMP, f"no iteration {step}, there are {numbers}")
+
+
+def array_refs(path: Path) -> Iterator[tuple[str, DumpTensorRef | DamagedError]]:
+    """The tensors of the first iteration in one JSON file by name, or why there is none.
+
+    Raises:
+        DamagedError: the file is no such JSON.
+    """
+    iteration = read_iterations(path)[0]
+    with open_dump(path) as (fd, _):
+        for name, place in iteration.arrays.items():
+            try:
+                yield name, _ref(fd, path, (name, TensorIO.OUTPUT, 0), place, None)
+            except DamagedError as damage:
+                yield name, damage
+
+
+class _Scan:
+    def __init__(self, graph: ModelGraph, path: Path) -> None:
+        self._path = path
+        self._by_tensor: dict[str, tuple[TensorKey, DType | None]] = {}
+        for op in graph.ops:
+            for port, tensor in enumerate(op.outputs):
+                if tensor.name and (not op.subgraph or tensor.name not in self._by_tensor):
+                    key = (op.id, TensorIO.OUTPUT, port)
+                    self._by_tensor[tensor.name] = (key, tensor.dtype)
+        self._inputs = {tensor.name: tensor.dtype for tensor in graph.inputs}
+        self._tensors: dict[TensorKey, DumpTensorRef] = {}
+        self._given: dict[str, DumpTensorRef] = {}
+        self._problems: list[DumpProblem] = []
+        self._missing: list[str] = []
+        self._count = 0
+
+    def add(self, fd: int, name: str, place: TextPlace | str) -> None:
+        self._count += 1
+        found = self._by_tensor.get(name)
+        if found is None and name not in self._inputs:
+            self._missing.append(name)
+            return
+        key, dtype = found or (("", TensorIO.OUTPUT, 0), self._inputs.get(name))
+        try:
+            ref = _ref(fd, self._path, key, place, dtype)
+        except DamagedError as damage:
+            detail = f"tensor {shown(name)}: {damage.detail}"
+            op, io, port = key
+            self._problems.append(
+                DumpProblem(self._path, op or None, io, port, damage.reason, detail)
+            )
+            return
+        if found is None:
+            self._given[name] = ref
+        else:
+            self._tensors[key] = ref
+
+    def result(self, notes: tuple[str, ...]) -> DumpIndex:
+        if self._missing:
+            listed = ", ".join(map(shown, sorted(self._missing)[:3]))
+            belong = "tensor belongs" if len(self._missing) == 1 else "tensors belong"
+            notes += (f"{self._path.name}: {len(self._missing)} {belong} to no op ({listed})",)
+        return DumpIndex(
+            tensors=self._tensors,
+            problems=tuple(self._problems),
+            files=self._count,
+            graph_inputs=self._given,
+            notes=notes,
+        )
+
+
+def _ref(
+    fd: int, path: Path, key: TensorKey, place: TextPlace | str, expected: DType | None
+) -> DumpTensorRef:
+    if not isinstance(place, TextPlace):
+        what = "a short text where the array should be" if place else "no array of numpy's"
+        raise DamagedError(Reason.DTYPE_UNSUPPORTED, what)
+    header = _header(fd, place)
+    op, io, port = key
+    return DumpTensorRef(
+        path=path,
+        format=DumpFormat.BASE64_NPY,
+        op=op,
+        io=io,
+        port=port,
+        dtype=header.element_type(expected),
+        shape=header.shape,
+        offset=place.offset,
+        nbytes=place.length,
+    )
+
+
+def _header(fd: int, place: TextPlace) -> NpyHeader:
+    first = os.pread(fd, min(place.length, _HEAD), place.offset)
+    text = first[: len(first) // 4 * 4]
+    size = place.length // 4 * 3 - (_padding(fd, place))
+    return parse_npy_header(_decoded(text, place), size)
+
+
+def _padding(fd: int, place: TextPlace) -> int:
+    return os.pread(fd, 2, place.offset + place.length - 2).count(b"=")
+
+
+def _decoded(text: bytes, place: TextPlace) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise DamagedError(
+            Reason.UNREADABLE_DUMP, "the text is no base64", offset=place.offset
+        ) from None
+
+
+def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, memoryview]:
+    """The ``.npy`` header of an array in a JSON file, and its data.
+
+    Raises:
+        DamagedError: it is no base64, or no ``.npy``.
+    """
+    place = TextPlace(ref.offset, ref.nbytes)
+    data = _decoded(os.pread(fd, ref.nbytes, ref.offset), place)
+    header = parse_npy_header(data, len(data))
+    return header, memoryview(data)[header.data_offset :]

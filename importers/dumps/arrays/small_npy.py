@@ -1,0 +1,143 @@
+"""Small ``.npy`` files in one read.
+
+A dump holds thousands of them with few distinct headers, so a header is understood once
+and then recognised by its bytes. Whatever is not plain, or not as expected, is left to the
+reader that tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.model import DType, DumpFormat, DumpTensorRef
+from importers.dumps.arrays.npy import parse_npy_header
+from importers.dumps.index import DamagedError
+from importers.dumps.open_file import OPEN_FLAGS
+
+MOST_BYTES = 1 << 20
+"""Larger files are mapped, not read."""
+
+_MOST_HEADERS = 4096
+_MOST_AXES = 32
+_LEAST = 10
+_VERSION_1 = b"\x93NUMPY\x01\x00"
+
+_AT_ONCE = 1 << 16
+"""Bytes that are read of a file of unknown size: more would cost pages of memory."""
+
+_Key = tuple[bytes, tuple[int, ...] | None, DType | None]
+_known: dict[_Key, np.dtype] = {}
+"""Element types by header, and what the dump's index expects of it."""
+
+
+class PlainNpy(NamedTuple):
+    """What a plain header says; ``length`` is that of the whole file."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    offset: int
+    length: int
+    kind: DType
+
+
+_headers: dict[bytes, PlainNpy] = {}
+"""Plain headers by their bytes."""
+
+
+def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
+    """The values of a small ``.npy`` file in its own shape, read-only; None if it is
+    anything but the plain file that *ref* describes."""
+    offset, nbytes = ref.offset, ref.nbytes
+    if ref.format is not DumpFormat.NPY or not 0 < nbytes < MOST_BYTES or ref.parts:
+        return None
+    # One byte more than there should be, so that a longer file is noticed.
+    data = _start_of(ref.path, offset + nbytes + 1)
+    if len(data) != offset + nbytes:
+        return None
+    key = data[:offset], ref.shape, ref.dtype
+    dtype = _known.get(key)
+    if dtype is None:
+        dtype = _plain_type(data, ref)
+        if dtype is None:
+            return None
+        if len(_known) >= _MOST_HEADERS:
+            _known.clear()
+        _known[key] = dtype
+    return np.frombuffer(data, dtype, offset=offset).reshape(ref.shape or ())
+
+
+def small_npy_file(path: str | Path, size: int = 0) -> tuple[NDArray[np.generic], DType] | None:
+    """The values and type of a small ``.npy`` file nobody looked at before, read-only;
+    None if it is not small and plain. A file known to have *size* bytes is read a little
+    faster."""
+    found = small_npy_bytes(path, size)
+    if found is None:
+        return None
+    data, plain = found
+    return np.ndarray(plain.shape, plain.dtype, data, plain.offset), plain.kind
+
+
+def small_npy_bytes(path: str | Path, size: int = 0) -> tuple[bytes, PlainNpy] | None:
+    """The same as the bytes of the whole file, and what its header says: of files with the
+    same header that is one object."""
+    # One byte more than there should be, so that a longer file is noticed.
+    data = _start_of(path, size + 1 if 0 < size < _AT_ONCE else _AT_ONCE)
+    if len(data) < _LEAST or data[:8] != _VERSION_1:
+        return None
+    start = data[: 10 + data[8] + (data[9] << 8)]
+    known = _headers.get(start)
+    if known is None:
+        known = _plain_header(data)
+        if known is None:
+            return None
+        if len(_headers) >= _MOST_HEADERS:
+            _headers.clear()
+        _headers[start] = known
+    return (data, known) if len(data) == known.length else None
+
+
+def _plain_header(data: bytes) -> PlainNpy | None:
+    try:
+        header = parse_npy_header(data, len(data))
+        kind = header.element_type()
+    except DamagedError:
+        return None
+    plain = header.dtype.isnative and not header.fortran_order and header.dtype.kind != "b"
+    if not plain or not header.nbytes or len(header.shape) > _MOST_AXES:
+        return None
+    length = header.data_offset + header.nbytes
+    return PlainNpy(header.dtype, header.shape, header.data_offset, length, kind)
+
+
+def _start_of(path: str | Path, length: int) -> bytes:
+    """The first bytes of a file, none if it cannot be read: the careful reader says why."""
+    try:
+        fd = os.open(path, OPEN_FLAGS)
+    except OSError:
+        return b""
+    try:
+        return os.pread(fd, length, 0)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _plain_type(data: bytes, ref: DumpTensorRef) -> np.dtype | None:
+    """The element type if the header is that of *ref*, in C order and our byte order."""
+    expected = ref.dtype.numpy if ref.dtype is not None else None
+    # A bool of another byte than 0 and 1 has to be mended.
+    if expected is None or expected.kind == "b":
+        return None
+    try:
+        header = parse_npy_header(data, len(data))
+    except DamagedError:
+        return None
+    plain = header.dtype == expected and header.dtype.isnative and not header.fortran_order
+    fits = header.shape == ref.shape and header.data_offset == ref.offset
+    return expected if plain and fits else None

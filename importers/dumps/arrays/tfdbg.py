@@ -1,0 +1,353 @@
+"""Session folders of TensorFlow's debugger (tfdbg v1).
+
+Below ``_tfdbg_device_,job_...`` lies a file for each tensor, at the path of its op:
+``{op}_{output}_{debug op}_{microseconds}``, an ``Event`` message with one tensor. Field
+numbers follow tensorflow/core/util/event.proto, framework/summary.proto and tensor.proto.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.model import (
+    DType,
+    DumpFormat,
+    DumpTensorRef,
+    ModelGraph,
+    Op,
+    Reason,
+    TensorIO,
+)
+from importers.dumps.ascend import wire_walk as wirewalk
+from importers.dumps.decode import can_decode, stored_bytes
+from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey
+from importers.dumps.open_file import open_dump
+from importers.tensorflow.types import dtype_of
+
+DEVICE = "_tfdbg_device_"
+_FILE = re.compile(r"(?P<name>.+)_(?P<slot>\d{1,6})_(?P<debug>Debug[A-Za-z]+)_(?P<time>\d{1,20})")
+_FED = re.compile(r"_arg_(?P<name>.+)_\d+_\d+")
+_IDENTITY = "DebugIdentity"
+_MAX_DEPTH = 64
+_MAX_REPEATED = 256 << 20
+_MAX_VARINTS = 32 << 20
+# Event.summary, Summary.value, Value.node_name, Value.tensor, Value.tag
+_SUMMARY, _VALUE, _NODE, _TENSOR = 5, 1, 7, 8
+_TYPE, _SHAPE, _CONTENT = 1, 2, 4
+# The repeated field a TensorProto may hold its values in, by element type, and how one
+# value is stored there: fixed width, or a varint.
+_FIELDS: dict[DType, tuple[int, str]] = {
+    DType.FLOAT32: (5, "<f4"),
+    DType.FLOAT64: (6, "<f8"),
+    DType.INT32: (7, ""),
+    DType.INT16: (7, ""),
+    DType.INT8: (7, ""),
+    DType.UINT8: (7, ""),
+    DType.UINT16: (7, ""),
+    DType.QINT8: (7, ""),
+    DType.QUINT8: (7, ""),
+    DType.QINT32: (7, ""),
+    DType.COMPLEX64: (9, "<c8"),
+    DType.INT64: (10, ""),
+    DType.BOOL: (11, ""),
+    DType.COMPLEX128: (12, "<c16"),
+    DType.FLOAT16: (13, ""),
+    DType.BFLOAT16: (13, ""),
+    DType.UINT32: (16, ""),
+    DType.UINT64: (17, ""),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventTensor:
+    """The tensor in one file: type, shape, and the bytes of its content or, in *field*,
+    of the repeated values that stand for it."""
+
+    node: str
+    dtype: DType | None
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+    field: tuple[wirewalk.DumpField, ...] = ()
+
+
+def device_folders(root: Path) -> list[Path]:
+    """The folders of the devices directly in a session folder, sorted; *root* itself if
+    it is one."""
+    if root.name.startswith(DEVICE):
+        return [root]
+    try:
+        with os.scandir(root) as entries:
+            found = [
+                entry.path
+                for entry in entries
+                if entry.name.startswith(DEVICE) and not entry.is_symlink()
+            ]
+    except OSError:
+        return []
+    return [Path(path) for path in sorted(found)]
+
+
+def scan_tfdbg(root: Path, graph: ModelGraph) -> DumpIndex:
+    """The tensors of a session folder by op of *graph*, the latest of each."""
+    scan = _Scan(graph)
+    for device in device_folders(root):
+        for path, name in _files(device, "", _MAX_DEPTH):
+            scan.add(path, name)
+    return scan.result()
+
+
+def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
+    """The files below *folder* with their place in it; links out of it are not followed."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return  # a folder that may not be read holds nothing for us
+    for entry in found:
+        if entry.is_symlink():
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            if depth:
+                yield from _files(folder / entry.name, f"{prefix}{entry.name}/", depth - 1)
+        elif not entry.name.startswith("_tfdbg_"):
+            yield folder / entry.name, prefix + entry.name
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    path: Path
+    timestamp: int
+    op: Op
+    port: int
+
+
+class _Scan:
+    def __init__(self, graph: ModelGraph) -> None:
+        self._ops: dict[str, Op] = {}
+        for op in graph.ops:
+            if not op.subgraph or op.name not in self._ops:
+                self._ops[op.name] = op
+        self._found: dict[TensorKey, list[_Found]] = {}
+        self._fed: dict[TensorKey, list[_Found]] = {}
+        self._unmatched: list[Path] = []
+        self._other: set[str] = set()
+        self._files = 0
+
+    def add(self, path: Path, name: str) -> None:
+        match = _FILE.fullmatch(name)
+        if match is None or match["debug"] != _IDENTITY:
+            if match is not None:
+                self._other.add(match["debug"])
+            return
+        self._files += 1
+        op_name, port = match["name"], int(match["slot"])
+        fed = _FED.fullmatch(op_name) if op_name not in self._ops else None
+        op = self._ops.get(fed["name"] if fed else op_name)
+        if op is None:
+            self._unmatched.append(path)
+            return
+        found = self._fed if fed else self._found
+        key = (op.id, TensorIO.OUTPUT, port)
+        found.setdefault(key, []).append(_Found(path, int(match["time"]), op, port))
+
+    def result(self) -> DumpIndex:
+        tensors: dict[TensorKey, DumpTensorRef] = {}
+        problems: list[DumpProblem] = []
+        superseded: list[Path] = []
+        # A placeholder has no file of its own where its value was fed: "_arg_" has it.
+        for key, group in (self._fed | self._found).items():
+            group.sort(key=lambda found: (found.timestamp, found.path.name))
+            superseded += [found.path for found in group[:-1]]
+            latest = group[-1]
+            try:
+                tensors[key] = _ref(latest, key)
+            except DamagedError as damage:
+                problems.append(DumpProblem(latest.path, *key, damage.reason, damage.detail))
+        notes = tuple(f"files of {name} are passed over" for name in sorted(self._other))
+        return DumpIndex(
+            tensors=tensors,
+            problems=tuple(sorted(problems, key=lambda problem: problem.path)),
+            unmatched=tuple(sorted(self._unmatched)),
+            files=self._files,
+            superseded=tuple(sorted(superseded)),
+            notes=notes,
+        )
+
+
+def _ref(found: _Found, key: TensorKey) -> DumpTensorRef:
+    with open_dump(found.path) as (fd, size):
+        event = read_event(fd, size)
+    if event.dtype is None or not can_decode(event.dtype):
+        what = "an unknown type" if event.dtype is None else f"type {event.dtype}"
+        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of {what} cannot be read")
+    op, io, port = key
+    return DumpTensorRef(
+        path=found.path,
+        format=DumpFormat.TFDBG,
+        op=op,
+        io=io,
+        port=port,
+        dtype=event.dtype,
+        shape=event.shape,
+        offset=event.offset,
+        nbytes=event.nbytes,
+        timestamp=found.timestamp,
+    )
+
+
+def read_event(fd: int, size: int) -> EventTensor:
+    """The tensor in the open file of *size* bytes, its values checked but not read.
+
+    Raises:
+        DamagedError: no such message, no tensor in it, or of another length than its
+            shape says; says at which byte.
+    """
+    if size == 0:
+        raise DamagedError(Reason.UNREADABLE_DUMP, "the file is empty", offset=0)
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+        summary = _only(data, 0, size, _SUMMARY, "no summary in the event")
+        value = _only(data, summary.start, summary.end, _VALUE, "no value in the summary")
+        node = ""
+        for found in wirewalk.fields(data, value.start, value.end):
+            if found.number == _NODE and found.wire == wirewalk.BLOCK:
+                node = bytes(data[found.start : min(found.end, found.start + 4096)]).decode(
+                    "utf-8", "replace"
+                )
+        tensor = _only(data, value.start, value.end, _TENSOR, "no tensor in the value")
+        return _tensor(data, tensor, node)
+
+
+def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> wirewalk.DumpField:
+    for found in wirewalk.fields(data, start, end):
+        if found.number == number and found.wire == wirewalk.BLOCK:
+            return found
+    raise DamagedError(Reason.UNREADABLE_DUMP, missing, offset=start)
+
+
+def _tensor(data: mmap.mmap, tensor: wirewalk.DumpField, node: str) -> EventTensor:
+    dtype: DType | None = None
+    shape: tuple[int, ...] = ()
+    content: wirewalk.DumpField | None = None
+    others: dict[int, list[wirewalk.DumpField]] = {}
+    # Values one by one, not packed, are what an old writer may leave.
+    for found in wirewalk.fields(data, tensor.start, tensor.end, limit=1 << 20):
+        if found.number == _TYPE and found.wire == wirewalk.VARINT:
+            dtype = dtype_of(found.value & 0xFFFF_FFFF)
+        elif found.number == _SHAPE and found.wire == wirewalk.BLOCK:
+            shape = _shape(data, found)
+        elif found.number == _CONTENT and found.wire == wirewalk.BLOCK:
+            content = found
+        elif found.number > _CONTENT:
+            others.setdefault(found.number, []).append(found)
+    if dtype is None or dtype.bits is None:
+        return EventTensor(node, dtype, shape, tensor.start, 0)
+    expected = stored_bytes(dtype, prod(shape))
+    if content is not None and (content.end > content.start or not others):
+        return _with_content(node, dtype, shape, content, expected)
+    if not expected:
+        return EventTensor(node, dtype, shape, tensor.end, 0)
+    field, _ = _FIELDS.get(dtype, (0, ""))
+    values = tuple(others.get(field, ()))
+    if not values:
+        raise _bad(f"no values of {dtype} for shape {list(shape)}", tensor.start)
+    if expected > max(8 * (tensor.end - tensor.start), _MAX_REPEATED):
+        raise _bad(f"one value stands for {prod(shape)} elements, which are too many", tensor.start)
+    start, end = values[0].start, values[-1].end
+    if not _FIELDS[dtype][1] and end - start > _MAX_VARINTS:
+        raise _bad(f"{end - start} bytes of numbers of varying length are too many", start)
+    return EventTensor(node, dtype, shape, start, end - start, values)
+
+
+def _with_content(
+    node: str, dtype: DType, shape: tuple[int, ...], content: wirewalk.DumpField, expected: int
+) -> EventTensor:
+    have = content.end - content.start
+    # TensorFlow keeps types of less than a byte in a byte each.
+    if dtype.bits is not None and dtype.bits < 8 and have == prod(shape):
+        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of type {dtype}, a byte each")
+    if have != expected:
+        raise _bad(
+            f"{have} bytes of values, {list(shape)} of {dtype} takes {expected}", content.start
+        )
+    return EventTensor(node, dtype, shape, content.start, have)
+
+
+def _shape(data: mmap.mmap, field: wirewalk.DumpField) -> tuple[int, ...]:
+    dims: list[int] = []
+    for dim in wirewalk.fields(data, field.start, field.end):
+        if dim.number == 3 and dim.wire == wirewalk.VARINT and dim.value:
+            raise _bad("a tensor of unknown rank", field.start)
+        if dim.number != 2 or dim.wire != wirewalk.BLOCK:
+            continue
+        size = 0
+        for part in wirewalk.fields(data, dim.start, dim.end):
+            if part.number == 1 and part.wire == wirewalk.VARINT:
+                size = part.value
+        if size >= 1 << 62 or len(dims) >= 64:
+            raise _bad("a tensor without a definite shape", field.start)
+        dims.append(size)
+    return tuple(dims)
+
+
+def event_values(fd: int, size: int, ref: DumpTensorRef) -> NDArray[np.generic] | None:
+    """The values of a tensor kept in repeated fields, in its shape; None if they lie as
+    plain bytes at ``ref.offset``.
+
+    Raises:
+        DamagedError: the file is not what it was when scanned.
+    """
+    event = read_event(fd, size)
+    if (event.dtype, event.shape, event.offset) != (ref.dtype, ref.shape, ref.offset):
+        raise _bad("another tensor than when the folder was scanned", event.offset)
+    if not event.field or event.dtype is None:
+        return None
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+        values = _repeated(data, event.field, event.dtype)
+    count = prod(event.shape)
+    if not len(values):
+        raise _bad("no values", event.offset)
+    if len(values) < count:  # the last value stands for all that are left out
+        values = np.concatenate([values, np.repeat(values[-1:], count - len(values))])
+    return values[:count].reshape(event.shape)
+
+
+def _repeated(
+    data: mmap.mmap, field: tuple[wirewalk.DumpField, ...], dtype: DType
+) -> NDArray[np.generic]:
+    _, width = _FIELDS[dtype]
+    if width:
+        raw = b"".join(bytes(data[part.start : part.end]) for part in field)
+        whole = np.dtype(width).itemsize
+        return np.frombuffer(raw[: len(raw) // whole * whole], width)
+    numbers: list[int] = []
+    for part in field:
+        if part.wire == wirewalk.VARINT:
+            numbers.append(part.value)
+            continue
+        at = part.start
+        while at < part.end:
+            value, at = wirewalk.varint(data, at, part.end)
+            numbers.append(value)
+    if dtype in (DType.FLOAT16, DType.BFLOAT16):
+        bits = np.array([number & 0xFFFF for number in numbers], np.uint16)
+        if dtype is DType.FLOAT16:
+            return bits.view(np.float16)
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    assert dtype.numpy is not None
+    raw = struct.pack(f"<{len(numbers)}Q", *numbers)
+    return np.frombuffer(raw, np.int64).astype(dtype.numpy)
+
+
+def _bad(what: str, at: int) -> DamagedError:
+    return DamagedError(Reason.UNREADABLE_DUMP, f"the event is damaged: {what}", offset=at)

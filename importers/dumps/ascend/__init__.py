@@ -1,0 +1,1 @@
+"""Ascend's own dump files: headers, statistics, overflow records."""

@@ -1,0 +1,333 @@
+"""The headers of Ascend dump files, whichever version wrote them.
+
+* Version 2: ``uint64 H`` (little endian), H bytes of a ``DumpData`` message, then the raw
+  bytes of all inputs, outputs, buffers and workspaces, each as long as its ``size``.
+* Version 1: the whole file is one ``DumpData`` message, the bytes in its ``data`` fields.
+* msaccucmp's npy converter: as version 2, the header being the same message as JSON text.
+* Nano chips: see :mod:`importers.dumps.ascend.nano`.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from graphstore.model import DumpFormat, Reason, TensorIO
+from importers.dumps.ascend import wire_walk as wirewalk
+from importers.dumps.ascend.nano import MAGIC, nano_header
+from importers.dumps.ascend.values import MAX_TENSORS, DumpHeader, HeaderTensor, RawBlock
+from importers.dumps.decode import stored_bytes
+from importers.dumps.index import DamagedError
+from importers.dumps.number_formats import DTYPES, UNDEFINED, layout_of
+from importers.proto.messages import dump_data_pb2 as pb
+
+_FIRST_READ = 4096
+_MAX_HEADER = 64 << 20
+_MAX_JSON = 8 << 20
+_MAX_DIM = 1 << 62
+_FIELDS = range(1, 10)
+_OUTPUT, _INPUT, _BUFFER, _SPACE = 3, 4, 5, 8
+# Which field of a version 1 message holds the bytes.
+_DATA_FIELD = {_OUTPUT: 5, _INPUT: 4, _BUFFER: 2, _SPACE: 2}
+_MAX_DESCRIPTION = 1 << 20
+
+
+def read_header(fd: int, size: int) -> DumpHeader:
+    """The header of the open dump file of *size* bytes.
+
+    That the data it describes lies within the file is not checked here, so that the
+    whole tensors of a cut file can still be used.
+
+    Raises:
+        DamagedError: it is no dump file, or its header is damaged.
+    """
+    if size <= 8:
+        raise DamagedError(Reason.UNREADABLE_DUMP, f"the file has only {size} bytes", offset=0)
+    start = os.pread(fd, _FIRST_READ, 0)
+    length = int.from_bytes(start[:8], "little")
+    if length == 0 or length > min(size - 8, _MAX_HEADER):
+        if _is_version_1(fd, size):
+            return _version_1(fd, size)
+        raise _no_header(size, length)
+    while len(start) < 8 + length:
+        more = os.pread(fd, 8 + length - len(start), len(start))
+        if not more:
+            raise DamagedError(Reason.UNREADABLE_DUMP, "the file ends here", offset=len(start))
+        start += more
+    return _header(fd, size, start[: 8 + length])
+
+
+def _header(fd: int, size: int, start: bytes) -> DumpHeader:
+    """The header whose bytes, the length before it included, are *start*."""
+    if start[8:12] == MAGIC:
+        found = nano_header(start, size)
+    elif start[8:9] == b"{":
+        found = _json_header(start, size)
+    else:
+        try:
+            message = _parsed(start, 8)
+        except DamagedError:
+            if _is_version_1(fd, size):
+                return _version_1(fd, size)
+            raise
+        found = _version_2(message, len(start))
+    if not found.tensors and not found.blocks:
+        raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=8)
+    return found
+
+
+def _no_header(size: int, length: int) -> DamagedError:
+    if 0 < length <= _MAX_HEADER:
+        return DamagedError(
+            Reason.UNREADABLE_DUMP,
+            f"the file ends inside its header, which takes {8 + length} bytes",
+            offset=size,
+        )
+    return DamagedError(
+        Reason.UNREADABLE_DUMP,
+        f"this is no Ascend dump: a header of {length} bytes in a file of {size}",
+        offset=0,
+    )
+
+
+def _parsed(data: bytes, start: int) -> pb.DumpData:
+    """The ``DumpData`` message from *start* to the end of *data*."""
+    try:
+        # Counted first: a message of empty entries takes a hundred times its size to parse.
+        count = sum(1 for _ in wirewalk.fields(data, start, len(data)))
+    except DamagedError as damage:
+        raise DamagedError(
+            damage.reason, f"the header is damaged: it is no DumpData message ({damage.detail})"
+        ) from None
+    header = pb.DumpData()
+    try:
+        header.ParseFromString(data[start:])
+    except DecodeError:
+        raise DamagedError(
+            Reason.UNREADABLE_DUMP,
+            f"the header is damaged: it is no DumpData message ({count} fields)",
+            offset=start,
+        ) from None
+    return header
+
+
+def _version_2(header: pb.DumpData, offset: int) -> DumpHeader:
+    tensors: list[HeaderTensor] = []
+    for number, given in enumerate(header.input):
+        tensors.append(_tensor(TensorIO.INPUT, number, given, offset, given.size))
+        offset += given.size
+    for number, made in enumerate(header.output):
+        tensors.append(_tensor(TensorIO.OUTPUT, number, made, offset, made.size))
+        offset += made.size
+    blocks: list[RawBlock] = []
+    for number, buffer in enumerate(header.buffer):
+        blocks.append(RawBlock("buffer", number, offset, buffer.size))
+        offset += buffer.size
+    for number, space in enumerate(header.space):
+        blocks.append(RawBlock("workspace", number, offset, space.size))
+        offset += space.size
+    return _described(DumpFormat.ASCEND_V2, header, tensors, blocks)
+
+
+def _described(
+    form: DumpFormat, header: pb.DumpData, tensors: list[HeaderTensor], blocks: list[RawBlock]
+) -> DumpHeader:
+    return DumpHeader(
+        format=form,
+        tensors=tuple(tensors),
+        op_name=_text(header.op_name),
+        dump_time=header.dump_time,
+        blocks=tuple(blocks),
+        attributes={_text(given.name): _text(given.value) for given in header.attr},
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _tensor(
+    io: TensorIO, number: int, head: pb.OpInput | pb.OpOutput, offset: int, size: int
+) -> HeaderTensor:
+    layout = layout_of(head.format & 0xFFFF_FFFF, head.sub_format)
+    return HeaderTensor(
+        io=io,
+        number=number,
+        dtype=DTYPES.get(head.data_type),
+        type_number=head.data_type,
+        shape=tuple(head.shape.dim),
+        offset=offset,
+        size=size,
+        layout=layout.name,
+        groups=layout.groups,
+        original_shape=_plain_dims(tuple(head.original_shape.dim)),
+        address=head.address,
+        undefined=head.data_type == UNDEFINED,
+    )
+
+
+def _plain_dims(dims: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The dims, or None if there are none or one is not known (-1 as unsigned)."""
+    return dims if dims and all(dim < _MAX_DIM for dim in dims) else None
+
+
+# --- version 1 ---
+
+
+@contextmanager
+def _mapped(fd: int, size: int) -> Iterator[mmap.mmap]:
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as view:
+        yield view
+
+
+def _is_version_1(fd: int, size: int) -> bool:
+    """True if the whole file is one message of DumpData's fields."""
+    with _mapped(fd, size) as data:
+        try:
+            return all(
+                found.number in _FIELDS and found.wire in (wirewalk.VARINT, wirewalk.BLOCK)
+                for found in wirewalk.fields(data, 0, size)
+            )
+        except DamagedError:
+            return False
+
+
+def _version_1(fd: int, size: int) -> DumpHeader:
+    parts: dict[int, list[wirewalk.DumpField]] = {number: [] for number in _DATA_FIELD}
+    rest = bytearray()
+    with _mapped(fd, size) as data:
+        for found in wirewalk.fields(data, 0, size):
+            if found.wire == wirewalk.BLOCK and found.number in parts:
+                parts[found.number].append(found)
+            elif found.end - found.tag <= _MAX_DESCRIPTION:
+                rest += data[found.tag : found.end]
+        tensors = [
+            _whole_tensor(data, part, number)
+            for field in (_INPUT, _OUTPUT)
+            for number, part in enumerate(parts[field])
+        ]
+        blocks = [
+            RawBlock(kind, number, *_split(data, part)[1:])
+            for field, kind in ((_BUFFER, "buffer"), (_SPACE, "workspace"))
+            for number, part in enumerate(parts[field])
+        ]
+    if not tensors and not blocks:
+        raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=0)
+    return _described(DumpFormat.ASCEND_V1, _parsed(bytes(rest), 0), tensors, blocks)
+
+
+def _split(data: mmap.mmap, part: wirewalk.DumpField) -> tuple[bytes, int, int]:
+    """An entry of a version 1 message without its data; where that lies, and its size."""
+    rest = bytearray()
+    place, size = part.end, 0
+    for found in wirewalk.fields(data, part.start, part.end):
+        if found.number == _DATA_FIELD[part.number] and found.wire == wirewalk.BLOCK:
+            place, size = found.start, found.end - found.start
+        elif found.end - found.tag <= _MAX_DESCRIPTION:
+            rest += data[found.tag : found.end]
+    return bytes(rest), place, size
+
+
+def _whole_tensor(data: mmap.mmap, part: wirewalk.DumpField, number: int) -> HeaderTensor:
+    rest, place, size = _split(data, part)
+    io = TensorIO.INPUT if part.number == _INPUT else TensorIO.OUTPUT
+    head = pb.OpInput() if io is TensorIO.INPUT else pb.OpOutput()
+    try:
+        head.ParseFromString(rest)
+    except DecodeError:
+        raise DamagedError(
+            Reason.UNREADABLE_DUMP, f"the description of an {io} is damaged", offset=part.start
+        ) from None
+    return _tensor(io, number, head, place, size)
+
+
+# --- JSON ---
+
+
+def _json_header(start: bytes, size: int) -> DumpHeader:
+    if len(start) > _MAX_JSON:
+        raise _bad_json(f"it takes {len(start)} bytes, more than {_MAX_JSON}")
+    try:
+        content = json.loads(start[8:])
+    except (ValueError, RecursionError) as error:
+        raise _bad_json(str(error) or "nested too deep") from None
+    if not isinstance(content, dict):
+        raise _bad_json("it is no object")
+    tensors: list[HeaderTensor] = []
+    offset = len(start)
+    for key, io in (("input", TensorIO.INPUT), ("output", TensorIO.OUTPUT)):
+        for number, entry in enumerate(_entries(content, key)):
+            tensors.append(_json_tensor(io, number, entry, offset, size))
+            offset += tensors[-1].size
+    name = content.get("op_name")
+    return DumpHeader(
+        DumpFormat.ASCEND_JSON,
+        tuple(tensors),
+        op_name=name if isinstance(name, str) else "",
+        dump_time=_count(content, "dump_time"),
+    )
+
+
+def _json_tensor(
+    io: TensorIO, number: int, entry: dict[str, Any], offset: int, file_size: int
+) -> HeaderTensor:
+    type_number, layout_number = _count(entry, "data_type"), _count(entry, "format")
+    dims = _dims(entry, "shape")
+    dtype = DTYPES.get(type_number)
+    size = _count(entry, "size")
+    if size == 0 and dtype is not None and dtype.bits is not None and max(dims, default=0) < 2**62:
+        # The converter leaves the size out; the data is as long as its shape.
+        size = min(stored_bytes(dtype, prod(dims)), max(file_size - offset, 0))
+    layout = layout_of(layout_number, _count(entry, "sub_format"))
+    return HeaderTensor(
+        io=io,
+        number=number,
+        dtype=dtype,
+        type_number=type_number,
+        shape=dims,
+        offset=offset,
+        size=size,
+        layout=layout.name,
+        groups=layout.groups,
+        original_shape=_plain_dims(_dims(entry, "original_shape")),
+        undefined=type_number == UNDEFINED,
+    )
+
+
+def _entries(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    entries = content.get(key) or []
+    if not isinstance(entries, list) or len(entries) > MAX_TENSORS:
+        raise _bad_json(f"its {key} is no list of tensors")
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise _bad_json(f"its {key} holds what is no tensor")
+    return entries
+
+
+def _dims(entry: dict[str, Any], key: str) -> tuple[int, ...]:
+    shape = entry.get(key) or {}
+    dims = shape.get("dim") or [] if isinstance(shape, dict) else shape
+    if not isinstance(dims, list) or not all(_is_count(dim) for dim in dims):
+        raise _bad_json(f"its {key} is no list of sizes")
+    return tuple(dims)
+
+
+def _count(entry: dict[str, Any], key: str) -> int:
+    value = entry.get(key, 0)
+    if not _is_count(value):
+        raise _bad_json(f"its {key} is no number")
+    return int(value)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 64
+
+
+def _bad_json(what: str) -> DamagedError:
+    return DamagedError(Reason.UNREADABLE_DUMP, f"the JSON header is damaged: {what}", offset=8)

@@ -1,0 +1,342 @@
+"""Folders of Ascend dump files: each file's header read and checked, its op found.
+
+Only headers are read here. Which versions there are: :mod:`importers.dumps.ascend.header`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphstore.model import DumpTensorRef, ModelGraph, Op, Reason, TensorIO
+from importers.dumps.ascend.file import ScannedFile, described, look_at, tensor_ref
+from importers.dumps.ascend.overflow import read_overflows, tied
+from importers.dumps.ascend.values import HeaderTensor
+from importers.dumps.index import (
+    DamagedError,
+    DumpIndex,
+    DumpProblem,
+    FolderListing,
+    OverflowRecord,
+    TensorKey,
+    list_folder,
+)
+from importers.dumps.msprobe.statistics_csv import ENDING, TABLE, StatisticsRow, read_statistics
+from importers.dumps.names import (
+    BINARY,
+    EXCEPTION,
+    MAPPING,
+    OPDEBUG,
+    DumpName,
+    OpNames,
+    parse_dump_name,
+    read_mapping,
+)
+from importers.dumps.slices import join, read_slicing
+
+# A 64-bit hash in place of a too long name; shorter ones are unlikely.
+_HASH_DIGITS = 12
+_ARRAY = ".npy"
+
+
+def scan_device_dumps(folder: Path, graph: ModelGraph) -> DumpIndex:
+    """The tensors of the Ascend dump files directly in *folder*, by op of *graph*.
+
+    Of several dumps of one op the latest counts; slices of one op are put together. A
+    damaged or unclear file becomes a problem of its op; nothing of the file's tensor
+    data is read.
+
+    Raises:
+        InputError: the folder is missing or may not be read.
+    """
+    return scan_device_listing(list_folder(folder), graph)
+
+
+def scan_device_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
+    """As :func:`scan_device_dumps`, for a folder already listed."""
+    scan = _Scan(OpNames(graph))
+    mapping = read_mapping(listing.folder) if MAPPING in listing.files else {}
+    debug_files: list[Path] = []
+    for file_name in listing.files:
+        path = listing.folder / file_name
+        full = mapping.get(file_name, file_name)
+        if full.startswith(OPDEBUG):
+            debug_files.append(path)
+        elif is_device_dump(file_name, mapping):
+            scan.add(look_at(path, parse_dump_name(full)))
+        elif file_name == TABLE:
+            scan.add_table(path)
+        elif file_name.endswith(ENDING):
+            known = mapping.get(file_name.removesuffix(ENDING), full).removesuffix(ENDING)
+            if (name := parse_dump_name(known)) is not None:
+                scan.add_statistics(path, name)
+    for file_name, why in listing.others.items():
+        if (name := parse_dump_name(file_name.removesuffix(ENDING))) is not None:
+            damage = DamagedError(Reason.UNREADABLE_DUMP, why)
+            scan.add(ScannedFile(listing.folder / file_name, name, None, 0, damage))
+    return scan.result(tuple(debug_files))
+
+
+def is_device_dump(file_name: str, mapping: dict[str, str]) -> bool:
+    """True for a name the device gives to dump files: full, or a number for a long one."""
+    if file_name.endswith((_ARRAY, ENDING)):
+        return False  # even where mapping.csv tells a long name: it is a file of another kind
+    stem = file_name.removesuffix(BINARY)
+    if stem.isascii() and stem.isdigit() and len(stem) >= _HASH_DIGITS:
+        return True
+    return file_name in mapping or parse_dump_name(file_name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The lines of statistics about one op in one file."""
+
+    path: Path
+    timestamp: int
+    rows: tuple[StatisticsRow, ...]
+
+
+class _Scan:
+    """Collects files by op, then keeps the latest of each."""
+
+    def __init__(self, names: OpNames) -> None:
+        self._names = names
+        self._by_op: dict[str, tuple[Op, list[ScannedFile]]] = {}
+        self._tables: dict[str, tuple[Op, list[_Table]]] = {}
+        self._tasks: list[tuple[DumpName, str]] = []
+        self._exceptions: list[ScannedFile] = []
+        self._tensors: dict[TensorKey, DumpTensorRef] = {}
+        self._problems: list[DumpProblem] = []
+        self._unmatched: list[Path] = []
+        self._superseded: list[Path] = []
+        self._files = 0
+
+    def add(self, file: ScannedFile) -> None:
+        self._files += 1
+        exact = "" if file.header is None else file.header.op_name
+        if file.name is not None and file.name.op_type == EXCEPTION and not exact:
+            self._exceptions.append(file)  # found by its task once all tasks are known
+            return
+        ops = self._names.find(file.name, exact)
+        if file.name is not None and file.name.op_type == EXCEPTION:
+            self._exceptions.append(file)
+        if not ops and file.damage is not None:
+            self._problem(file.path, None, file.damage)
+        elif not ops:
+            self._unmatched.append(file.path)
+        elif len(ops) > 1:
+            self._ambiguous(file.path, ops)
+        else:
+            self._by_op.setdefault(ops[0].id, (ops[0], []))[1].append(file)
+            if file.name is not None:
+                self._tasks.append((file.name, ops[0].id))
+
+    def add_statistics(self, path: Path, name: DumpName) -> None:
+        """Take the table of statistics about one op."""
+        self._files += 1
+        ops = self._names.find(name)
+        try:
+            rows = read_statistics(path)
+        except DamagedError as damage:
+            for op in ops or (None,):
+                self._problem(path, None if op is None else op.id, damage)
+            return
+        self._keep_rows(path, ops, _Table(path, name.timestamp, rows))
+        if len(ops) == 1:
+            self._tasks.append((name, ops[0].id))
+
+    def add_table(self, path: Path) -> None:
+        """Take the table of statistics about all ops of a folder."""
+        self._files += 1
+        try:
+            rows = read_statistics(path)
+        except DamagedError as damage:
+            self._problem(path, None, damage)
+            return
+        by_name: dict[tuple[DumpName, ...], list[StatisticsRow]] = {}
+        for row in rows:
+            by_name.setdefault(row.names, []).append(row)
+        for names, lines in by_name.items():
+            ops = next((found for name in names if (found := self._names.find(name))), ())
+            stamp = names[0].timestamp if names else 0
+            self._keep_rows(path, ops, _Table(path, stamp, tuple(lines)))
+
+    def _keep_rows(self, path: Path, ops: tuple[Op, ...], table: _Table) -> None:
+        if len(ops) > 1:
+            self._ambiguous(path, ops)
+        elif ops:
+            self._tables.setdefault(ops[0].id, (ops[0], []))[1].append(table)
+        elif path not in self._unmatched:
+            self._unmatched.append(path)
+
+    def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
+        listed = ", ".join(f"{op.name} ({op.type})" for op in ops)
+        detail = f"the file's name fits {len(ops)} ops and its header names none: {listed}"
+        for op in ops:
+            self._problem(path, op.id, DamagedError(Reason.AMBIGUOUS_DUMP, detail))
+
+    def _problem(
+        self,
+        path: Path,
+        op: str | None,
+        damage: DamagedError,
+        *,
+        io: TensorIO | None = None,
+        port: int | None = None,
+    ) -> None:
+        self._problems.append(DumpProblem(path, op, io, port, damage.reason, damage.detail))
+
+    def result(self, debug_files: tuple[Path, ...]) -> DumpIndex:
+        exceptions = self._failed_tasks()
+        for op, files in self._by_op.values():
+            self._take(op, files)
+        for op, tables in self._tables.values():
+            self._take_statistics(op, tables)
+        overflows = tied(self._overflows(debug_files), self._tasks)
+        return DumpIndex(
+            tensors=self._tensors,
+            problems=tuple(sorted(self._problems, key=lambda found: (found.path, found.op or ""))),
+            unmatched=tuple(sorted(self._unmatched)),
+            files=self._files,
+            superseded=tuple(sorted(self._superseded)),
+            debug_files=debug_files,
+            overflows=overflows,
+            exceptions=exceptions,
+        )
+
+    def _overflows(self, debug_files: Iterable[Path]) -> list[OverflowRecord]:
+        found: list[OverflowRecord] = []
+        for path in debug_files:
+            try:
+                found += read_overflows(path)
+            except DamagedError as damage:
+                self._problem(path, None, damage)
+        return found
+
+    def _failed_tasks(self) -> tuple[tuple[Path, str | None], ...]:
+        """The dumps of exceptions with their ops; they also count as dumps of these."""
+        found: list[tuple[Path, str | None]] = []
+        for file in self._exceptions:
+            named = self._names.find(None, file.header.op_name) if file.header else ()
+            op = named[0].id if len(named) == 1 else self._op_of_task(file.name)
+            found.append((file.path, op))
+            if op is None and file.damage is not None:
+                self._problem(file.path, None, file.damage)
+            elif op is None:
+                self._unmatched.append(file.path)
+            elif not named:
+                owner = self._names.by_id(op)
+                self._by_op.setdefault(op, (owner, []))[1].append(file)
+        return tuple(found)
+
+    def _op_of_task(self, name: DumpName | None) -> str | None:
+        ops = {
+            op
+            for known, op in self._tasks
+            if name is not None and (known.task, known.stream) == (name.task, name.stream)
+        }
+        return ops.pop() if len(ops) == 1 else None
+
+    def _take(self, op: Op, files: list[ScannedFile]) -> None:
+        """Keep the latest dump; of a task that failed only what no other dump holds, as
+        its outputs are whatever lay in their memory."""
+        failed = [file for file in files if file.name and file.name.op_type == EXCEPTION]
+        others = [file for file in files if file not in failed]
+        if others:
+            self._take_latest(op, others)
+        for file in sorted(failed, key=lambda file: file.timestamp, reverse=True):
+            self._take_whole(op, file)
+
+    def _take_latest(self, op: Op, files: list[ScannedFile]) -> None:
+        files.sort(key=lambda file: (file.timestamp, file.path.name))
+        latest = {file.name.part if file.name else "": file for file in files}
+        kept = set(map(id, latest.values()))
+        self._superseded += [file.path for file in files if id(file) not in kept]
+        whole = latest.pop("", None)
+        if whole is not None and (not latest or whole is files[-1]):
+            self._superseded += [file.path for file in latest.values()]
+            self._take_whole(op, whole)
+            return
+        if whole is not None:
+            self._superseded.append(whole.path)
+        slices = list(latest.values())
+        if len(slices) == 1 and not _is_sliced(slices[0]):
+            self._take_whole(op, slices[0])
+        else:
+            self._take_slices(op, slices)
+
+    def _take_whole(self, op: Op, file: ScannedFile) -> None:
+        if file.damage is not None:
+            self._problem(file.path, op.id, file.damage)
+            return
+        for port, tensor in described(file, op.inputs):
+            if (op.id, tensor.io, port) in self._tensors:
+                continue  # only where the file is that of a failed task
+            try:
+                ref = tensor_ref(file, tensor, op.id, port)
+            except DamagedError as damage:
+                self._problem(file.path, op.id, damage, io=tensor.io, port=port)
+            else:
+                self._tensors[op.id, ref.io, ref.port] = ref
+
+    def _take_slices(self, op: Op, files: list[ScannedFile]) -> None:
+        """Put the tensors of an op that ran in slices together."""
+        usable: list[tuple[int, ScannedFile]] = []
+        for place, file in enumerate(sorted(files, key=_slice_number)):
+            if file.damage is not None:
+                self._problem(file.path, op.id, file.damage)
+                return
+            thread = file.name.thread if file.name is not None else None
+            usable.append((place if thread is None else thread, file))
+        header = usable[0][1].header
+        slicing = None if header is None else read_slicing(header.attributes)
+        if len({thread for thread, _ in usable}) < len(usable):
+            usable = [(place, file) for place, (_, file) in enumerate(usable)]
+        for port, tensor in described(usable[0][1], op.inputs):
+            path = usable[0][1].path
+            try:
+                refs = {index: _slice_ref(file, tensor, op, port) for index, file in usable}
+                self._tensors[op.id, tensor.io, port] = join(refs, tensor.number, slicing)
+            except DamagedError as damage:
+                self._problem(path, op.id, damage, io=tensor.io, port=port)
+
+    def _take_statistics(self, op: Op, tables: list[_Table]) -> None:
+        tables.sort(key=lambda table: (table.timestamp, table.path.name))
+        self._superseded += [table.path for table in tables[:-1] if table.path != tables[-1].path]
+        latest = tables[-1]
+        for row in latest.rows:
+            port = _port_of(row, latest.rows, op)
+            key = (op.id, row.io, port)
+            if key not in self._tensors:  # values say more than statistics
+                self._tensors[key] = row.ref(latest.path, op.id, port, latest.timestamp)
+
+
+def _port_of(row: StatisticsRow, rows: tuple[StatisticsRow, ...], op: Op) -> int:
+    """The graph's port of a line: optional inputs left open are not numbered."""
+    connected = [port for port, ref in enumerate(op.inputs) if ref is not None]
+    dumped = 1 + max(other.number for other in rows if other.io is row.io)
+    if row.io is TensorIO.INPUT and dumped == len(connected) < len(op.inputs):
+        return connected[row.number]
+    return row.number
+
+
+def _is_sliced(file: ScannedFile) -> bool:
+    slicing = None if file.header is None else read_slicing(file.header.attributes)
+    return slicing is not None and slicing.count > 1
+
+
+def _slice_number(file: ScannedFile) -> tuple[int, int]:
+    name = file.name
+    if name is None:
+        return 0, 0
+    return name.thread or 0, name.l1_slice or 0
+
+
+def _slice_ref(file: ScannedFile, like: HeaderTensor, op: Op, port: int) -> DumpTensorRef:
+    for tensor in file.header.tensors if file.header is not None else ():
+        if (tensor.io, tensor.number) == (like.io, like.number):
+            return tensor_ref(file, tensor, op.id, port)
+    raise DamagedError(
+        Reason.UNREADABLE_DUMP, f"{file.path.name} has no {like.io} {like.number}, other slices do"
+    )

@@ -1,0 +1,1 @@
+"""Tensor files in folders without a layout anybody wrote down."""

@@ -1,0 +1,273 @@
+"""Files of every kind that hold tensors, looked at without a graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
+from importers.dumps.bare.tensor import BareTensor, Identity, identity_of, plain, scope_of
+from importers.dumps.decode import can_decode, stored_bytes
+from importers.dumps.index import DamagedError
+from importers.dumps.names import EXCEPTION, OPDEBUG, parse_dump_name
+from importers.dumps.open_file import open_dump
+
+NPY, NPZ, JSON = ".npy", ".npz", ".json"
+_TORCH = (".pt", ".pth")
+_RAW = ".bin"
+_HASH = re.compile(r"\d{12,}")
+_EVENT = re.compile(r"(?P<name>.+)_(?P<slot>\d{1,6})_DebugIdentity_(?P<time>\d{1,20})")
+_TOLD_RAW = re.compile(r".+\.(?P<shape>\d+(?:_\d+)*)\.(?P<dtype>[a-z]+\d+)\.(?P<layout>[A-Z]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class RawForm:
+    """What the user says of files that do not tell: element type, and shape or None for
+    one axis of all elements."""
+
+    dtype: DType | None = None
+    shape: tuple[int, ...] | None = None
+
+
+NO_FORM = RawForm()
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """A file: its name without folder (the long one behind a number), folder and size."""
+
+    path: Path
+    file: str
+    folder: str
+    size: int
+
+    @property
+    def scope(self) -> str:
+        """The folder without levels that are a time only."""
+        return scope_of(self.folder)
+
+    def below(self, name: str) -> str:
+        """A tensor's *name* with the folder before it."""
+        return f"{self.folder}/{name}" if self.folder else name
+
+
+Finder = Callable[[FilePlace], Iterator[BareTensor]]
+
+
+def npy_file(path: str, file: str, folder: str, size: int, form: RawForm) -> BareTensor:
+    """The tensor of the ``.npy`` file at *path*, named *file* below *folder*."""
+    stem = file[: -len(NPY)]
+    raw_type = form.dtype if form.dtype is not None and form.dtype.numpy is None else None
+    name = f"{folder}/{stem}" if folder else stem
+    # Whatever is in it is read with the values: opening a file twice doubles its cost.
+    return BareTensor(name, path, None, None, "", None, (folder, stem), (size, raw_type))
+
+
+def finder_of(file: str, path: Path, form: RawForm) -> Finder | None:
+    """What reads a file of this name; None if it holds no tensors."""
+    if file.endswith(NPY):
+        return lambda place: iter([npy_file(str(path), file, place.folder, place.size, form)])
+    if file.endswith(NPZ):
+        return lambda place: _of_archive(place, form)
+    if file.endswith(_TORCH):
+        return _of_torch
+    if file.endswith(JSON):
+        from importers.dumps.arrays.polygraphy import is_results
+
+        return _of_results if is_results(path) else None
+    if _EVENT.fullmatch(file):
+        return _of_event
+    if _is_dump(file):
+        return _of_device_file
+    told = _TOLD_RAW.fullmatch(file.removesuffix(_RAW)) if file.endswith(_RAW) else None
+    if told is not None and _named(told["dtype"]) is not None:
+        return lambda place: _of_told_raw(place, told)
+    if form.dtype is not None and (file.endswith((_RAW, ".raw", ".data")) or "." not in file):
+        return lambda place: _of_raw(place, form)
+    return None
+
+
+def _is_dump(file: str) -> bool:
+    if file.startswith((OPDEBUG, EXCEPTION)) or file.endswith((".csv", ".txt", ".log")):
+        return False
+    return _HASH.fullmatch(file.removesuffix(_RAW)) is not None or (
+        parse_dump_name(file) is not None
+    )
+
+
+def _of_archive(place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+    from importers.dumps.arrays.npz import read_members
+
+    stem = place.file.removesuffix(NPZ)
+    scope = f"{place.scope}/{stem}" if place.scope else stem
+    with open_dump(place.path) as (fd, size):
+        members = read_members(fd, size)
+    for member in members:
+        identity = Identity(scope, "", plain(member.name), TensorIO.OUTPUT, 0)
+        name = place.below(f"{stem}/{member.name}")
+        try:
+            if member.header is None:
+                raise member.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
+            dtype = member.header.element_type(form.dtype)
+        except DamagedError as damage:
+            yield BareTensor(
+                name, str(place.path), None, damage.reason, damage.detail, (identity, 0)
+            )
+            continue
+        ref = DumpTensorRef(
+            place.path,
+            DumpFormat.NPZ,
+            member.name,
+            TensorIO.OUTPUT,
+            0,
+            dtype,
+            member.header.shape,
+            member.offset,
+            member.nbytes,
+        )
+        yield BareTensor(name, str(place.path), ref, _told=(identity, 0))
+
+
+def _of_torch(place: FilePlace) -> Iterator[BareTensor]:
+    from importers.dumps.arrays.torch_file import read_torch
+
+    with open_dump(place.path) as (fd, size):
+        tensor = read_torch(fd, size)
+    stem = place.file.rpartition(".")[0]
+    identity, time = identity_of(place.folder, stem)
+    ref = _ref(place.path, DumpFormat.TORCH, identity, tensor.dtype, tensor.shape, tensor.offset)
+    yield BareTensor(place.below(stem), str(place.path), ref, _told=(identity, time))
+
+
+def _of_results(place: FilePlace) -> Iterator[BareTensor]:
+    from importers.dumps.arrays.polygraphy import array_refs
+
+    stem = place.file.removesuffix(JSON)
+    for name, found in array_refs(place.path):
+        identity = Identity(place.scope, "", plain(name), TensorIO.OUTPUT, 0)
+        full = place.below(f"{stem}/{name}")
+        if isinstance(found, DamagedError):
+            yield BareTensor(full, str(place.path), None, found.reason, found.detail, (identity, 0))
+        else:
+            yield BareTensor(full, str(place.path), found, _told=(identity, 0))
+
+
+def _of_event(place: FilePlace) -> Iterator[BareTensor]:
+    from importers.dumps.arrays.tfdbg import DEVICE, read_event
+
+    match = _EVENT.fullmatch(place.file)
+    assert match is not None
+    with open_dump(place.path) as (fd, size):
+        event = read_event(fd, size)
+    if event.dtype is None or not can_decode(event.dtype):
+        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of type {event.dtype}")
+    session, marked, inside = place.folder.rpartition(DEVICE)
+    folder = inside.partition("/")[2] if marked else place.folder
+    op = f"{folder}/{match['name']}" if folder else match["name"]
+    scope = scope_of(session.strip("/"))
+    time = int(match["time"])
+    identity = Identity(scope, "", plain(op), TensorIO.OUTPUT, int(match["slot"]))
+    ref = DumpTensorRef(
+        place.path,
+        DumpFormat.TFDBG,
+        op,
+        TensorIO.OUTPUT,
+        identity.port,
+        event.dtype,
+        event.shape,
+        event.offset,
+        event.nbytes,
+        timestamp=time,
+    )
+    name = f"{session}{op}:{match['slot']}"
+    yield BareTensor(name, str(place.path), ref, _told=(identity, time))
+
+
+def _of_device_file(place: FilePlace) -> Iterator[BareTensor]:
+    from importers.dumps.ascend.file import look_at, tensor_ref
+
+    name = parse_dump_name(place.file)
+    file = look_at(place.path, name)
+    if file.header is None:
+        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
+    op = file.header.op_name or (name.op_name if name else place.file)
+    for tensor in file.header.tensors:
+        identity = Identity(
+            place.scope,
+            name.op_type if name else "",
+            plain(op),
+            tensor.io,
+            tensor.number,
+            name.part if name else "",
+        )
+        full = place.below(f"{place.file}.{tensor.io}.{tensor.number}")
+        try:
+            ref = tensor_ref(file, tensor, op, tensor.number)
+        except DamagedError as damage:
+            told = (identity, file.timestamp)
+            yield BareTensor(full, str(place.path), None, damage.reason, damage.detail, told)
+            continue
+        yield BareTensor(full, str(place.path), ref, _told=(identity, file.timestamp))
+
+
+def _of_told_raw(place: FilePlace, told: re.Match[str]) -> Iterator[BareTensor]:
+    """Values as ``divergraph convert -t bin`` writes them: the name tells their form."""
+    shape = tuple(map(int, told["shape"].split("_")))
+    dtype = _named(told["dtype"])
+    stem = place.file.removesuffix(_RAW)
+    identity, time = identity_of(place.folder, stem)
+    needed = stored_bytes(dtype, prod(shape)) if dtype is not None else -1
+    if dtype is None or needed != place.size:
+        what = f"{told['shape']} of {told['dtype']} takes {needed} bytes, the file {place.size}"
+        raise DamagedError(Reason.UNREADABLE_DUMP, what)
+    layout = None if told["layout"] == "ND" else told["layout"]
+    ref = _ref(place.path, DumpFormat.RAW, identity, dtype, shape, 0, layout)
+    yield BareTensor(place.below(stem), str(place.path), ref, _told=(identity, time))
+
+
+def _of_raw(place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+    assert form.dtype is not None
+    stem = place.file.rpartition(".")[0] or place.file
+    identity, time = identity_of(place.folder, stem)
+    bits = form.dtype.bits or 8
+    shape = form.shape if form.shape is not None else (place.size * 8 // bits,)
+    if stored_bytes(form.dtype, prod(shape)) != place.size:
+        what = (
+            f"{prod(shape)} elements of {form.dtype} take "
+            f"{stored_bytes(form.dtype, prod(shape))} bytes, the file has {place.size}"
+        )
+        raise DamagedError(Reason.UNREADABLE_DUMP, what)
+    ref = _ref(place.path, DumpFormat.RAW, identity, form.dtype, shape, 0)
+    yield BareTensor(place.below(stem), str(place.path), ref, _told=(identity, time))
+
+
+def _ref(
+    path: Path,
+    kind: DumpFormat,
+    identity: Identity,
+    dtype: DType,
+    shape: tuple[int, ...],
+    offset: int,
+    layout: str | None = None,
+) -> DumpTensorRef:
+    nbytes = stored_bytes(dtype, prod(shape))
+    return DumpTensorRef(
+        path, kind, identity.op, identity.io, identity.port, dtype, shape, offset, nbytes, layout
+    )
+
+
+def damaged_file(place: FilePlace, damage: DamagedError) -> BareTensor:
+    """What stands for the tensors of a file that cannot be read."""
+    file = (place.folder, place.file)
+    name = place.below(place.file)
+    return BareTensor(name, str(place.path), None, damage.reason, damage.detail, None, file)
+
+
+def _named(name: str) -> DType | None:
+    try:
+        return DType(name)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Protobuf read without its own library: text format, wire format, literals."""

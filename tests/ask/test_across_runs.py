@@ -1,0 +1,176 @@
+"""Two runs held against each other, and what is guilty in several: real runs again."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import divergraph
+from divergraph.ask import ChangeKind, compare_runs, recurring
+from divergraph.cli.main import run as command
+from divergraph.comparison import CompareRequest
+from divergraph.comparison.keep_run import compare_into
+from divergraph.golden_capture import CaptureRequest, capture
+from graphstore.errors import InputError, UnknownNameError
+from graphstore.model import Guilt, Method, Role
+
+
+@pytest.fixture(scope="module")
+def store(network_store, network_run):
+    network_run("fine")
+    network_run("left", fault="w_left")
+    network_run("stem", fault="w_stem")
+    network_run("again", fault="w_left", prefix="compiled/")
+    network_run("holes", fault="w_left", missing=["left", "right", "join", "scale"])
+    return network_store
+
+
+def kinds(changes):
+    return [(change.kind, change.op) for change in changes.changes]
+
+
+def test_a_new_fault_is_newly_guilty_and_nothing_after_it_is_blamed(store):
+    changes = compare_runs(store, "fine", "left")
+    assert kinds(changes) == [(ChangeKind.NEWLY_GUILTY, "left")]
+    (change,) = changes.changes
+    assert change.newly_guilty
+    assert change.new.role is Role.INTRODUCES
+    assert change.old_error < 1e-6 < change.new_error
+    assert change.times > 1e5 or math.isinf(change.times)
+    assert changes.method is Method.ROOT_CAUSE
+    assert changes.matched == 9
+
+
+def test_the_other_way_round_it_is_fixed(store):
+    assert kinds(compare_runs(store, "left", "fine")) == [(ChangeKind.FIXED, "left")]
+
+
+def test_changes_do_not_depend_on_what_happens_upstream(store):
+    """From a fault in left to one in stem: all errors after stem are others, two ops changed."""
+    changes = compare_runs(store, "left", "stem")
+    assert kinds(changes) == [(ChangeKind.NEWLY_GUILTY, "stem"), (ChangeKind.FIXED, "left")]
+
+
+def test_ops_with_other_names_are_found_by_their_originals(store):
+    changes = compare_runs(store, "left", "again")
+    assert kinds(changes) == [(ChangeKind.STILL_GUILTY, "compiled/left")]
+    assert changes.changes[0].old_op == "left"
+    assert not changes.changes[0].regrouped
+
+
+def test_a_group_that_holds_the_guilty_op_is_no_news(store):
+    """With fewer dumps the same fault shows at another output."""
+    changes = compare_runs(store, "left", "holes")
+    assert kinds(changes) == [(ChangeKind.STILL_GUILTY, "shift")]
+    assert changes.changes[0].old_op == "left"
+    assert changes.changes[0].regrouped
+    assert changes.only_old == 4
+    back = compare_runs(store, "holes", "left")
+    assert kinds(back) == [(ChangeKind.STILL_GUILTY, "left")]
+
+
+def test_a_run_against_itself(store):
+    changes = compare_runs(store, "left", "left")
+    assert [change.kind for change in changes.changes] == [ChangeKind.STILL_GUILTY]
+    assert changes.changes[0].times is None
+
+
+def test_runs_without_anything_in_common(store, lenet, tmp_path):
+    with pytest.raises(UnknownNameError):
+        compare_runs(store, "left", "nowhere")
+    from divergraph.comparison import CompareRequest
+    from divergraph.comparison.keep_run import compare_into
+
+    request = CompareRequest(
+        lenet / "model.ckpt.meta",
+        lenet / "golden",
+        lenet / "npu_clean" / "graph",
+        lenet / "npu_clean" / "dump",
+    )
+    compare_into(store, request, name="lenet")
+    with pytest.raises(InputError, match="no original tensor in common"):
+        compare_runs(store, "left", "lenet")
+    store.delete("lenet")
+
+
+def test_guilty_in_several_runs(store):
+    answer = recurring(store)
+    assert (answer.runs, answer.diverged) == (5, 4)
+    by_original = {one.originals: one for one in answer.same_original}
+    assert by_original[("left",)].runs == ("left", "again")
+    assert set(by_original[("left",)].ops) == {"left", "compiled/left"}
+    matmul = next(one for one in answer.same_pattern if one.pattern == ("MatMul",))
+    assert matmul.runs == ("left", "stem", "again")
+
+
+def test_an_op_of_another_model_is_not_the_same_op(store, tmp_path):
+    random = np.random.default_rng(3)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [8, 16]) for name in "xy"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["left"], name="left"),
+        helper.make_node("Tanh", ["left"], ["y"], name="y"),
+    ]
+    weights = random.standard_normal((16, 16)).astype(np.float32)
+    for side, times in (("golden", 1), ("device", 1.5)):
+        constant = numpy_helper.from_array(np.float32(times) * weights, "w")
+        graph = helper.make_graph(nodes, "network", ends[:1], ends[1:], [constant])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 9
+        onnx.save(model, tmp_path / f"{side}.onnx")
+        capture(CaptureRequest(tmp_path / f"{side}.onnx", tmp_path / side, seed=5))
+    golden, device = tmp_path / "golden", tmp_path / "device"
+    request = CompareRequest(
+        golden.with_suffix(".onnx"), golden, device.with_suffix(".onnx"), device
+    )
+    compare_into(store, request, name="small")
+    answer = recurring(store)
+    store.delete("small")
+    (left,) = (one for one in answer.same_original if one.originals == ("left",))
+    assert left.runs == ("left", "again")
+    matmul = next(one for one in answer.same_pattern if one.pattern == ("MatMul",))
+    assert "small" in matmul.runs
+
+
+@pytest.fixture
+def ask(store, capsys):
+    def call(*arguments):
+        code = command([*arguments, "--store", store.url, "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def test_the_command_fails_for_a_newly_guilty_op_only(ask):
+    code, answer = ask("compare-runs", "fine", "left")
+    assert (code, answer["newly_guilty"]) == (1, 1)
+    assert answer["changes"][0]["new"]["split"]["guilt"] == Guilt.GUILTY.value
+    assert ask("compare-runs", "left", "fine")[0] == 0
+    assert ask("compare-runs", "left", "holes")[0] == 0
+
+
+def test_the_commands_tell_the_same_in_words(store, capsys):
+    assert command(["compare-runs", "fine", "left", "--store", store.url]) == 1
+    text = capsys.readouterr().out
+    assert "newly guilty: 1 op" in text
+    assert "left is newly guilty: introduced error 0.3" in text
+    assert command(["origins", "--all-runs", "--store", store.url]) == 0
+    assert "left  (MatMul): 2 runs (left, again)" in capsys.readouterr().out
+    assert command(["origins", "holes", "--store", store.url]) == 0
+    text = capsys.readouterr().out
+    assert "1 of these 5 ops: " in text
+    assert "next best dump: join (leaves 3 or 2 ops)" in text
+    assert "suspicion: suspect above 6, guilty above 10" in text
+    assert command(["trace", "holes", "--store", store.url]) == 0
+    assert "the way to y" in capsys.readouterr().out
+    assert command(["roles", "left", "--store", store.url]) == 0
+    assert "1 guilty, 0 suspect" in capsys.readouterr().out
+
+
+def test_the_python_api_asks_the_same(store):
+    with divergraph.open_store(store.url) as again:
+        assert compare_runs(again, "fine", "left") == compare_runs(store, "fine", "left")

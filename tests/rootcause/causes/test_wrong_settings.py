@@ -1,0 +1,96 @@
+"""Attributes with a few values, and operands taken otherwise, found by a real run of the op."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.comparison.compare_run import CompareRequest, compare
+from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from graphstore.model import Finding, FindingKind
+
+Array = np.ndarray[Any, Any]
+DRAW = np.random.default_rng(5)
+GRID = DRAW.uniform(-1.1, 1.1, (1, 6, 6, 2)).astype(np.float32)
+PLACES = DRAW.integers(0, 4, (4, 12)).astype(np.int64)
+LENGTHS = np.array([3, 9], np.int32)
+HIDDEN = 8
+
+
+def node(kind: str, operands: dict[str, Array], **attrs: Any) -> onnx.NodeProto:
+    return helper.make_node(kind, ["x", *operands], ["y"], "op", **attrs)
+
+
+def recurrent(lengths: Array) -> dict[str, Array]:
+    draw = np.random.default_rng(8)
+    shapes = {"w": (1, 3 * HIDDEN, 5), "r": (1, 3 * HIDDEN, HIDDEN), "b": (1, 6 * HIDDEN)}
+    weights = {name: draw.normal(0, 0.4, shape) for name, shape in shapes.items()}
+    return {**{k: v.astype(np.float32) for k, v in weights.items()}, "lengths": lengths}
+
+
+def ran(folder: Path, made: onnx.NodeProto, operands: dict[str, Array], shape: list[int]) -> Path:
+    """The model of one op behind a Tanh, in a file."""
+    folder.mkdir()
+    graph = helper.make_graph(
+        [helper.make_node("Tanh", ["in"], ["x"], "before"), made],
+        "g",
+        [helper.make_tensor_value_info("in", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in operands.items()],
+    )
+    opset = [helper.make_opsetid("", 18)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+def cause(folder: Path, right: Path, wrong: Path) -> Finding:
+    capture(CaptureRequest(right, folder / "golden", seed=5))
+    capture(CaptureRequest(wrong, folder / "device", device=StandIn.FP32, seed=5))
+    result = compare(CompareRequest(right, folder / "golden", right, folder / "device"))
+    (found,) = (each for each in result.findings if each.kind is FindingKind.CAUSE)
+    return found
+
+
+SETTINGS: dict[str, tuple[str, list[int], dict[str, Array], dict[str, Any], dict[str, Any]]] = {
+    "corners": ("GridSample", [1, 3, 7, 7], {"grid": GRID}, {}, {"align_corners": 1}),
+    "padding": ("GridSample", [1, 3, 7, 7], {"grid": GRID}, {}, {"padding_mode": "border"}),
+    "updates lost": (
+        "ScatterElements",
+        [4, 12],
+        {"places": PLACES, "updates": DRAW.standard_normal((4, 12)).astype(np.float32)},
+        {"axis": 0, "reduction": "add"},
+        {"reduction": "none"},
+    ),
+    "triangle": ("Trilu", [6, 6], {}, {"upper": 1}, {"upper": 0}),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_another_choice_of_an_attribute_is_named(tmp_path: Path, kind: str) -> None:
+    op, shape, operands, own, changed = SETTINGS[kind]
+    right = ran(tmp_path / "right", node(op, operands, **own), operands, shape)
+    wrong = ran(tmp_path / "wrong", node(op, operands, **{**own, **changed}), operands, shape)
+
+    found = cause(tmp_path, right, wrong)
+
+    (name,) = changed
+    assert found.label == "wrong_setting"
+    assert f"with {name} {changed[name]} in place of" in found.sentence
+
+
+def test_lengths_of_sequences_that_were_not_taken_are_named(tmp_path: Path) -> None:
+    made = node("GRU", recurrent(LENGTHS), hidden_size=HIDDEN)
+    paths = [
+        ran(tmp_path / name, made, recurrent(lengths), [9, 2, 5])
+        for name, lengths in (("right", LENGTHS), ("wrong", np.full_like(LENGTHS, 9)))
+    ]
+
+    found = cause(tmp_path, *paths)
+
+    assert found.label == "wrong_operand"
+    assert "lengths all 9: no sequence ends before" in found.sentence

@@ -1,0 +1,124 @@
+"""Faults inside of loops: only what the loop gives is dumped, and it is to blame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.comparison import CompareRequest, compare
+from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from graphstore.model import Verdict
+
+RNG = np.random.default_rng(5)
+W = (RNG.standard_normal((16, 16)) / 4).astype(np.float32)
+X = RNG.standard_normal((6, 16)).astype(np.float32)
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def node(kind: str, inputs: str, outputs: str, **attrs):
+    return helper.make_node(kind, inputs.split(), outputs.split(), name=outputs.split()[0], **attrs)
+
+
+def saved(path: Path, nodes, constants) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", FLOAT, [6, 16])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(each), name) for name, each in constants.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+def body(nodes, state: str, constants):
+    """A body of a loop that goes on in any case; *state* is what it is given and gives, if any."""
+    given = [("i", INT64, []), ("go", BOOL, [])] + [("s", FLOAT, [6, 16])] * bool(state)
+    made = [("on", BOOL, []), (state or "e", FLOAT, None)]
+    return helper.make_graph(
+        [*nodes, node("Identity", "go", "on")],
+        "body",
+        [helper.make_tensor_value_info(*each) for each in given],
+        [helper.make_tensor_value_info(*each) for each in made],
+        [numpy_helper.from_array(np.float32(each), name) for name, each in constants.items()],
+    )
+
+
+def recurrent(path: Path, *, quantised: bool, gain: float = 1.0) -> Path:
+    """A loop that multiplies by a weight from outside; the device quantises that, and more."""
+    constants = {"w": W, "v": W.T.copy(), "turns": np.int64(4), "true": np.bool_(True)}
+    nodes, read = [], {"x": "x", "w": "w", "v": "v", "h": "h"}
+
+    def through(name: str, step: float) -> None:
+        if quantised:
+            constants[f"{name}_step"] = np.float32(step)
+            read[name] = f"{name}_d"
+            nodes.append(node("QuantizeLinear", f"{name} {name}_step zero", f"{name}_q"))
+            nodes.append(node("DequantizeLinear", f"{name}_q {name}_step zero", f"{name}_d"))
+
+    constants["zero"] = np.int8(0)
+    through("x", 3 / 127)
+    through("w", 1 / 127)
+    through("v", 1 / 127)
+    inside = [
+        node("MatMul", f"s {read['w']}", "m"),
+        node("Add", f"m {read['x']}", "a"),
+        node("Tanh", "a", "t"),
+        node("Mul", "t gain", "s2"),
+    ]
+    loop = body(inside, "s2", {"gain": gain})
+    nodes.append(node("Loop", f"turns true {read['x']}", "h", body=loop))
+    through("h", 1 / 127)
+    nodes.append(node("MatMul", f"{read['h']} {read['v']}", "p"))
+    nodes.append(node("Softmax", "p", "y"))
+    return saved(path, nodes, constants)
+
+
+def over_sequence(path: Path, *, gain: float = 1.0) -> Path:
+    """A loop over the tensors of a sequence, which no dump holds."""
+    inside = [
+        node("SequenceAt", "parts i", "part"),
+        node("MatMul", "part w", "m"),
+        node("Mul", "m gain", "e"),
+    ]
+    loop = body(inside, "", {"gain": gain})
+    nodes = [
+        node("Tanh", "x", "t"),
+        node("SplitToSequence", "t two", "parts", axis=0),
+        node("SequenceLength", "parts", "many"),
+        node("Loop", "many true", "h", body=loop),
+        node("Reshape", "h flat", "r"),
+        node("MatMul", "r w", "y"),
+    ]
+    constants = {"w": W, "two": np.int64(2), "true": np.bool_(True), "flat": np.array([6, 16])}
+    return saved(path, nodes, constants)
+
+
+def compared(golden: Path, device: Path, kind: StandIn = StandIn.FP32):
+    feed = golden.parent / "x.npy"
+    np.save(feed, X)
+    capture(CaptureRequest(golden, golden.parent / "golden", {"x": feed}))
+    capture(CaptureRequest(device, golden.parent / "run", {"x": feed}, device=kind))
+    return compare(CompareRequest(golden, golden.parent / "golden", device, golden.parent / "run"))
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.02], ids=["healthy", "gain of 2 %"])
+def test_a_loop_that_shows_it_does_not_quantise_is_held_to_more_than_eight_bits(tmp_path, gain):
+    golden = recurrent(tmp_path / "golden.onnx", quantised=False)
+    device = recurrent(tmp_path / "device.onnx", quantised=True, gain=gain)
+    run = compared(golden, device)
+    assert [each.op for each in (*run.origins, *run.suspects)] == ["h"] * (gain != 1.0)
+    assert (run.run.verdict is Verdict.DIVERGED) == (gain != 1.0)
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.01], ids=["healthy", "gain of 1 %"])
+def test_ops_around_a_sequence_are_imitated_together(tmp_path, gain):
+    golden = over_sequence(tmp_path / "golden.onnx")
+    device = over_sequence(tmp_path / "device.onnx", gain=gain)
+    run = compared(golden, device, StandIn.FP16)
+    assert [each.op for each in (*run.origins, *run.suspects)] == ["h"] * (gain != 1.0)

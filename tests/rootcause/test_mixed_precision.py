@@ -1,0 +1,180 @@
+"""A device that computes in float16, but keeps some ops in float32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from divergraph.comparison import CompareRequest, compare
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.jobs.progress import NO_PROGRESS
+from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.submodel.minimize.minimize_run import MinimizeRequest, minimize_run
+from divergraph.submodel.run_parts import opened
+from graphstore.model import ErrorSplit, TensorIO
+
+KEPT = ["conv2", "relu2", "conv3", "relu3"]
+
+
+@pytest.fixture
+def mixed(sides):
+    """Runs the network with KEPT in float32; *gain* is on the weights of conv3."""
+    made = sides()
+
+    def run(gain: float):
+        model = onnx.load_model(str(made.folder / "golden.onnx"))
+        (weight,) = (each for each in model.graph.initializer if each.name == "w3")
+        louder = onnx.numpy_helper.to_array(weight) * np.float32(gain)
+        weight.CopyFrom(onnx.numpy_helper.from_array(louder, "w3"))
+        half = convert_float_to_float16(model, keep_io_types=True, node_block_list=KEPT)
+        path = made.folder / "mixed.onnx"
+        onnx.save_model(half, str(path))
+        inputs = {"x": made.folder / "x.npy"}
+        capture(CaptureRequest(path, made.folder / "mixed_run", inputs))
+        return replace(made.request, device=path, device_dump=made.folder / "mixed_run")
+
+    return run
+
+
+def floors(data) -> dict[str, ErrorSplit]:
+    """The split of each op's output."""
+    return {
+        item.op: item.split
+        for item in data.comparisons
+        if item.io is TensorIO.OUTPUT and item.split is not None
+    }
+
+
+def test_ops_kept_in_float32_have_floors_of_float32(mixed):
+    data = compare(mixed(1.0))
+    assert not data.origins
+    assert not data.suspects
+    assert data.run.analysis["precision"] == "fp16"
+    by_op = floors(data)
+    assert by_op["conv3"].floor < 1e-5
+    assert by_op["conv1"].floor > 1e-4
+    assert data.run.analysis["kept_in_fp32"] > 1
+    assert "conv3" in data.run.analysis["fp32_ops"]
+
+
+def test_a_fault_there_is_found_that_float16_would_hide(mixed):
+    data = compare(mixed(1.0002))
+    assert [origin.op for origin in data.origins] == ["conv3"]
+
+
+def test_minimise_measures_these_ops_alone_by_float32(mixed, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
+    parts = opened(compare(mixed(1.0002)), NO_PROGRESS)
+    found = minimize_run(parts, MinimizeRequest(oracle="device-model"))
+    assert [part.ops for part in found.parts] == [("conv3",)]
+    assert found.parts[0].judgement.limit < 1e-5
+
+
+def test_a_graph_that_tells_no_types_as_dumped_is_not_believed(mixed):
+    """The golden graph for the device's: all float32, whatever the dump holds."""
+    request = mixed(1.0002)
+    data = compare(replace(request, device=request.golden))
+    assert not data.origins
+    assert floors(data)["conv3"].floor > 1e-4
+
+
+def hide(request, *ops: str):
+    """Delete what the device dumped of these ops."""
+    for op in ops:
+        (path,) = request.device_dump.glob(f"{op}.0.*.npy")
+        path.unlink()
+
+
+def test_sixteen_bits_between_two_float32_dumps_have_floors_of_sixteen_bits(mixed):
+    """conv1 and relu1 are in float16 and not dumped; conv2 behind them is float32."""
+    request = mixed(1.0)
+    casts = [path.name for path in request.device_dump.glob("*ast*.npy")]
+    hide(request, "conv1", "relu1", *(name.partition(".")[0] for name in casts))
+    data = compare(request)
+    assert floors(data)["conv2"].floor > 1e-4
+    assert not data.origins
+    assert not data.suspects
+
+
+def test_a_few_ops_in_sixteen_bits_are_no_origins(sides):
+    """relu3 of a float32 device computes in float16, and its graph says so."""
+    made = sides()
+    model = onnx.load_model(str(made.folder / "golden.onnx"))
+    place = next(n for n, node in enumerate(model.graph.node) if node.name == "relu3")
+    model.graph.node.remove(model.graph.node[place])
+    for node in reversed(
+        [
+            onnx.helper.make_node("Cast", ["c3"], ["c3_half"], name="c3_half", to=10),
+            onnx.helper.make_node("Relu", ["c3_half"], ["r3_half"], name="relu3"),
+            onnx.helper.make_node("Cast", ["r3_half"], ["r3"], name="r3_back", to=1),
+        ]
+    ):
+        model.graph.node.insert(place, node)
+    path = made.folder / "mixed.onnx"
+    onnx.save_model(model, str(path))
+    capture(CaptureRequest(path, made.folder / "mixed_run", {"x": made.folder / "x.npy"}))
+    request = replace(made.request, device=path, device_dump=made.folder / "mixed_run")
+    hide(request, "c3_half", "r3_back")
+    data = compare(request)
+    assert data.run.analysis["precision"] == "fp32"
+    assert not data.origins
+    assert not data.suspects
+    assert floors(data)["conv1"].floor < 1e-5
+
+
+def test_a_constant_cast_from_a_rounded_one_is_none_of_float32(mixed):
+    """The bias of an op in float32 is stored in float16 and cast back."""
+    request = mixed(1.0)
+    model = onnx.load_model(str(request.device))
+    (stored,) = (each for each in model.graph.initializer if each.name == "b3")
+    value = onnx.numpy_helper.to_array(stored)
+    stored.CopyFrom(onnx.numpy_helper.from_array(value.astype(np.float16), "b3_half"))
+    cast = onnx.helper.make_node("Cast", ["b3_half"], ["b3"], name="cast_b3", to=1)
+    model.graph.node.insert(0, cast)
+    onnx.save_model(model, str(request.device))
+    inputs = {"x": request.golden.parent / "x.npy"}
+    again = request.device_dump.parent / "again"
+    capture(CaptureRequest(request.device, again, inputs))
+    data = compare(replace(request, device_dump=again))
+    assert not data.origins
+    assert floors(data)["conv3"].floor > 1e-4
+    assert floors(data)["relu2"].floor < 1e-5
+
+
+def test_a_rounded_tensor_that_is_moved_about_is_not_the_precision_of_the_device(tmp_path):
+    """A third of the tensors hold bfloat16 numbers, but one op only made them."""
+    kinds = [*("Tanh", "Sigmoid", "Sin") * 2, "Exp", "Transpose", "Reshape", "Transpose"]
+    names = ["x", *(f"t{number}" for number in range(len(kinds)))]
+    nodes = [
+        onnx.helper.make_node(
+            kind, [taken, "same"] if kind == "Reshape" else [taken], [made], f"op{number}"
+        )
+        for number, (kind, taken, made) in enumerate(zip(kinds, names, names[1:], strict=False))
+    ]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [value("x", onnx.TensorProto.FLOAT, [20, 20])],
+        [value(names[-1], onnx.TensorProto.FLOAT, [20, 20])],
+        [onnx.numpy_helper.from_array(np.array([20, 20]), "same")],
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    path = tmp_path / "m.onnx"
+    onnx.save_model(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    x = np.random.default_rng(2).standard_normal((20, 20)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for side in ("golden", "device"):
+        capture(CaptureRequest(path, tmp_path / side, {"x": tmp_path / "x.npy"}))
+    for dump in (tmp_path / "device").glob("*.npy"):
+        if dump.name.partition(".")[0] in ("op6", "op7", "op8", "op9"):
+            np.save(dump, rounded(np.load(dump), Precision.BF16))
+
+    data = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
+
+    assert data.run.analysis["precision"] == "fp32"
+    assert [origin.op for origin in data.origins] == ["op6"]

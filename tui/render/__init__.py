@@ -1,0 +1,1 @@
+"""Values as text, rows and colours; knows no screen."""

@@ -1,0 +1,299 @@
+"""What all views share: the lines around them, moving between them, trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Static
+from textual.worker import Worker, WorkerState
+
+from divergraph.text.printable import printable
+from graphstore.errors import DivergraphError
+from graphstore.model import Side
+from tui.address import ScreenAddress
+from tui.keys import BY_ID, Key, KeyScope, bindings
+from tui.messages import Failed
+from tui.owner import Owner
+from tui.render.part_marks import Marks
+from tui.style import theme
+from tui.style import words as wording
+from tui.trouble import unexpected
+from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
+
+VIEWS = (
+    ("overview", "1 Overview"),
+    ("ops", "2 Ops"),
+    ("propagation", "4 Propagation"),
+    ("submodel", "5 Submodel"),
+)
+NO_RUN = "an imported graph has no results; compare makes them"
+
+
+class ViewScreen(Screen[None]):
+    """One view. Subclasses compose the body and load it; nothing here asks the store."""
+
+    BINDINGS = bindings(KeyScope.EVERYWHERE)
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (22, "-short"), (30, "-tall")]  # noqa: RUF012
+
+    VIEW: ClassVar[str] = ""
+    CRUMB: ClassVar[str] = ""
+    SHOWN_KEYS: ClassVar[tuple[str, ...]] = ()
+    SCOPES: ClassVar[tuple[KeyScope, ...]] = (KeyScope.LIST, KeyScope.EVERYWHERE)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._at = ""
+
+    @property
+    def owner(self) -> Owner:
+        """The app, with its session and settings."""
+        return cast("Owner", self.app)
+
+    def compose(self) -> ComposeResult:
+        """Title, views, body, keys."""
+        glyphs = self.owner.settings.glyphs
+        yield TitleLine(glyphs)
+        yield TabLine(VIEWS, self.VIEW)
+        with Container(id="body"):
+            yield from self.body()
+        yield Static("", id="problem", markup=False)
+        yield KeyLine(self._line_keys(), self.why_not)
+
+    def body(self) -> ComposeResult:
+        """The panes of the view."""
+        raise NotImplementedError
+
+    def load(self, address: ScreenAddress) -> None:
+        """Start loading what *address* shows; called again for another target."""
+        raise NotImplementedError
+
+    def restore(self, address: ScreenAddress) -> None:
+        """Show another place in the target already loaded."""
+
+    def address(self) -> ScreenAddress:
+        """The address of what is shown."""
+        session = self.owner.session
+        return ScreenAddress(session.target, session.kind, view=self.VIEW)
+
+    def show_address(self, address: ScreenAddress) -> None:
+        """Show what *address* says, loading only what is not there yet."""
+        session = self.owner.session
+        place = f"{session.kind} {session.target}" if session.target else ""
+        crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
+        self.query_one(TitleLine).show(crumbs, session.store_name)
+        if self._at != session.target:
+            self._at = session.target
+            self.set_class(False, "-failed")
+            self.load(address)
+        else:
+            self.restore(address)
+        self.query_one(KeyLine).draw()
+
+    def on_mount(self) -> None:
+        """Draw with the chosen set of marks."""
+        self.set_class(self.owner.settings.glyphs.name == "ascii", "-ascii")
+        session = self.owner.session
+        self.query_one(TitleLine).show(["divergraph", self.CRUMB], session.store_name)
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why the key does nothing at present, None if it does."""
+        session = self.owner.session
+        jumps = session.jumps
+        no_run = NO_RUN if session.kind == "graph" else None
+        no_target = None if session.target else "nothing is open yet"
+        reasons = {
+            "view.overview": no_target or no_run,
+            "view.ops": no_target,
+            "view.propagation": no_target or no_run or self._no_origin(),
+            "view.submodel": no_target or no_run,
+            "propagation.follow": no_target or no_run,
+            "part.start": no_target or no_run,
+            "filter.open": no_target,
+            "origin.first": no_target or no_run or self._no_origin(),
+            "jump.back": None if jumps.at > 0 else "this is the first place",
+            "jump.forward": None if jumps.at < len(jumps.places) - 1 else "this is the last place",
+        }
+        reasons["part.end"] = reasons["part.start"]
+        reasons["origin.next"] = reasons["origin.previous"] = reasons["origin.first"]
+        return reasons.get(key_id)
+
+    def _no_origin(self) -> str | None:
+        origins = self.owner.session.known_origins()
+        if origins is None:
+            return "still loading"
+        return None if origins else "the run has no origin"
+
+    def unavailable(self) -> dict[str, str]:
+        """The keys that do nothing at present, with the reason."""
+        return {
+            key.id: why
+            for key in self.owner.keys
+            if key.scope in self.SCOPES and (why := self.why_not(key.id)) is not None
+        }
+
+    def allowed(self, key_id: str) -> bool:
+        """True if the key applies; else says why not."""
+        why = self.why_not(key_id)
+        if why is not None:
+            self.notify(f"{BY_ID[key_id].help}: {why}", severity="warning")
+        return why is None
+
+    def answer(self, ask: Callable[[], None]) -> None:
+        """Run *ask* (in a thread); trouble the user can meet becomes a screen."""
+        try:
+            ask()
+        except DivergraphError as error:
+            self.post_message(Failed(error))
+
+    @on(Worker.StateChanged)
+    def _worker_ended(self, event: Worker.StateChanged) -> None:
+        """Show what nobody foresaw like any other trouble, not as a traceback."""
+        if event.state is WorkerState.ERROR and event.worker.error is not None:
+            self.post_message(Failed(unexpected(event.worker.error, self.owner.settings.state_dir)))
+
+    @on(Failed)
+    def _show_problem(self, event: Failed) -> None:
+        """Show the trouble in place of the body."""
+        event.stop()
+        error, glyphs = event.error, self.owner.settings.glyphs
+        lines = [Content.styled(f"{glyphs.bad} {printable(error.what)}", theme.ERROR)]
+        if error.where:
+            lines.append(Content(f"  {printable(error.where)}"))
+        if error.hint:
+            lines.append(Content(f"  {printable(error.hint)}"))
+        lines.append(Content.styled("  0 lists the runs and graphs, q leaves", theme.QUIET))
+        self.query_one("#problem", Static).update(Content("\n").join(lines))
+        self.add_class("-failed")
+        self._at = ""
+
+    @on(Tab.Chosen)
+    def _tab(self, event: Tab.Chosen) -> None:
+        self.action_view(event.view)
+
+    def action_view(self, view: str) -> None:
+        """Go to another view of the same target."""
+        key = f"view.{view}"
+        if view != self.VIEW and self.allowed(key):
+            session = self.owner.session
+            self.owner.go(ScreenAddress(session.target, session.kind, view=view))
+
+    def action_first_origin(self) -> None:
+        """Show the first origin in the list of ops."""
+        self._go_to_origin("origin.first", 0)
+
+    def action_next_origin(self) -> None:
+        """Show the next origin."""
+        self._go_to_origin("origin.next", 1)
+
+    def action_previous_origin(self) -> None:
+        """Show the origin before."""
+        self._go_to_origin("origin.previous", -1)
+
+    def _go_to_origin(self, key_id: str, direction: int) -> None:
+        if self.allowed(key_id):
+            op = self.owner.session.origin_from(self.current_topo(), direction)
+            if op is None:
+                where = "after" if direction > 0 else "before"
+                self.notify(f"no origin {where} this op", severity="warning")
+            else:
+                self.owner.open_op(op)
+
+    def action_follow(self) -> None:
+        """Follow the error of the op under the cursor to the outputs."""
+        op = self.current_op()
+        if not self.allowed("propagation.follow"):
+            return
+        if not op:
+            self.notify("no op is chosen here", severity="warning")
+            return
+        session = self.owner.session
+        self.owner.go(ScreenAddress(session.target, session.kind, op=op, view="propagation"))
+
+    def action_part_mark(self, what: str) -> None:
+        """Mark the op under the cursor as a start or an end of a part."""
+        op = self.current_op()
+        if not self.allowed(f"part.{what}"):
+            return
+        if not op:
+            self.notify("no op is chosen here", severity="warning")
+            return
+        self.mark_part(what, op)
+
+    def mark_part(self, what: str, op: str) -> None:
+        """Mark *op* of the device's graph; the view of parts shows more."""
+        history = self.owner.session.marks
+        marks = history.now if history.now.side is Side.DEVICE else Marks()
+        history.set(marks.toggled(what, op))
+        now = history.now
+        starts, ends = wording.count(len(now.starts), "start"), wording.count(len(now.ends), "end")
+        self.notify(f"{starts} and {ends} marked; 5 shows the part between")
+
+    def current_op(self) -> str:
+        """The op the user stands on; empty if there is none."""
+        return ""
+
+    def current_topo(self) -> int:
+        """Where in execution order the user is; -1 before the first op."""
+        return -1
+
+    def action_open_filter(self) -> None:
+        """Type a filter over the list of ops."""
+        if self.allowed("filter.open"):
+            self.owner.open_filter(None)
+
+    def action_zoom(self) -> None:
+        """Let the focused pane fill the screen, or restore it."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused, container=False)
+
+    def action_back(self) -> None:
+        """Go to the place before."""
+        if self.allowed("jump.back"):
+            self.owner.jump(-1)
+
+    def action_forward(self) -> None:
+        """Go to the place after."""
+        if self.allowed("jump.forward"):
+            self.owner.jump(1)
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """What ``y`` offers: what it is, to its letter and text."""
+        choices = {"address": ("l", str(self.address()))}
+        commands = self.owner.session.commands
+        if commands:
+            choices["command"] = ("c", commands[-1])
+        return choices
+
+    def action_yank(self) -> None:
+        """Offer what can be copied."""
+        self.owner.offer_copies(self.yank_choices())
+
+    def action_log(self) -> None:
+        """List the equivalent shell commands."""
+        self.owner.show_log()
+
+    def action_help(self) -> None:
+        """Explain the keys."""
+        self.owner.show_help(self.SCOPES, self.unavailable())
+
+    def action_close(self) -> None:
+        """Restore a maximised pane."""
+        if self.maximized is not None:
+            self.minimize()
+
+    def action_quit(self) -> None:
+        """Leave."""
+        self.app.exit()
+
+    def _line_keys(self) -> Sequence[Key]:
+        known = {key.id: key for key in self.owner.keys}
+        return [known[key_id] for key_id in self.SHOWN_KEYS]

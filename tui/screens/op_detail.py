@@ -1,0 +1,90 @@
+"""The panes about one op, below the list of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.content import Content
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from divergraph.text.printable import printable
+from tui.render import detail_text
+from tui.screens.base import ViewScreen
+from tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from divergraph.ask import OpDetail
+
+
+class DetailScreen(ViewScreen):
+    """A view with the facts and the metrics of one op, and a window with all of it."""
+
+    class Detailed(Message):
+        """The detail of an op; ``whole`` opens it as a window."""
+
+        def __init__(self, detail: OpDetail, *, whole: bool) -> None:
+            super().__init__()
+            self.detail = detail
+            self.whole = whole
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._limits: Mapping[str, float] = {}
+        self._detail: OpDetail | None = None
+
+    def _show_no_detail(self) -> None:
+        self._detail = None
+        for pane, title in (("#facts", "Op"), ("#metrics", "Metrics")):
+            found = self.query_one(pane, TextPane)
+            found.name_pane(title)
+            found.show(lambda _: Content(""))
+
+    @work(thread=True, exclusive=True, group="detail", exit_on_error=False)
+    def _ask_detail(self, op: str, *, whole: bool) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            detail = session.detail(op)
+            if not worker.is_cancelled:
+                self.post_message(self.Detailed(detail, whole=whole))
+
+        self.answer(ask)
+
+    @on(Detailed)
+    def _show_detail(self, event: Detailed) -> None:
+        detail, glyphs = event.detail, self.owner.settings.glyphs
+        self._detail = detail
+        if event.whole:
+            session = self.owner.session
+            if session.kind == "run":
+                session.note("lineage", session.target, detail.row.id)
+            self.owner.show_text(printable(detail.row.id), self._whole)
+        facts, metrics = self.query_one("#facts", TextPane), self.query_one("#metrics", TextPane)
+        fused = f" {glyphs.fused}{detail.row.fused}" if detail.row.fused > 1 else ""
+        facts.name_pane(detail.row.id + fused)
+        output = detail.row.output
+        metrics.name_pane("Metrics" if output is None else f"Output {output}: metrics")
+        facts.show(self._facts)
+        metrics.show(self._metrics)
+
+    def _facts(self, width: int) -> Content:
+        assert self._detail is not None
+        glyphs = self.owner.settings.glyphs
+        text = detail_text.facts(self._detail, glyphs, width)
+        if self.query_one("#metrics").display:
+            return text
+        return Content("\n").join([text, Content(""), self._metrics(width)])
+
+    def _metrics(self, width: int) -> Content:
+        assert self._detail is not None
+        if self.owner.session.kind == "graph":
+            return Content("an imported graph has no results")
+        shown = detail_text.shown_comparison(self._detail)
+        return detail_text.metrics(shown, self._limits, self.owner.settings.glyphs, width)
+
+    def _whole(self, width: int) -> Content:
+        assert self._detail is not None
+        return detail_text.whole(self._detail, self._limits, self.owner.settings.glyphs, width)

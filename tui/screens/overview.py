@@ -1,0 +1,188 @@
+"""View 1: is the model wrong, and where does it start?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from tui.address import ScreenAddress
+from tui.keys import KeyScope
+from tui.messages import OpenFilter, OpenOp
+from tui.render import overview_rows, overview_text
+from tui.screens.base import ViewScreen
+from tui.widgets.curve import Curve, CurveOp, parts_of
+from tui.widgets.lines import KeyLine, StatusLine
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
+from tui.widgets.text_pane import TextPane
+from tui.widgets.titled import Titled
+
+if TYPE_CHECKING:
+    from divergraph.ask import CurvePoint, Overview
+    from graphstore.op_row import OpRow
+
+
+class OverviewScreen(ViewScreen):
+    """Verdict, origins, cosine along execution order, worst modules, what is missing."""
+
+    VIEW = "overview"
+    CRUMB = "Overview"
+    SCOPES = (KeyScope.LIST, KeyScope.CURVE, KeyScope.EVERYWHERE)
+    SHOWN_KEYS = (
+        "list.open",
+        "origin.first",
+        "origin.next",
+        "origin.previous",
+        "propagation.follow",
+        "filter.open",
+        "yank",
+        "jump.back",
+        "jump.forward",
+        "view.runs",
+        "commands",
+        "quit",
+        "help",
+    )
+
+    class Loaded(Message):
+        """The overview of a run is there."""
+
+        def __init__(self, overview: Overview, curve: Sequence[CurveOp]) -> None:
+            super().__init__()
+            self.overview = overview
+            self.curve = curve
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._overview: Overview | None = None
+        self._origins: Sequence[OpRow] = ()
+        self._modules: Sequence[str] = ()
+        self._reasons: Sequence[str] = ()
+
+    def body(self) -> ComposeResult:
+        """Two panes above, the chart, two panes below, one line of counts."""
+        glyphs = self.owner.settings.glyphs
+        with VerticalScroll(id="panes", can_focus=False):
+            with Horizontal(classes="pair", id="top"):
+                yield TextPane("Verdict", id="verdict")
+                yield RowList(FixedRows(()), glyphs, id="origins", empty="loading")
+            yield Curve(glyphs, id="curve")
+            with Horizontal(classes="pair", id="bottom"):
+                yield RowList(FixedRows(()), glyphs, id="modules", empty="loading")
+                yield RowList(FixedRows(()), glyphs, id="reasons", empty="loading")
+        yield StatusLine(id="status")
+
+    def on_mount(self) -> None:
+        """Name the panes and wait for the answer."""
+        super().on_mount()
+        titles = {
+            "#origins": "Where the error is born",
+            "#curve": "Cosine along execution order",
+            "#modules": "Worst modules",
+            "#reasons": "Not compared: why",
+        }
+        for selector, title in titles.items():
+            self.query_one(selector, Titled).name_pane(title)
+        self.query_one("#origins").focus()
+
+    def load(self, address: ScreenAddress) -> None:
+        """Ask for the overview."""
+        self.owner.session.note("origins", address.target)
+        self._ask()
+
+    @work(thread=True, exclusive=True, group="overview", exit_on_error=False)
+    def _ask(self) -> None:
+        worker = get_current_worker()
+
+        def ask() -> None:
+            overview = self.owner.session.overview()
+            curve = curve_ops(overview.curve)
+            if not worker.is_cancelled:
+                self.post_message(self.Loaded(overview, curve))
+
+        self.answer(ask)
+
+    @on(Loaded)
+    def _show(self, event: Loaded) -> None:
+        overview, glyphs = event.overview, self.owner.settings.glyphs
+        self._overview = overview
+        self._show_verdict()
+        self._show_origins(overview)
+        self.query_one(Curve).show(event.curve)
+        self._modules = [module.name for module in overview.modules]
+        modules = self.query_one("#modules", RowList)
+        modules.show(overview_rows.modules(overview, glyphs), empty="names have no name spaces")
+        self._reasons = [group.reason.value for group in overview.reasons]
+        reasons = self.query_one("#reasons", RowList)
+        reasons.show(overview_rows.reasons(overview), empty="every tensor was compared")
+        self.query_one("#status", StatusLine).show(
+            lambda width: overview_text.status(overview, glyphs, width)
+        )
+        self.query_one(KeyLine).draw()
+
+    def _show_verdict(self) -> None:
+        overview, glyphs = self._overview, self.owner.settings.glyphs
+        if overview is None:
+            return
+        accused = self.query_one("#origins", RowList).cursor
+        self.query_one("#verdict", TextPane).show(
+            lambda width: overview_text.verdict(overview, glyphs, width, accused)
+        )
+
+    @on(RowList.Moved, "#origins")
+    def _tell_of_another(self) -> None:
+        self._show_verdict()
+
+    def _show_origins(self, overview: Overview) -> None:
+        glyphs = self.owner.settings.glyphs
+        listed = self.query_one("#origins", RowList)
+        self._origins = overview_rows.listed(overview)
+        title = overview_text.origins_title(overview)
+        listed.name_pane(title)
+        listed.show(overview_rows.origins(overview, glyphs), empty="nothing was compared")
+
+    @on(RowList.Opened)
+    def _open(self, event: RowList.Opened) -> None:
+        which = event.rows.id
+        if which == "origins":
+            self.post_message(OpenOp(self._origins[event.index].id))
+        elif which == "modules":
+            self.post_message(OpenFilter(f"ns:{_quoted(self._modules[event.index])}"))
+        else:
+            self.post_message(OpenFilter(f"reason:{self._reasons[event.index]}"))
+
+    @on(Curve.Opened)
+    def _open_from_curve(self, event: Curve.Opened) -> None:
+        self.post_message(OpenOp(event.op))
+
+    def current_op(self) -> str:
+        """The origin under the cursor."""
+        index = self.query_one("#origins", RowList).cursor
+        return self._origins[index].id if index < len(self._origins) else ""
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """The origin under the cursor, beside what every view offers."""
+        choices = super().yank_choices()
+        index = self.query_one("#origins", RowList).cursor
+        if index < len(self._origins):
+            choices = {"name": ("n", self._origins[index].id), **choices}
+        return choices
+
+
+def curve_ops(points: Sequence[CurvePoint]) -> list[CurveOp]:
+    """The points of the curve with the part of the model each belongs to."""
+    parts = parts_of([point.op for point in points])
+    return [
+        CurveOp(point.op, point.topo, point.cosine, point.state, part)
+        for point, part in zip(points, parts, strict=True)
+    ]
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if any(char in value for char in ' |"*') else value

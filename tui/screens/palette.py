@@ -1,0 +1,70 @@
+"""Entries of the command palette: the keys' commands, and ops by name."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from functools import partial
+from typing import cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from divergraph.text.printable import printable
+from tui.keys import KeyScope
+from tui.owner import Owner
+
+SHOWN_OPS = 30
+_SCOPES = (KeyScope.EVERYWHERE, KeyScope.OPS, KeyScope.WAYS, KeyScope.PART)
+
+
+class PaletteProvider(Provider):
+    """What can be done in the present view, and the ops of the present run or graph."""
+
+    @property
+    def _owner(self) -> Owner:
+        return cast("Owner", self.app)
+
+    async def discover(self) -> Hits:
+        """The commands, before anything is typed."""
+        for title, action, words in self._commands():
+            run = partial(self.screen.run_action, action)
+            yield DiscoveryHit(title, run, help=words)
+
+    async def search(self, query: str) -> Hits:
+        """Commands and ops that fit *query*: of many ops those it says most of."""
+        matcher = self.matcher(query)
+        for title, action, words in self._commands():
+            score = matcher.match(title)
+            if score > 0:
+                run = partial(self.screen.run_action, action)
+                yield Hit(score, matcher.highlight(title), run, help=words)
+        ops = (row.id for row in self._owner.session.known_rows())
+        for place, op in enumerate(fitting(query, ops)):
+            shown, opened = printable(op), partial(self._owner.open_op, op)
+            yield Hit(0.9 - place / 1000, Content(shown), opened, text=shown, help="op")
+
+    def _commands(self) -> list[tuple[str, str, str]]:
+        return [
+            (key.help[:1].upper() + key.help[1:], key.action, f"key {key.shown}")
+            for key in self._owner.keys
+            if key.scope in _SCOPES and self._runs_here(key.action)
+        ]
+
+    def _runs_here(self, action: str) -> bool:
+        name = action.partition("(")[0]
+        return not name.startswith("app.") and hasattr(self.screen, f"action_{name}")
+
+
+def fitting(query: str, names: Iterable[str]) -> list[str]:
+    """Of *names* those that hold every word of *query*, at most ``SHOWN_OPS`` of them.
+
+    Those that end in the last word come first, then short ones: *query* says most of them.
+    """
+    words = query.casefold().split()
+    found = [name for name in names if all(word in name.casefold() for word in words)]
+
+    def distance(name: str) -> tuple[bool, int]:
+        return not name.casefold().endswith(tuple(words[-1:])), len(name)
+
+    return heapq.nsmallest(SHOWN_OPS, found, key=distance)

@@ -1,0 +1,195 @@
+"""View 4: how an error goes from an op to the outputs, and where the model can be cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from tui.address import ScreenAddress
+from tui.keys import KeyScope, bindings
+from tui.messages import OpenOp
+from tui.render import path_rows as way_rows
+from tui.render.path_rows import ErrorPathRows
+from tui.screens.base import ViewScreen
+from tui.widgets.lines import KeyLine
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
+from tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from divergraph.ask import Trace
+
+
+class PropagationScreen(ViewScreen):
+    """A way op by op, what the error reaches, the ops every way passes."""
+
+    VIEW = "propagation"
+    CRUMB = "Propagation"
+    SCOPES = (KeyScope.WAYS, KeyScope.LIST, KeyScope.EVERYWHERE)
+    BINDINGS = bindings(KeyScope.WAYS)
+    SHOWN_KEYS = (
+        "list.open",
+        "ways.next",
+        "ways.previous",
+        "ways.unfold",
+        "origin.first",
+        "origin.next",
+        "yank",
+        "jump.back",
+        "jump.forward",
+        "commands",
+        "quit",
+        "help",
+    )
+
+    class Loaded(Message):
+        """The ways from an op are there."""
+
+        def __init__(self, trace: Trace) -> None:
+            super().__init__()
+            self.trace = trace
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._op = ""
+        self._trace: Trace | None = None
+        self._number = 0
+        self._open: frozenset[int] = frozenset()
+        self._rows: ErrorPathRows | None = None
+
+    def body(self) -> ComposeResult:
+        """The way above, two panes about it below."""
+        glyphs = self.owner.settings.glyphs
+        yield RowList(FixedRows(()), glyphs, id="way", empty="loading")
+        with Horizontal(id="around"):
+            yield TextPane("Where the error goes", id="reach")
+            yield TextPane("Every way passes", id="cuts")
+
+    def on_mount(self) -> None:
+        """Put the cursor into the way."""
+        super().on_mount()
+        listed = self.query_one("#way", RowList)
+        listed.name_pane("The way of the error")
+        listed.focus()
+
+    def address(self) -> ScreenAddress:
+        """The op the error is followed from."""
+        return replace(super().address(), op=self._op)
+
+    def load(self, address: ScreenAddress) -> None:
+        """Ask for the ways from the op of *address*, or from the first origin."""
+        self._trace, self._rows, self._op = None, None, address.op
+        self.query_one("#way", RowList).show(FixedRows(()), empty="loading")
+        self._ask(address.op)
+
+    def restore(self, address: ScreenAddress) -> None:
+        """Follow the error of another op of the same run."""
+        if self._trace is None or address.op not in ("", self._op):
+            self.load(address)
+
+    @work(thread=True, exclusive=True, group="ways", exit_on_error=False)
+    def _ask(self, op: str) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            trace = session.trace(op)
+            if not worker.is_cancelled:
+                self.post_message(self.Loaded(trace))
+
+        self.answer(ask)
+
+    @on(Loaded)
+    def _got(self, event: Loaded) -> None:
+        self._trace, self._op = event.trace, event.trace.op
+        session = self.owner.session
+        session.note("trace", session.target, self._op)
+        session.jumps.update(self.address())
+        self._show_way(0)
+
+    def _show_way(self, number: int) -> None:
+        self._number, self._open = number, frozenset()
+        trace, glyphs = self._trace, self.owner.settings.glyphs
+        listed = self.query_one("#way", RowList)
+        if trace is None or not trace.ways:
+            listed.show(FixedRows(()), empty="the error of this op reaches no output")
+            return
+        way = trace.ways[number]
+        listed.name_pane(way_rows.title(trace, number, glyphs))
+        self._draw_rows(0)
+        self.query_one("#reach", TextPane).show(
+            lambda width: way_rows.reach(trace, way, glyphs, width)
+        )
+        self.query_one("#cuts", TextPane).show(lambda width: way_rows.cuts(way, glyphs, width))
+        self.query_one(KeyLine).draw()
+
+    def _draw_rows(self, cursor: int) -> None:
+        assert self._trace is not None
+        way = self._trace.ways[self._number]
+        self._rows = ErrorPathRows(way, self.owner.settings.glyphs, self._open)
+        self.query_one("#way", RowList).show(self._rows, cursor=cursor)
+
+    @on(RowList.Opened, "#way")
+    def _opened(self, event: RowList.Opened) -> None:
+        rows = self._rows
+        if rows is None:
+            return
+        if rows.folded(event.index):
+            self._open |= {rows.rows[event.index][0]}
+            self._draw_rows(event.index)
+        else:
+            self.post_message(OpenOp(rows.op(event.index)))
+
+    def action_next_way(self) -> None:
+        """Show the way to the next output."""
+        self._step("ways.next", 1)
+
+    def action_previous_way(self) -> None:
+        """Show the way to the output before."""
+        self._step("ways.previous", -1)
+
+    def _step(self, key_id: str, direction: int) -> None:
+        if self.allowed(key_id) and self._trace is not None:
+            self._show_way((self._number + direction) % len(self._trace.ways))
+
+    def action_unfold(self) -> None:
+        """Show all ops of the way, or only those where something happens."""
+        if self._rows is None:
+            return
+        some = any(self._rows.folded(index) for index in range(len(self._rows)))
+        number = self._rows.rows[self.query_one("#way", RowList).cursor][0]
+        steps = range(len(self._rows.way.steps))
+        self._open = frozenset(steps) if some else frozenset()
+        self._draw_rows(0)
+        at = [place for place, (first, _) in enumerate(self._rows.rows) if first <= number]
+        self._draw_rows(at[-1])
+
+    def current_op(self) -> str:
+        """The op under the cursor."""
+        index = self.query_one("#way", RowList).cursor
+        return "" if self._rows is None or index >= len(self._rows) else self._rows.op(index)
+
+    def current_topo(self) -> int:
+        """Its place in execution order."""
+        if self._rows is None or not len(self._rows):
+            return -1
+        index = self.query_one("#way", RowList).cursor
+        return self._rows.rows[index][1][0].row.topo
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of this view does nothing at present."""
+        if key_id in {"ways.next", "ways.previous"}:
+            several = self._trace is not None and len(self._trace.ways) > 1
+            return None if several else "there is one way only"
+        return super().why_not(key_id)
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """The op under the cursor, beside what every view offers."""
+        op = self.current_op()
+        choices = super().yank_choices()
+        return {"name": ("n", op), **choices} if op else choices

@@ -1,0 +1,44 @@
+"""Shown rows as a file, written while the view goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.message import Message
+
+from graphstore.errors import InputError
+from tui.export import write_rows
+from tui.screens.base import ViewScreen
+from tui.style import words as wording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphstore.op_row import OpRow
+
+
+class RowsToFile(ViewScreen):
+    """A view whose rows the user can take along as CSV."""
+
+    class Written(Message):
+        """The rows are in a file."""
+
+        def __init__(self, path: Path, rows: int) -> None:
+            super().__init__()
+            self.path = path
+            self.rows = rows
+
+    @work(thread=True, exclusive=True, group="export", exit_on_error=False, description="export")
+    def write_rows(self, rows: list[OpRow], name: str) -> None:
+        """Write *rows* to a new file *name* and say where, or why not."""
+        try:
+            path = write_rows(rows, self.owner.settings.export_dir, name)
+        except InputError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.post_message(self.Written(path, len(rows)))
+
+    @on(Written)
+    def _written(self, event: Written) -> None:
+        self.notify(f"{wording.count(event.rows, 'row')} written to {event.path}")

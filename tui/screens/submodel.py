@@ -1,0 +1,360 @@
+"""View 5: a part of the model between marked ops, with its boundary; and its export."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Container, Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from divergraph.jobs.progress import NO_PROGRESS
+from graphstore.model import Side
+from tui.address import ScreenAddress
+from tui.keys import KeyScope, bindings
+from tui.part_chooser import Answer, PartChooser
+from tui.render import part_text
+from tui.render.part_marks import Marks
+from tui.render.part_rows import OpsOfSide, PartRows
+from tui.screens.part_jobs import PartJobs, marked
+from tui.widgets.lines import KeyLine, StatusLine
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
+from tui.widgets.text_pane import TextPane
+
+TITLES = {Side.DEVICE: "Ops on the device", Side.GOLDEN: "Original ops"}
+
+
+class SubmodelScreen(PartJobs):
+    """The ops with marks, the boundary of what lies between, the rules it keeps."""
+
+    VIEW = "submodel"
+    CRUMB = "Submodel"
+    SCOPES = (KeyScope.PART, KeyScope.LIST, KeyScope.EVERYWHERE)
+    BINDINGS = bindings(KeyScope.PART)
+    SHOWN_KEYS = (
+        "part.start",
+        "part.end",
+        "part.accept",
+        "part.minimize",
+        "part.export",
+        "part.side",
+        "part.smallest",
+        "part.unmark",
+        "part.undo",
+        "part.tried",
+        "list.open",
+        "origin.first",
+        "yank",
+        "commands",
+        "quit",
+        "help",
+    )
+
+    class Loaded(Message):
+        """The ops of one side are there."""
+
+        def __init__(self, chooser: PartChooser, listed: OpsOfSide, op: str) -> None:
+            super().__init__()
+            self.chooser, self.listed, self.op = chooser, listed, op
+
+    class Opened(Message):
+        """Models and dumps were looked for."""
+
+    class Chosen(Message):
+        """What lies between the marks."""
+
+        def __init__(self, answer: Answer, rows: PartRows) -> None:
+            super().__init__()
+            self.answer, self.rows = answer, rows
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._listed: OpsOfSide | None = None
+        self._goal = ""
+
+    def body(self) -> ComposeResult:
+        """The ops on the left, boundary and checks on the right, the part in one line."""
+        glyphs = self.owner.settings.glyphs
+        with Horizontal(id="part"):
+            yield RowList(FixedRows(()), glyphs, id="part-ops", empty="loading")
+            with Container(id="part-about"):
+                yield TextPane("Boundary", id="boundary")
+                yield TextPane("Checks", id="checks")
+        yield StatusLine(id="status")
+
+    def on_mount(self) -> None:
+        """Put the cursor into the list."""
+        super().on_mount()
+        listed = self.query_one("#part-ops", RowList)
+        listed.name_pane("Pick the part")
+        listed.focus()
+
+    def address(self) -> ScreenAddress:
+        """The marks and the op under the cursor."""
+        marks = self.owner.session.marks.now
+        return replace(
+            super().address(),
+            op=self._goal or self._cursor_op(),
+            starts=marks.starts,
+            ends=marks.ends,
+            side="" if marks.side is Side.DEVICE else marks.side.value,
+        )
+
+    def load(self, address: ScreenAddress) -> None:
+        """Ask for the ops of another run, then for its dumps."""
+        self._chooser, self._listed, self._tried = None, None, None
+        self._answer = Answer(Marks())
+        self._take(address)
+        self.query_one("#part-ops", RowList).show(FixedRows(()), empty="loading")
+        self._draw()
+        self._ask(self.owner.session.marks.now.side, self._goal)
+
+    def restore(self, address: ScreenAddress) -> None:
+        """Show the marks of another place, or those made elsewhere."""
+        self._take(address)
+        if self._chooser is not None:
+            self.show_marks()
+
+    def _take(self, address: ScreenAddress) -> None:
+        history = self.owner.session.marks
+        self._goal = address.op
+        if address.starts or address.ends:
+            side = Side.GOLDEN if address.side == Side.GOLDEN.value else Side.DEVICE
+            history.set(Marks(side, address.starts, address.ends))
+
+    @work(thread=True, exclusive=True, group="part-open", exit_on_error=False, description="open")
+    def _ask(self, side: Side, op: str) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            session.overview()  # tells the origins, too
+            chooser = session.chooser()
+            listed = OpsOfSide(side, chooser.ops(side))
+            if worker.is_cancelled:
+                return
+            self.post_message(self.Loaded(chooser, listed, op))
+            if not chooser.opened:
+                chooser.open_sources(NO_PROGRESS)
+            if not worker.is_cancelled:
+                self.post_message(self.Opened())
+
+        self.answer(ask)
+
+    @on(Loaded)
+    def _got_ops(self, event: Loaded) -> None:
+        self._chooser, self._listed = event.chooser, event.listed
+        first = self.owner.session.origin_from(-1, 0) or ""
+        marks = self.owner.session.marks.now
+        goal = event.op or next(iter(marks.starts), "") or first
+        place = event.listed.place.get(goal, 0)
+        self._goal = ""
+        rows = PartRows(event.listed, marks, self.owner.settings.glyphs)
+        listed = self.query_one("#part-ops", RowList)
+        listed.show(rows, cursor=place, empty="there is no op")
+        listed.name_pane(f"{TITLES[event.listed.side]}: pick the part")
+        self._choose()
+
+    @on(Opened)
+    def _got_dumps(self) -> None:
+        self._choose()
+
+    def show_marks(self) -> None:
+        """Show the marks as they are now; the ops of the other side are asked for."""
+        marks = self.owner.session.marks.now
+        if self._listed is None or self._listed.side is not marks.side:
+            self._list_ops(marks.side, self._goal)
+            return
+        if self._goal in self._listed.place:
+            self.query_one("#part-ops", RowList).cursor = self._listed.place[self._goal]
+        self._goal = ""
+        self._choose()
+
+    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False, description="list")
+    def _list_ops(self, side: Side, op: str) -> None:
+        worker, chooser = get_current_worker(), self._chooser
+        if chooser is None:
+            return
+        listed = OpsOfSide(side, chooser.ops(side))
+        if not worker.is_cancelled:
+            self.post_message(self.Loaded(chooser, listed, op))
+
+    def _choose(self) -> None:
+        if self._chooser is None or self._listed is None:
+            return
+        marks = self.owner.session.marks.now
+        self._show_rows(PartRows(self._listed, marks, self.owner.settings.glyphs))
+        self._find_part(self._chooser, self._listed, marks)
+        self.owner.session.jumps.update(self.address())
+
+    # Without a description one is made of all that is given, 100,000 ops long.
+    @work(
+        thread=True, exclusive=True, group="part-choose", exit_on_error=False, description="choose"
+    )
+    def _find_part(self, chooser: PartChooser, listed: OpsOfSide, marks: Marks) -> None:
+        worker, glyphs = get_current_worker(), self.owner.settings.glyphs
+        answer = chooser.choose(marks)
+        if not worker.is_cancelled:
+            rows = PartRows(listed, marks, glyphs, answer)
+            self.post_message(self.Chosen(answer, rows))
+
+    @on(Chosen)
+    def _got_part(self, event: Chosen) -> None:
+        session = self.owner.session
+        if event.answer.marks != session.marks.now or event.rows.listed is not self._listed:
+            return
+        self._answer = event.answer
+        self._show_rows(event.rows)
+        part = event.answer.selection
+        if part is not None:
+            session.note("submodel", session.target, *marked(part))
+        self._draw()
+
+    def _show_rows(self, rows: PartRows) -> None:
+        listed = self.query_one("#part-ops", RowList)
+        listed.source = rows
+        listed.renew()
+
+    def _draw(self) -> None:
+        glyphs, answer = self.owner.settings.glyphs, self._answer
+        dumps = self._dumps()
+        self.query_one("#boundary", TextPane).show(
+            lambda width: part_text.boundary(answer, glyphs, width)
+        )
+        self.query_one("#checks", TextPane).show(
+            lambda width: part_text.checks(answer, glyphs, width, dumps=dumps)
+        )
+        if not self._busy:
+            self.query_one("#status", StatusLine).show(
+                lambda width: part_text.status(answer, glyphs, width)
+            )
+        self.query_one(KeyLine).draw()
+
+    def _dumps(self) -> str:
+        """Why nothing is said about data; empty if it is."""
+        if self._chooser is None:
+            return ""
+        if not self._chooser.opened:
+            return "opening models and dumps"
+        why = self._chooser.structure_only
+        return f"structure only: {why}" if why else ""
+
+    @on(RowList.Moved, "#part-ops")
+    def _moved(self, event: RowList.Moved) -> None:
+        total = len(event.rows.source)
+        event.rows.border_subtitle = Content(f"row {event.index + 1}/{total}")
+        if self._chooser is not None and not self._goal:
+            self.owner.session.jumps.update(self.address())
+
+    @on(RowList.Opened, "#part-ops")
+    def _opened(self) -> None:
+        op = self.current_op()
+        if op:
+            self.owner.open_op(op)
+        else:
+            self.notify("no op of the device stands for this one", severity="warning")
+
+    def mark_part(self, what: str, op: str) -> None:
+        """Mark the op under the cursor; its part is shown at once."""
+        history = self.owner.session.marks
+        history.set(history.now.toggled(what, self._cursor_op() or op))
+        self._choose()
+
+    def action_part_mark(self, what: str) -> None:
+        """Mark the op under the cursor as a start or an end."""
+        if self.allowed(f"part.{what}"):
+            self.mark_part(what, self._cursor_op())
+
+    def action_unmark(self) -> None:
+        """Take the marks off the op under the cursor."""
+        if self.allowed("part.unmark"):
+            history = self.owner.session.marks
+            history.set(history.now.without(self._cursor_op()))
+            self._choose()
+
+    def action_undo(self) -> None:
+        """Take the last change of the marks back."""
+        if self.allowed("part.undo"):
+            self.owner.session.marks.undo()
+            self.show_marks()
+
+    def action_accept(self) -> None:
+        """Take the nearest part that may be cut."""
+        if self.allowed("part.accept") and self._chooser is not None:
+            self.owner.session.marks.set(self._chooser.accepted(self._answer))
+            self.show_marks()
+
+    def action_other_side(self) -> None:
+        """Show the ops of the other graph, with the marks on what stands for them."""
+        if not self.allowed("part.side") or self._chooser is None:
+            return
+        marks = self.owner.session.marks
+        here = self._cursor_op()
+        other = self._chooser.on_other_side(replace(marks.now, starts=(here,), ends=(here,)))
+        marks.set(self._chooser.on_other_side(marks.now))
+        self._goal = next(iter(other.starts), "")
+        self.show_marks()
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of this view does nothing at present."""
+        session = self.owner.session
+        if key_id.startswith("part."):
+            return self._why_no_part(key_id) if session.target else "nothing is open yet"
+        return super().why_not(key_id)
+
+    def _why_no_part(self, key_id: str) -> str | None:
+        if self._chooser is None:
+            return "still loading"
+        marks, history = self.owner.session.marks.now, self.owner.session.marks
+        if key_id == "part.unmark":
+            marked = self._cursor_op() in (*marks.starts, *marks.ends)
+            return None if marked else "this op has no mark"
+        if key_id == "part.undo":
+            return None if history.before else "no mark was changed yet"
+        of_the_part = {"part.accept", "part.smallest", "part.export"}
+        if key_id in of_the_part and self._answer.marks != marks:
+            return "the part is still being found"
+        if key_id == "part.accept":
+            return None if self._answer.offer is not None else "nothing else is offered"
+        return self.why_no_job(key_id)
+
+    def _go_to_origin(self, key_id: str, direction: int) -> None:
+        """Put the cursor on an origin, here and not in the list of ops."""
+        if not self.allowed(key_id) or self._listed is None or self._chooser is None:
+            return
+        op = self.owner.session.origin_from(self.current_topo(), direction)
+        if op is not None and self._listed.side is Side.GOLDEN:
+            other = self._chooser.on_other_side(Marks(Side.DEVICE, (op,)))
+            op = next(iter(other.starts), None)
+        if op is None or op not in self._listed.place:
+            self.notify("no origin there", severity="warning")
+        else:
+            self.query_one("#part-ops", RowList).cursor = self._listed.place[op]
+
+    def _cursor_op(self) -> str:
+        """The op under the cursor, of the side shown."""
+        listed = self.query_one("#part-ops", RowList)
+        source = listed.source
+        return source.op(listed.cursor).id if isinstance(source, PartRows) and len(source) else ""
+
+    def current_op(self) -> str:
+        """The device's op under the cursor, or the one that stands for the original there."""
+        op = self._cursor_op()
+        if self._listed is None or self._listed.side is Side.DEVICE or self._chooser is None:
+            return op
+        return next(iter(self._chooser.on_other_side(Marks(Side.GOLDEN, (op,))).starts), "")
+
+    def current_topo(self) -> int:
+        """Its place in execution order."""
+        op = self.current_op()
+        rows = self.owner.session.known_rows()
+        return next((row.topo for row in rows if row.id == op), -1)
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """The op under the cursor, beside what every view offers."""
+        op = self._cursor_op()
+        choices = super().yank_choices()
+        return {"name": ("n", op), **choices} if op else choices

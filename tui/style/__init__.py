@@ -1,0 +1,1 @@
+"""What every screen draws with: marks, colours, numbers as text."""

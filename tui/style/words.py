@@ -1,0 +1,184 @@
+"""Numbers, shapes and names of things as the screens spell them."""
+
+from __future__ import annotations
+
+import math
+
+from divergraph.text.words import REASON_WORDS
+from graphstore.model import (
+    Comparison,
+    Guilt,
+    LineageRule,
+    Metric,
+    MetricSet,
+    OpState,
+    Reason,
+    Role,
+    Verdict,
+)
+from tui.style.glyphs import Glyphs
+
+STATE_WORDS = {
+    OpState.ORIGIN: "over the limit, all measured inputs within it",
+    OpState.INHERITED: "over the limit, some measured input already is",
+    OpState.DRIFTING: "within the limit, past the warning level",
+    OpState.CLEAN: "within the warning level",
+    OpState.BROKEN: "NaN, Inf or overflow",
+    OpState.NOT_COMPARED: "no value on one side",
+}
+
+REASON_SHORT = {
+    Reason.INSERTED: "inserted",
+    Reason.NO_ORIGINAL: "no original",
+    Reason.INNER_OF_SPLIT: "split",
+    Reason.NO_OUTPUT: "no output",
+    Reason.NO_TASK: "no task",
+    Reason.NO_DEVICE_DUMP: "no dump",
+    Reason.NO_GOLDEN_DUMP: "no golden",
+    Reason.UNKNOWN_ORIGINAL: "unknown",
+    Reason.LOW_CONFIDENCE: "uncertain",
+    Reason.AMBIGUOUS_DUMP: "ambiguous",
+    Reason.QUANTISED: "quantised",
+    Reason.SHAPE_MISMATCH: "shape",
+    Reason.LAYOUT_UNSUPPORTED: "layout",
+    Reason.DTYPE_UNSUPPORTED: "dtype",
+    Reason.UNREADABLE_DUMP: "damaged",
+    Reason.STATISTICS_ONLY: "statistics",
+}
+
+VERDICT_WORDS = {
+    Verdict.CLEAN: "CLEAN",
+    Verdict.NOISE: "NOISE",
+    Verdict.DIVERGED: "DIVERGES",
+    Verdict.NOT_COMPARED: "NOTHING COMPARED",
+}
+
+RULE_WORDS = {
+    LineageRule.ORIGINAL_NAMES: "listed by the device graph",
+    LineageRule.ORIGIN_OUTPUT: "named by the output",
+    LineageRule.RENAMED: "renamed, its only original",
+    LineageRule.SAME_NAME: "same name",
+    LineageRule.SAME_TENSOR: "same tensor name",
+    LineageRule.BETWEEN_TENSORS: "lies between matched tensors",
+    LineageRule.FUSION_NAME: "by the fused op's name",
+    LineageRule.THROUGH_INSERTED: "through an inserted op",
+    LineageRule.PINNED: "pinned by a match file",
+    LineageRule.SAME_VALUES: "same values",
+    LineageRule.SAME_VALUES_REORDERED: "same values, other order",
+    LineageRule.RE_EXECUTED: "by re-running the original",
+    LineageRule.SAME_STRUCTURE: "same structure",
+}
+
+METRIC_WORDS = {
+    Metric.COSINE_SIMILARITY: "cosine similarity",
+    Metric.MAX_ABSOLUTE_ERROR: "max absolute error",
+    Metric.ACCUMULATED_RELATIVE_ERROR: "accumulated relative error",
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "relative Euclidean distance",
+    Metric.KULLBACK_LEIBLER_DIVERGENCE: "Kullback-Leibler divergence",
+    Metric.STANDARD_DEVIATION: "mean; std, device",
+    Metric.MEAN_ABSOLUTE_ERROR: "mean absolute error",
+    Metric.ROOT_MEAN_SQUARE_ERROR: "root mean square error",
+    Metric.MAX_RELATIVE_ERROR: "max relative error",
+    Metric.MEAN_RELATIVE_ERROR: "mean relative error",
+}
+
+ROLE_STYLES = {
+    Role.INTRODUCES: "origin",
+    Role.CARRIES: "inherited",
+    Role.AMPLIFIES: "alarm",
+    Role.ATTENUATES: "clean",
+    Role.CLEAN: "clean",
+    Role.UNKNOWN: "unknown",
+}
+"""The cell style of each role; the word says the same."""
+
+_WITH_DECIMAL, _IN_FULL = 999.5, 99999.5
+"""Below these a gain has a decimal, is a whole number; above them a power of ten."""
+
+GUILT_STYLES = {Guilt.NONE: "", Guilt.SUSPECT: "drifting", Guilt.GUILTY: "origin"}
+
+
+def cosine(value: float | None, glyphs: Glyphs) -> str:
+    """A cosine with five decimals, which never rounds a number below 1 up to it."""
+    if value is None:
+        return glyphs.dash
+    if not math.isfinite(value):
+        return special(value)
+    if value < 1.0 and round(value, 5) == 1.0:
+        return "0.99999"
+    return f"{value:.5f}"
+
+
+def small(value: float | None, glyphs: Glyphs) -> str:
+    """An error with two digits: ``3.1e-01``."""
+    if value is None:
+        return glyphs.dash
+    if not math.isfinite(value):
+        return special(value)
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def precise(value: float) -> str:
+    """A metric with six digits."""
+    return f"{value:.6g}" if math.isfinite(value) else special(value)
+
+
+def special(value: float) -> str:
+    """NaN and the infinities."""
+    return "NaN" if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
+
+
+def gain(value: float | None, glyphs: Glyphs) -> str:
+    """How many times the error grew, in at most six cells."""
+    if value is None:
+        return glyphs.dash
+    if not math.isfinite(value):
+        return glyphs.times + special(value)
+    if value < _WITH_DECIMAL:
+        return f"{glyphs.times}{value:.1f}"
+    return glyphs.times + (f"{value:.0f}" if value < _IN_FULL else f"{value:.0e}")
+
+
+_SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
+
+
+def dtype_text(dtype: str | None) -> str:
+    """``fp16`` for ``float16``; ``?`` where the graph does not say."""
+    if not dtype:
+        return "?"
+    for long, short in _SHORT_DTYPES:
+        if dtype.startswith(long) and dtype[len(long) :].isdigit():
+            return short + dtype[len(long) :]
+    return dtype
+
+
+def count(number: int, noun: str) -> str:
+    """``1 op``, ``1 274 ops``."""
+    return f"{thousands(number)} {noun}" + ("" if number == 1 else "s")
+
+
+def thousands(number: int) -> str:
+    """A number with its thousands apart."""
+    return f"{number:,}".replace(",", " ")
+
+
+def metric_text(metrics: MetricSet, metric: Metric) -> str:
+    """One of the ten metrics with six digits; the four parts of the deviation in one."""
+    value = metrics.value(metric)
+    if isinstance(value, tuple):
+        mean, deviation, *_ = value
+        return f"{mean:.4g}; {deviation:.4g}"
+    return precise(value)
+
+
+def why_not_compared(comparison: Comparison) -> str:
+    """The reason as a phrase, with what is special about this tensor."""
+    if comparison.reason is None:
+        return "not compared"
+    words = REASON_WORDS[comparison.reason]
+    return f"{words}: {comparison.detail}" if comparison.detail else words
+
+
+def minute(created: str) -> str:
+    """An ISO 8601 time without seconds and zone: ``2026-01-31 14:02``."""
+    return created[:16].replace("T", " ")
