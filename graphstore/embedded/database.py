@@ -13,10 +13,13 @@ import numpy as np
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.cypher.statements import load_statements
 from graphstore.embedded.engine import connect, connected, engine_errors, open_file, opened
 from graphstore.embedded.query_errors import query_error, too_long
 from graphstore.errors import QueryError
 from graphstore.schema.statements import embedded_ddl
+
+_STATEMENTS = load_statements("entries.embedded")
 
 _POOL_A_BYTE = 2
 """The memory the engine may take for each byte of the file it reads."""
@@ -141,8 +144,8 @@ def complete_database(path: Path) -> None:
     """
     with engine_errors(path), opened(path) as database, connected(database) as connection:
         there = {}
-        for (table,) in _all_rows(connection, "CALL show_tables() RETURN name"):
-            columns = _all_rows(connection, f"CALL table_info('{table}') RETURN name")
+        for (table,) in _all_rows(connection, _STATEMENTS["table_names"]):
+            columns = _all_rows(connection, _STATEMENTS.filled("column_names", table=table))
             there[table] = {column for (column,) in columns}
         for statement in embedded_ddl(there):
             connection.execute(statement)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry
@@ -18,6 +19,8 @@ from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import first_id
 from graphstore.schema.tables import NODES, RELS, Column, ColumnType, NodeTable, RelTable
+
+_STATEMENTS = load_statements("entries.embedded")
 
 _SLICE = 200_000
 """Rows asked for at once: the engine keeps an answer in its buffer."""
@@ -170,7 +173,7 @@ def _run(
         "run_json": codec.run_text(entry_run(entry)),
     }
     metrics, findings = (
-        int(str(database.ask(f"MATCH (n:{label}) RETURN count(*)", {}).rows[0][0]))
+        int(str(database.ask(_STATEMENTS.filled("count", label=label), {}).rows[0][0]))
         for label in ("Metric", "Finding")
     )
     return _Run(
@@ -193,7 +196,7 @@ def _import(entry: Entry, moved: Mapping[str, _Moved]) -> Mapping[str, Any]:
 
 def _rows(database: ReadDatabase, node: NodeTable) -> list[dict[str, Any]]:
     columns = ", ".join(f"n.`{column.name}` AS `{column.name}`" for column in node.columns)
-    answer = database.ask(f"MATCH (n:{node.label}) RETURN {columns}", {})
+    answer = database.ask(_STATEMENTS.filled("nodes", label=node.label, columns=columns), {})
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 
@@ -226,7 +229,8 @@ def _read_nodes(
         for column in node.columns
         if column.name not in same
     ]
-    text = f"MATCH (n:{node.label}) WHERE {where} RETURN {', '.join(asked)}"
+    columns = ", ".join(asked)
+    text = _STATEMENTS.filled("node_slice", label=node.label, range=where, columns=columns)
     return _with_same(database.table(text), node.columns, same)
 
 
@@ -241,9 +245,13 @@ def _read_rels(
     asked += [
         f"r.`{column.name}` AS `{column.name}`" for column in rel.columns if column.name not in same
     ]
-    text = (
-        f"MATCH (a:{rel.source})-[r:{rel.type}]->(b:{rel.target}) "
-        f"WHERE {where} RETURN {', '.join(asked)}"
+    text = _STATEMENTS.filled(
+        "relationship_slice",
+        source=rel.source,
+        type=rel.type,
+        target=rel.target,
+        range=where,
+        columns=", ".join(asked),
     )
     columns = (Column("from", ColumnType.INT64), Column("to", ColumnType.INT64), *rel.columns)
     return _with_same(database.table(text), columns, same)

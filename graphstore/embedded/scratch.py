@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase, change_database, complete_database
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry, StoreFolder
@@ -21,6 +22,8 @@ from graphstore.errors import StoreError
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.tables import SCHEMA_VERSION
+
+_STATEMENTS = load_statements("entries.embedded")
 
 DATABASE = "graph.lbug"
 
@@ -101,16 +104,11 @@ def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
     name = plain_text(entry.name)
     if entry.kind == "runs":
         values: dict[str, object] = {"name": name, "text": codec.run_text(entry_run(entry))}
-        return [("MATCH (r:Run) SET r.name = $name, r.run_json = $text", values)]
+        return [(_STATEMENTS["name_run"], values)]
     created = entry_info(entry).created
-    # A primary key cannot be set.
     return [
-        ("MATCH (i:Import) DELETE i", {}),
-        (
-            "MATCH (g:Graph) "
-            "CREATE (:Import {id: $name, name: $name, graph: g.id, created: $created})",
-            {"name": name, "created": created},
-        ),
+        (_STATEMENTS["drop_imports"], {}),
+        (_STATEMENTS["name_graph"], {"name": name, "created": created}),
     ]
 
 

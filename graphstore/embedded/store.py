@@ -15,6 +15,7 @@ from typing import Any
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery
+from graphstore.cypher.statements import load_statements
 from graphstore.cypher.store import CypherStore
 from graphstore.cypher.targets import TargetKeys
 from graphstore.cypher.traversals import deepest_way
@@ -48,6 +49,8 @@ from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Run
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, graph_info, stored_graph
+
+_STATEMENTS = load_statements("entries.embedded")
 
 
 def utc_now() -> datetime:
@@ -341,9 +344,9 @@ class EmbeddedStore(CypherStore):
                 if graph is not None and graph["content"] not in counts:
                     count = graph.get("ops")  # stores of older programs have none
                     if count is None:
-                        asked = "MATCH (g:Graph {id: $key}) RETURN g.ops"
                         database = self._databases.of(entry)
-                        count = database.ask(asked, {"key": graph["key"]}).rows[0][0]
+                        asked = {"key": graph["key"]}
+                        count = database.ask(_STATEMENTS["op_count"], asked).rows[0][0]
                     counts[graph["content"]] = count
         return counts
 

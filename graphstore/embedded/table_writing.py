@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphstore.cypher.statements import load_statements
 from graphstore.embedded.copy_memory import LEAST_POOL, node_pool, rel_pool
 from graphstore.embedded.engine import connected, engine_errors, opened
 from graphstore.embedded.freed_memory import give_back
@@ -23,6 +24,8 @@ from graphstore.schema.tables import (
     Column,
     ColumnType,
 )
+
+_STATEMENTS = load_statements("entries.embedded")
 
 _BATCH = 50_000
 """Rows made into Arrow at once."""
@@ -274,4 +277,4 @@ def _copy(database: Any, table: str, rows: Any) -> None:
         if table not in _REL_TYPES:
             names = ", ".join(f"`{name}`" for name in rows.column_names)
             names = f"({names})"
-        connection.execute(f"COPY {table}{names} FROM $rows", {"rows": rows})
+        connection.execute(_STATEMENTS.filled("copy", table=table, columns=names), {"rows": rows})

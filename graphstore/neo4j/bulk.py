@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
 from graphstore.neo4j.columns import parts
 from graphstore.neo4j.writers import server_code
@@ -24,6 +25,8 @@ from graphstore.schema.tables import NODES, RELS
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Statement
     from graphstore.neo4j.writers import Writer
+
+_STATEMENTS = load_statements("rows.neo4j")
 
 LANES = 2
 """Connections that write at once."""
@@ -174,12 +177,7 @@ def graph_batches(records: Records) -> Iterator[Batch]:
 def metric_batches(records: Records, run_key: str) -> Iterator[Batch]:
     """The metrics of a run whose graphs are there, with ``OF`` and ``COMPARED``."""
     for names, rows in _slices("Metric", records.nodes.get("Metric", ())):
-        cypher = (
-            "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
-            f"MATCH (o:Op {{id: row[{names.index('op')}]}}) "
-            f"CREATE (m:Metric {_properties(names)})-[:OF]->(o) CREATE (r)-[:COMPARED]->(m)"
-        )
-        yield Batch(cypher, rows, {"run": run_key})
+        yield Batch(_of_ops("metrics", names), rows, {"run": run_key})
 
 
 def run_batches(records: Records) -> Iterator[Batch]:
@@ -191,20 +189,12 @@ def run_batches(records: Records) -> Iterator[Batch]:
 def finding_batches(records: Records, run_key: str) -> Iterator[Batch]:
     """The findings of a run whose graphs are there, with ``FOUND`` and ``ABOUT``."""
     for names, rows in _slices("Finding", records.nodes.get("Finding", ())):
-        cypher = (
-            "MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row "
-            f"CREATE (r)-[:FOUND]->(f:Finding {_properties(names)}) "
-            f"WITH f, row MATCH (o:Op {{id: row[{names.index('op')}]}}) CREATE (f)-[:ABOUT]->(o)"
-        )
-        yield Batch(cypher, rows, {"run": run_key})
+        yield Batch(_of_ops("findings", names), rows, {"run": run_key})
 
 
 def columns_batches(of: str, made: Mapping[str, Callable[[], bytes]]) -> Iterator[Batch]:
     """Packed columns (:mod:`graphstore.neo4j.columns`) by kind, each made when it is its turn."""
-    cypher = (
-        "UNWIND $rows AS row "
-        "CREATE (n:Columns {id: row[0], of: row[1], kind: row[2], part: row[3], data: row[4]})"
-    )
+    cypher = _STATEMENTS["columns"]
     for kind, make in made.items():
         for number, data in parts(make()):
             yield Batch(cypher, [(f"{kind} {number} {of}", of, kind, number, data)])
@@ -217,15 +207,18 @@ def properties_of(label: str, row: Sequence[object]) -> dict[str, object]:
 
 def _node_batches(label: str, records: Records) -> Iterator[Batch]:
     for names, rows in _slices(label, records.nodes.get(label, ())):
-        yield Batch(f"UNWIND $rows AS row CREATE (n:{label} {_properties(names)})", rows)
+        cypher = _STATEMENTS.filled("nodes", label=label, properties=_properties(names))
+        yield Batch(cypher, rows)
 
 
 def _rel_batches(name: str, records: Records) -> Iterator[Batch]:
     rel = next(rel for rel in RELS if rel.type == name)
-    cypher = (
-        f"UNWIND $rows AS row MATCH (a:{rel.source} {{id: row[0]}}) "
-        f"MATCH (b:{rel.target} {{id: row[1]}}) "
-        f"CREATE (a)-[:{name} {_properties(_COLUMNS[name], 2)}]->(b)"
+    cypher = _STATEMENTS.filled(
+        "relationships",
+        source=rel.source,
+        target=rel.target,
+        type=name,
+        properties=_properties(_COLUMNS[name], 2),
     )
     table = as_table(records.rels.get(name, ()))
     for first in range(0, len(table), _ROWS):
@@ -234,14 +227,17 @@ def _rel_batches(name: str, records: Records) -> Iterator[Batch]:
 
 def _feeds_batches(records: Records) -> Iterator[Batch]:
     """Edges into one op, which follow each other, come together: it is looked up once."""
-    cypher = (
-        "UNWIND $rows AS into MATCH (b:Op {id: into[0]}) UNWIND into[1] AS row "
-        f"MATCH (a:Op {{id: row[0]}}) CREATE (a)-[:FEEDS {_properties(_COLUMNS['FEEDS'], 2)}]->(b)"
-    )
+    cypher = _STATEMENTS.filled("feeds", properties=_properties(_COLUMNS["FEEDS"], 2))
     table = as_table(records.rels.get("FEEDS", ()))
     for first in range(0, len(table), _ROWS):
         edges = groupby(table[first : first + _ROWS], itemgetter(1))
         yield Batch(cypher, [(target, list(rows)) for target, rows in edges])
+
+
+def _of_ops(statement: str, names: Sequence[str]) -> str:
+    """A statement that makes rows with these columns and hangs each on its op."""
+    place = str(names.index("op"))
+    return _STATEMENTS.filled(statement, op=place, properties=_properties(names))
 
 
 def _properties(names: Sequence[str], first: int = 0) -> str:

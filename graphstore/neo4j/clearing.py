@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from graphstore.cypher.statements import load_statements
 from graphstore.neo4j.pending import Pending, hide_unused, own, take_over
 
 if TYPE_CHECKING:
@@ -18,22 +19,12 @@ _HUB = 64
 _HUBS = 100
 """Hubs that lose their relationships together."""
 
-_RUN_ROWS = (
-    "MATCH (x:Columns {of: $key}) WHERE x.kind IN ['outputs', 'links'] WITH x LIMIT $rows DELETE x",
-    "MATCH (x:Metric {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
-    "MATCH (x:Finding {run: $key}) WITH x LIMIT $rows DETACH DELETE x",
-    "MATCH ()-[x:FUSES {run: $key}]->() WITH x LIMIT $rows DELETE x",
-    "MATCH ()-[x:NEXT_MEASURED {run: $key}]->() WITH x LIMIT $rows DELETE x",
-)
-_GRAPH_ROWS = (
-    "MATCH (x:Columns {of: $key}) WHERE x.kind IN ['ops', 'edges'] WITH x LIMIT $rows DELETE x",
-    "MATCH (x:OpBlock {graph: $key}) WITH x LIMIT $rows DETACH DELETE x",
-    # tensors are written after their ops, and so are never without them
-    "MATCH (o:Op {graph: $key}) WITH o LIMIT $rows OPTIONAL MATCH (t:Tensor {op: o.id}) "
-    "WITH o AS x, collect(t) AS tensors FOREACH (t IN tensors | DELETE t) DETACH DELETE x",
-)
-_FIND_HUBS = "MATCH (o:Op {graph: $key}) WHERE COUNT { (o)--() } > $hub RETURN o.id AS id"
-_HUB_EDGES = "UNWIND $ids AS id MATCH (:Op {id: id})-[x]-() WITH DISTINCT x LIMIT $rows DELETE x"
+_STATEMENTS = load_statements("clearing.neo4j")
+_ROWS_OF = {
+    "PendingRun": ("run_columns", "run_metrics", "run_findings", "run_links", "run_order"),
+    "PendingGraph": ("graph_columns", "graph_blocks", "graph_ops"),
+}
+"""The statements that delete the rows of a pending node, in their order."""
 
 
 def clear(writer: Writer, items: Sequence[Pending]) -> list[Pending]:
@@ -56,9 +47,8 @@ def drop(writer: Writer, item: Pending) -> None:
     """Delete one pending node of the writer's own with its rows, and graphs only it used."""
     if item.label == "PendingGraph":
         _delete_hub_edges(writer, item.id)
-    for statement in {"PendingRun": _RUN_ROWS, "PendingGraph": _GRAPH_ROWS}.get(item.label, ()):
-        params = {"key": item.id, "rows": _ROWS}
-        _delete_all(writer, statement, params)
+    for name in _ROWS_OF.get(item.label, ()):
+        _delete_all(writer, _STATEMENTS[name], {"key": item.id, "rows": _ROWS})
     writer.batch(0, lambda run: _delete_node(run, writer.token, item), turn=True)
     if item.graphs:
         for unused in writer.batch(0, lambda run: own(run, writer.token)) or ():
@@ -67,27 +57,26 @@ def drop(writer: Writer, item: Pending) -> None:
 
 
 def _delete_hub_edges(writer: Writer, key: str) -> None:
-    found = writer.batch(0, lambda run: run(_FIND_HUBS, key=key, hub=_HUB))
+    found = writer.batch(0, lambda run: run(_STATEMENTS["hubs"], key=key, hub=_HUB))
     if found is None:  # read, but the answer was lost
         return _delete_hub_edges(writer, key)
     hubs = [row["id"] for row in found]
     for first in range(0, len(hubs), _HUBS):
         params = {"ids": hubs[first : first + _HUBS], "rows": _ROWS}
-        _delete_all(writer, _HUB_EDGES, params)
+        _delete_all(writer, _STATEMENTS["hub_edges"], params)
     return None
 
 
 def _delete_all(writer: Writer, statement: str, params: Mapping[str, object]) -> None:
     while True:
-        rows = writer.batch(0, lambda run: run(f"{statement} RETURN count(*) AS n", **params))
+        rows = writer.batch(0, lambda run: run(statement, **params))
         if rows is not None and rows[0]["n"] < _ROWS:
             return
 
 
 def _delete_node(run: Statement, token: str, item: Pending) -> None:
-    mine = f"MATCH (n:{item.label} {{id: $id, writer: $token}}) "
-    rows = run(f"{mine} RETURN n.model AS model", id=item.id, token=token)
-    run(f"{mine} DETACH DELETE n", id=item.id, token=token)
+    rows = run(_STATEMENTS.filled("model_of", label=item.label), id=item.id, token=token)
+    run(_STATEMENTS.filled("node", label=item.label), id=item.id, token=token)
     hide_unused(run, token, item.graphs)
     for row in rows:
         _delete_unused_model(run, row["model"])
@@ -95,10 +84,6 @@ def _delete_node(run: Statement, token: str, item: Pending) -> None:
 
 def _delete_unused_model(run: Statement, model: str | None) -> None:
     """Delete a model no graph is of; who writes one of it waits until this is done."""
-    run("MATCH (m:Model {id: $model}) SET m.asked = true", model=model)
-    run(
-        "MATCH (m:Model {id: $model}) "
-        "WHERE NOT EXISTS { MATCH (g:Graph|PendingGraph) WHERE g.model = m.id } DELETE m",
-        model=model,
-    )
-    run("MATCH (m:Model {id: $model}) REMOVE m.asked", model=model)
+    run(_STATEMENTS["ask_model"], model=model)
+    run(_STATEMENTS["unused_model"], model=model)
+    run(_STATEMENTS["free_model"], model=model)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.cypher.statements import load_statements
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.server_errors import (
@@ -26,6 +27,8 @@ from graphstore.schema.tables import NODES, RELS
 
 if TYPE_CHECKING:
     import neo4j
+
+_STATEMENTS = load_statements("server.neo4j")
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 20.0
@@ -165,12 +168,7 @@ class Connection:
 
         # Where the server is gone, the query ends with an error of its own.
         with suppress(StoreError), self._errors(), self._session(neo4j.READ_ACCESS) as session:
-            session.run(
-                "SHOW TRANSACTIONS YIELD transactionId AS id, metaData "
-                "WHERE metaData[$key] = $name "
-                "TERMINATE TRANSACTIONS id YIELD message RETURN message",
-                {"key": _QUERY_NAME, "name": name},
-            ).consume()
+            session.run(_STATEMENTS["terminate"], {"key": _QUERY_NAME, "name": name}).consume()
 
     def write(self, statements: Sequence[tuple[str, Mapping[str, object]]]) -> None:
         """Run *statements* in one transaction; it is done again if the server lost it."""
@@ -269,11 +267,7 @@ class Connection:
         Raises:
             StoreError: it is read-only, or the server cannot be used.
         """
-        rows = self.read(
-            "SHOW DATABASES YIELD name, access, home WHERE home AND $name IS NULL OR name = $name "
-            "RETURN access",
-            {"name": self.database},
-        ).rows
+        rows = self.read(_STATEMENTS["access"], {"name": self.database}).rows
         if ("read-write",) not in rows:
             raise StoreError(
                 "the database is read-only", where=self.url, hint="its administrator made it so"

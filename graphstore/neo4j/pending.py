@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from graphstore.cypher.statements import load_statements
 from graphstore.errors import NameTakenError
 from graphstore.neo4j.writers import Known, known_writers, take_away
 from graphstore.schema import codec
@@ -25,24 +26,7 @@ if TYPE_CHECKING:
 LABELS = ("PendingRun", "PendingImport", "PendingGraph")
 """In the order in which they are cleared: a graph only after what uses it."""
 
-_PENDING = (
-    "MATCH (n:PendingRun|PendingGraph|PendingImport) RETURN labels(n)[0] AS label, n.id AS id, "
-    "coalesce(n.name, n.id) AS name, n.writer AS writer, coalesce(n.hidden, false) AS hidden, "
-    "[key IN [n.golden, n.device, n.graph] WHERE key IS NOT NULL] AS graphs"
-)
-_SHOWN = {
-    "run": "MATCH (n:Run {name: $name}) RETURN n.id AS id, n.golden AS golden, n.device AS device",
-    "graph": "MATCH (n:Import {id: $name}) RETURN n.id AS id, n.graph AS device",
-}
-_USERS = (
-    "MATCH (r:Run|PendingRun) WHERE r.hidden IS NULL AND (r.golden = $key OR r.device = $key) "
-    "RETURN r.id AS user "
-    "UNION MATCH (i:Import|PendingImport {graph: $key}) RETURN i.id AS user"
-)
-_GRAPH = (
-    "MATCH (g:Graph|PendingGraph {id: $id}) "
-    "RETURN g.content AS content, g:Graph AS shown, g.writer AS writer"
-)
+_STATEMENTS = load_statements("pending.neo4j")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +104,14 @@ def claim(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
 def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
     mine: dict[str, StoredGraph] = {}
     for stored in wish.graphs:
-        rows = run(_GRAPH, id=stored.key)
+        rows = run(_STATEMENTS["graph"], id=stored.key)
         if any(row["content"] != stored.content for row in rows):
             return WriteLease(other=True)
         if not rows:
             mine[stored.key] = stored
     for graph_key, stored in mine.items():
         run(
-            "CREATE (:PendingGraph {id: $id, content: $content, name: $name, writer: $token})",
+            _STATEMENTS["claim_graph"],
             id=graph_key,
             content=stored.content,
             name=plain_text(stored.graph.name),
@@ -136,12 +120,11 @@ def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
     key: str | None = None
     if wish.kind == "run":
         key = plain_text(wish.name)
-        if run("MATCH (r:Run|PendingRun {id: $key}) RETURN r.id", key=key):
+        if run(_STATEMENTS["any_run"], key=key):
             key = f"{key}~{secrets.token_hex(4)}"
         golden, device = wish.graphs
         run(
-            "CREATE (:PendingRun {id: $id, name: $name, golden: $golden, device: $device, "
-            "writer: $token})",
+            _STATEMENTS["claim_run"],
             id=key,
             name=wish.name,
             golden=golden.key,
@@ -150,7 +133,7 @@ def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
         )
     else:
         run(
-            "CREATE (:PendingImport {id: $token, name: $name, graph: $graph, writer: $token})",
+            _STATEMENTS["claim_import"],
             name=wish.name,
             graph=wish.graphs[0].key,
             token=token,
@@ -161,15 +144,12 @@ def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
 def show_run(run: Statement, token: str, wish: WriteIntent, claimed: WriteLease) -> bool:
     """Show a written run and its graphs, hide the one it replaces; False if it is lost."""
     mine = {"key": claimed.run, "token": token}
-    if not run("MATCH (r:PendingRun {id: $key, writer: $token}) RETURN r.id", **mine):
+    if not run(_STATEMENTS["own_run"], **mine):
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
     _show_graphs(run, claimed)
-    run(
-        "MATCH (r:PendingRun {id: $key}) REMOVE r:PendingRun, r.writer SET r:Run, r.stamp = $token",
-        **mine,
-    )
+    run(_STATEMENTS["show_run"], **mine)
     hide_unused(run, token, unused)
     return True
 
@@ -178,47 +158,28 @@ def show_graph(
     run: Statement, token: str, wish: WriteIntent, claimed: WriteLease, created: str
 ) -> bool:
     """Show a written graph under its name, hide what it replaces; False if it is lost."""
-    if not run("MATCH (i:PendingImport {id: $token}) RETURN i.id", token=token):
+    if not run(_STATEMENTS["own_import"], token=token):
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
     _show_graphs(run, claimed)
-    run(
-        "MATCH (i:PendingImport {id: $token}) REMOVE i:PendingImport, i.writer "
-        "SET i:Import, i.id = i.name, i.created = $created",
-        token=token,
-        created=created,
-    )
+    run(_STATEMENTS["show_import"], token=token, created=created)
     hide_unused(run, token, unused)
     return True
 
 
 def hide(run: Statement, token: str, name: str) -> set[str]:
     """Take the run or imported graph *name* from sight; the keys of its graphs."""
-    rows = run(
-        "MATCH (r:Run {name: $name}) REMOVE r:Run "
-        "SET r:PendingRun, r.writer = $token, r.hidden = true "
-        "RETURN [r.golden, r.device] AS graphs",
-        name=name,
-        token=token,
-    )
-    rows += run(
-        "MATCH (i:Import {id: $name}) WITH i, [i.graph] AS graphs DELETE i RETURN graphs",
-        name=name,
-    )
+    rows = run(_STATEMENTS["hide_run"], name=name, token=token)
+    rows += run(_STATEMENTS["drop_import"], name=name)
     return {key for row in rows for key in row["graphs"]}
 
 
 def hide_unused(run: Statement, token: str, graphs: Iterable[str]) -> None:
     """Take those of the *graphs* from sight that no run or import uses."""
     for key in sorted(graphs):
-        if not run(_USERS, key=key):
-            run(
-                "MATCH (g:Graph {id: $key}) REMOVE g:Graph "
-                "SET g:PendingGraph, g.writer = $token, g.hidden = true",
-                key=key,
-                token=token,
-            )
+        if not run(_STATEMENTS["users"], key=key):
+            run(_STATEMENTS["hide_graph"], key=key, token=token)
 
 
 def rename(run: Statement, name: str, new_name: str) -> None:
@@ -234,15 +195,15 @@ def rename(run: Statement, name: str, new_name: str) -> None:
         named = item.label != "PendingGraph" and item.name == new_name and not item.hidden
         if owner is not None and named:
             raise _being_written(new_name, owner)
-    for row in run("MATCH (r:Run {name: $name}) RETURN r.id AS id, r.run_json AS text", name=name):
+    for row in run(_STATEMENTS["run_text"], name=name):
         renamed = replace(codec.run_value(row["text"]), name=new_name)
         run(
-            "MATCH (r:Run {id: $id}) SET r.name = $name, r.run_json = $text",
+            _STATEMENTS["rename_run"],
             id=row["id"],
             name=new_name,
             text=codec.run_text(renamed),
         )
-    run("MATCH (i:Import {id: $name}) SET i.id = $new, i.name = $new", name=name, new=new_name)
+    run(_STATEMENTS["rename_import"], name=name, new=new_name)
 
 
 def check_name_free(run: Statement, kind: str, name: str, *, replace: bool) -> None:
@@ -251,8 +212,8 @@ def check_name_free(run: Statement, kind: str, name: str, *, replace: bool) -> N
     Raises:
         NameTakenError: it is in use.
     """
-    for what, shown in _SHOWN.items():
-        if run(shown, name=name):
+    for what in ("run", "graph"):
+        if run(_STATEMENTS[f"shown_{what}"], name=name):
             said = f"there is a {what} named {name!r} already"
             if kind and what != kind:
                 raise NameTakenError(said, hint="use another name")
@@ -281,8 +242,7 @@ def take_over(run: Statement, wanted: Iterable[Pending], token: str) -> list[Pen
     taken = [item for item in items if item.writer is None or item.writer in gone]
     for item in taken:
         run(
-            f"MATCH (n:{item.label} {{id: $id}}) "
-            "WHERE n.writer = $old OR (n.writer IS NULL AND $old IS NULL) SET n.writer = $token",
+            _STATEMENTS.filled("take_over", label=item.label),
             id=item.id,
             old=item.writer,
             token=token,
@@ -299,14 +259,13 @@ def _being_written(name: str, owner: Known) -> NameTakenError:
 
 def _show_graphs(run: Statement, claimed: WriteLease) -> None:
     run(
-        "UNWIND $keys AS key MATCH (g:PendingGraph {id: key}) "
-        "REMOVE g:PendingGraph, g.writer SET g:Graph",
+        _STATEMENTS["show_graphs"],
         keys=sorted(claimed.mine),
     )
 
 
 def _all_pending(run: Statement) -> list[Pending]:
-    rows: Sequence[Mapping[str, Any]] = run(_PENDING)
+    rows: Sequence[Mapping[str, Any]] = run(_STATEMENTS["all"])
     return [Pending(**row) for row in rows]
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
 
 if TYPE_CHECKING:
@@ -28,21 +29,7 @@ _BEAT_SECONDS = 10.0
 
 _T = TypeVar("_T")
 
-_SIGN_IN = (
-    "UNWIND $lanes AS lane MERGE (w:Writer {id: lane}) SET w += $facts, w.done = 0, "
-    "w.beat = timestamp()"
-)
-_SIGN = (
-    "MATCH (w:Writer {id: $lane}) WITH w, w.done AS done "
-    "SET w.beat = timestamp(), w.done = $number RETURN done"
-)
-_SIGN_OFF = "MATCH (w:Writer {writer: $token}) DELETE w"
-_TURN = "MERGE (s:SchemaVersion {id: 'divergraph'}) SET s.turn = $token"
-_WRITERS = (
-    "MATCH (w:Writer) RETURN w.writer AS writer, w.place AS place, w.host AS host, "
-    "w.process AS process, w.process_start AS process_start, "
-    "(timestamp() - max(w.beat)) / 1000.0 AS silent"
-)
+_STATEMENTS = load_statements("writers.neo4j")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +58,7 @@ class Writer:
         """Known to other writers as living while inside."""
         ids = [self._lane_id(lane) for lane in range(len(self._batches))]
         facts = {"writer": self.token, **_this_process()}
-        self._wire.change(lambda run: run(_SIGN_IN, lanes=ids, facts=facts))
+        self._wire.change(lambda run: run(_STATEMENTS["sign_in"], lanes=ids, facts=facts))
         ended = threading.Event()
         pulse = threading.Thread(target=self._beat, args=(ended,), daemon=True)
         pulse.start()
@@ -97,7 +84,7 @@ class Writer:
         def signed(run: Statement) -> _T | None:
             if turn:
                 take_turn(run, self.token)
-            rows = run(_SIGN, lane=self._lane_id(lane), number=number)
+            rows = run(_STATEMENTS["sign"], lane=self._lane_id(lane), number=number)
             if not rows:
                 raise lost_claim(self.url)
             return None if rows[0]["done"] >= number else work(run)
@@ -111,8 +98,7 @@ class Writer:
             raise
 
     def _is_known(self) -> bool:
-        asked = "MATCH (w:Writer {writer: $token}) RETURN w.id LIMIT 1"
-        return bool(self._wire.read(asked, {"token": self.token}).rows)
+        return bool(self._wire.read(_STATEMENTS["is_known"], {"token": self.token}).rows)
 
     def _lane_id(self, lane: int) -> str:
         return f"{self.token}#{lane}"
@@ -127,20 +113,20 @@ class Writer:
 
     def _sign_off(self) -> None:
         try:
-            self._wire.change(lambda run: run(_SIGN_OFF, token=self.token))
+            self._wire.change(lambda run: run(_STATEMENTS["sign_off"], token=self.token))
         except StoreError:
             return  # the server is gone: what stopped the writing said so, the lease runs out
 
 
 def take_turn(run: Statement, token: str) -> None:
     """Wait until no other change of state is under way; lasts to the transaction's end."""
-    run(_TURN, token=token)
+    run(_STATEMENTS["turn"], token=token)
 
 
 def known_writers(run: Statement) -> dict[str, Known]:
     """The writers that signed in and did not sign off, by token."""
     found = {}
-    for row in run(_WRITERS):
+    for row in run(_STATEMENTS["known"]):
         is_dead = row["silent"] > LEASE_SECONDS or _has_ended(row)
         found[row["writer"]] = Known(row["writer"], row["place"], is_dead)
     return found
@@ -151,10 +137,10 @@ def take_away(run: Statement, dead: Sequence[str], token: str) -> set[str]:
 
     Waits for a batch that is just under way and looks again: it was a sign of life.
     """
-    run("MATCH (w:Writer) WHERE w.writer IN $dead SET w.asked = $token", dead=dead, token=token)
+    run(_STATEMENTS["touch"], dead=dead, token=token)
     known = known_writers(run)
     gone = {name for name in dead if name not in known or known[name].is_dead}
-    run("MATCH (w:Writer) WHERE w.writer IN $gone DELETE w", gone=sorted(gone))
+    run(_STATEMENTS["remove"], gone=sorted(gone))
     return gone
 
 

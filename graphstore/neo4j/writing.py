@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphstore.contract import RunData
+from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
@@ -57,10 +58,8 @@ if TYPE_CHECKING:
 
 _LOOK_AGAIN_SECONDS = 0.3
 
-_CONTENTS = (
-    "MATCH (g:Graph|PendingGraph) WHERE g.id = $id OR g.id STARTS WITH $id + '+' "
-    "RETURN g.id AS id, g.content AS content"
-)
+_ROWS = load_statements("rows.neo4j")
+_PENDING = load_statements("pending.neo4j")
 
 
 def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
@@ -143,7 +142,7 @@ def stored(
     wire: Connection, graph: ModelGraph, others: Mapping[str, str] | None = None
 ) -> StoredGraph:
     """*graph* under a key no graph of other content has, nor one of *others* (key to content)."""
-    rows = wire.read(_CONTENTS, {"id": plain_text(graph.id)}).rows
+    rows = wire.read(_PENDING["contents"], {"id": plain_text(graph.id)}).rows
     taken = {**(others or {}), **{str(key): str(content) for key, content in rows}}
     with gc_paused():
         return stored_graph(graph, taken)
@@ -205,12 +204,8 @@ def _set_facts(writer: Writer, label: str, records: Records) -> None:
     facts = properties_of(label, records.nodes[label][0])
 
     def work(run: Statement) -> None:
-        run("UNWIND $rows AS row MERGE (m:Model {id: row.id}) SET m += row", rows=model)
-        run(
-            f"MATCH (n:Pending{label} {{id: $facts.id, writer: $token}}) SET n += $facts",
-            facts=facts,
-            token=writer.token,
-        )
+        run(_ROWS["model"], rows=model)
+        run(_ROWS.filled("facts", label=label), facts=facts, token=writer.token)
 
     writer.batch(writer.spare, work)
 

@@ -1,0 +1,34 @@
+// The databases of entries: read column by column, copied and named anew.
+
+// count: how many nodes of a label there are.
+MATCH (n:<label>) RETURN count(*)
+
+// nodes: columns of all nodes of a label.
+MATCH (n:<label>) RETURN <columns>
+
+// node_slice: columns of the nodes of a label in a range of ids.
+MATCH (n:<label>) WHERE <range> RETURN <columns>
+
+// relationship_slice: columns of the relationships of a type in a range of ids.
+MATCH (a:<source>)-[r:<type>]->(b:<target>) WHERE <range> RETURN <columns>
+
+// name_run: another name for the run of a database.
+MATCH (r:Run) SET r.name = $name, r.run_json = $text
+
+// drop_imports: the names of the graph go; a primary key cannot be set.
+MATCH (i:Import) DELETE i
+
+// name_graph: a name for the graph of a database.
+MATCH (g:Graph) CREATE (:Import {id: $name, name: $name, graph: g.id, created: $created})
+
+// op_count: the number of ops of a graph.
+MATCH (g:Graph {id: $key}) RETURN g.ops
+
+// table_names: the tables of a database.
+CALL show_tables() RETURN name
+
+// column_names: the columns of a table.
+CALL table_info('<table>') RETURN name
+
+// copy: rows of an Arrow table into a table.
+COPY <table><columns> FROM $rows
