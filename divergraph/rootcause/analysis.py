@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from divergraph.execute.contract import Array, Executor
 from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.functions import functions_remark
 from divergraph.rootcause.devices.integer_kernels import without_exact_kernels
@@ -51,9 +52,6 @@ from graphstore.model import (
     TensorRef,
 )
 from graphstore.traverse.topological_order import graph_arrays
-
-_SAME_CONSTANT = 0.01
-"""Up to this relative error a constant is the same, rounded."""
 
 
 def split_run(
@@ -213,7 +211,7 @@ class _Analysis:
             golden = item.golden
             if golden is None or item.metrics is None or not self.golden.is_constant(golden.op):
                 continue
-            if not item.metrics.relative_euclidean_distance <= _SAME_CONSTANT:
+            if not item.metrics.relative_euclidean_distance <= calibration.SAME_CONSTANT:
                 value = self.values.golden(golden)
                 if value is not None and value.dtype.kind == "f" and fits_half(value):
                     yield golden

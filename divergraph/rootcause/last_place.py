@@ -5,7 +5,7 @@ right, to next to nothing. Held against such a floor an error of 1e-8 in a tenso
 any number of times too large, and still nobody can see it: whatever reads the tensor adds it
 to values whose last place is larger. So suspicion is bounded by the error over the tensor's
 last place, in one place for all floors: an error of one such unit reaches the limit of
-guilt, one of *k* units *k* times the limit, and none gets past :data:`MOST`.
+guilt, one of *k* units *k* times the limit, and none gets past :data:`calibration.MOST_SUSPICION`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
-from divergraph.rootcause.tolerances.masks import LARGE_ENOUGH
 
-MOST = 1e9
-"""The largest finite suspicion. An error as large as the tensor itself has 4e7 in float32,
-the finest arithmetic there is; more says nothing more, and can still be read."""
-_UNITS = {
-    Precision.FP16: 1.0,
-    Precision.BF16: 1.0,
-    Precision.FP32: 4.0,  # the least floor of a whole tensor: sums in another order
-    Precision.INT8: 4.0,
-}
-"""What may be off by chance anywhere, in roundings of the tensor's scale."""
-_FAR_BELOW = 1e-3
-_LEAST_LIMIT = 0.01
-"""The smallest of the built-in limits of relative errors, past which a tensor is shown."""
 _BLOCK = 1 << 16
 
 
@@ -55,12 +42,19 @@ def most_suspicion(
         return math.inf
     scale = scale_of(reference) or max(map(scale_of, handed), default=0.0)
     if scale == 0.0:
-        return max(guilty, MOST)
+        return max(guilty, calibration.MOST_SUSPICION)
     share = error / scale
-    if share < _FAR_BELOW * min(inputs_error or 0.0, _LEAST_LIMIT):
+    if share < calibration.FAR_BELOW * min(inputs_error or 0.0, calibration.LEAST_LIMIT):
         return guilty
-    units = share / (_UNITS[precision] * precision.unit)
-    return min(guilty * max(units, 1.0), max(guilty, MOST))
+    units = share / (
+        (
+            calibration.LAST_PLACE_UNITS_16_BIT
+            if precision in (Precision.FP16, Precision.BF16)
+            else calibration.LAST_PLACE_UNITS_32_BIT
+        )
+        * precision.unit
+    )
+    return min(guilty * max(units, 1.0), max(guilty, calibration.MOST_SUSPICION))
 
 
 def scale_of(value: Array) -> float:
@@ -74,7 +68,7 @@ def scale_of(value: Array) -> float:
         sizes = np.abs(flat[start : start + _BLOCK]).astype(np.float64)
         sizes = sizes[np.isfinite(sizes)]
         every.add(sizes)
-        small.add(sizes[sizes < LARGE_ENOUGH])
+        small.add(sizes[sizes < calibration.MASK_LEAST])
     return small.root or every.root
 
 

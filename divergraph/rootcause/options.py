@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from divergraph.execute.contract import DEFAULT_MEMORY
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.operand_precision import Operands
 from divergraph.rootcause.devices.precision import Precision
 from graphstore.errors import InputError
@@ -29,8 +30,8 @@ class RootCauseOptions:
     from their errors; ``operands`` says the latter instead. ``memory`` in bytes.
     """
 
-    suspect: float = 6.0
-    guilty: float = 10.0
+    suspect: float = field(default_factory=lambda: calibration.SUSPECT)
+    guilty: float = field(default_factory=lambda: calibration.GUILTY)
     precision: Precision | None = None
     memory: int = DEFAULT_MEMORY
     operands: Operands | None = None

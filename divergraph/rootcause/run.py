@@ -12,6 +12,7 @@ import numpy as np
 from divergraph.execute.installed import open_executor
 from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import Progress
+from divergraph.rootcause import calibration
 from divergraph.rootcause.analysis import split_run
 from divergraph.rootcause.causes import nonfinite_ops
 from divergraph.rootcause.devices.constants import DeviceConstants
@@ -37,8 +38,6 @@ from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps import DumpIndex
 
 UNCLASSIFIED = "unclassified"
-_MANY = 6
-"""So many guilty tensors, over a third of all, say something of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,9 @@ def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> It
     """A word if so many tensors are guilty that the device, not some op, is misunderstood."""
     judged = [each.guilt for each in by_output.values() if each.suspicion is not None]
     guilty = judged.count(Guilt.GUILTY)
-    if guilty >= _MANY and 3 * guilty > len(judged):
+    if guilty >= calibration.GUILTY_EVERYWHERE and guilty > calibration.SHARE_EVERYWHERE * len(
+        judged
+    ):
         yield (
             f"{guilty} of {counted(len(judged), 'tensor')} are over what {splits.precision} "
             "arithmetic explains: faults are hardly ever everywhere, so the device may compute in "

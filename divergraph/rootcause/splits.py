@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.last_place import most_suspicion
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.values import norms
 from graphstore.model import ErrorSplit, Guilt, Role
-
-_AMPLIFIES = 1.5
-_ATTENUATES = 0.67
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +107,13 @@ def _role(guilt: Guilt, propagated: float, floor: float, amplification: float | 
     if guilt is not Guilt.NONE:
         return Role.INTRODUCES
     if propagated <= floor:
-        healed = amplification is not None and amplification < _ATTENUATES
+        healed = amplification is not None and amplification < calibration.ATTENUATES
         return Role.ATTENUATES if healed and propagated > 0.0 else Role.CLEAN
     if amplification is None:
         return Role.CARRIES
-    if amplification > _AMPLIFIES:
+    if amplification > calibration.AMPLIFIES:
         return Role.AMPLIFIES
-    return Role.ATTENUATES if amplification < _ATTENUATES else Role.CARRIES
+    return Role.ATTENUATES if amplification < calibration.ATTENUATES else Role.CARRIES
 
 
 def same_shape(value: Array, shape: tuple[int, ...]) -> Array | None:

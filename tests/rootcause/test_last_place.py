@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
-from divergraph.rootcause.last_place import MOST, most_suspicion, scale_of
+from divergraph.rootcause.last_place import most_suspicion, scale_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.splits import OutputValues, split_error
 from graphstore.model import Guilt, Verdict
@@ -112,7 +113,7 @@ def test_of_nothing_but_zeros_the_scale_is_what_was_handed() -> None:
     zeros = np.zeros(64)
     assert most(zeros + 1e-8, zeros, zeros + 200) == GUILTY
     assert most(zeros + 1, zeros, zeros + 1) > 1e6
-    assert most(zeros + 1e-8, zeros) == MOST
+    assert most(zeros + 1e-8, zeros) == calibration.MOST_SUSPICION
 
 
 def test_an_error_far_below_what_was_handed_and_the_limits_is_no_origin() -> None:
@@ -129,8 +130,8 @@ def test_suspicion_is_bounded(wrong: float) -> None:
     measured = OutputValues(np.full(64, wrong), right, right, 1e-38, None)
     split = split_error(measured, RootCauseOptions(), ("op",), "test")
     assert split.guilt is Guilt.GUILTY
-    assert split.suspicion == MOST
-    assert split.introduced / split.floor == pytest.approx(MOST)
+    assert split.suspicion == calibration.MOST_SUSPICION
+    assert split.introduced / split.floor == pytest.approx(calibration.MOST_SUSPICION)
 
 
 def test_no_number_where_one_is_right_has_no_bound() -> None:

@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.operand_precision import (
     CANDIDATES,
-    ENOUGH,
     Family,
     OperandEvidence,
     Operands,
@@ -31,7 +31,6 @@ from graphstore.model import TensorRef
 
 _LOOKED_AT = 16
 """Ops of a family looked at, taken from all over the model."""
-_ALIKE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,9 @@ def find_operands(
     found = []
     for sample in ran.of([group for _, group in chosen if group.output in ratios]):
         family, ratio = families[sample.group.output], ratios[sample.group.output]
-        found.append(_evidence(family, sample, ratio, made, alone=many[family] < ENOUGH))
+        found.append(
+            _evidence(family, sample, ratio, made, alone=many[family] < calibration.OPERANDS_ENOUGH)
+        )
     return decided(found, suspect)
 
 
@@ -107,7 +108,7 @@ def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, 
             by_family.setdefault(family, []).append(group)
     for family, found in by_family.items():
         sizes = sorted(len(group.ops) for group in found)
-        most = max(sizes[0] + 1, sizes[:ENOUGH][-1])
+        most = max(sizes[0] + 1, sizes[: calibration.OPERANDS_ENOUGH][-1])
         plain = [group for group in found if len(group.ops) <= most]
         step = -(-len(plain) // _LOOKED_AT)
         yield from ((family, group) for group in plain[::step])
@@ -125,7 +126,7 @@ def _evidence(
     ratios = {Operands.FULL: plain}
     for operands, each in floors.items():
         ratio = ratio_of(sample, each)
-        if alone and ratio is not None and _agreement(sample, each) < _ALIKE:
+        if alone and ratio is not None and _agreement(sample, each) < calibration.OPERANDS_ALIKE:
             ratio = math.inf
         ratios[operands] = plain if ratio is None else ratio
     return OperandEvidence(family, ratios)

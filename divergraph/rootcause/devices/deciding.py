@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import find_operands
 from divergraph.rootcause.devices.functions import Approximated, find_functions
 from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTypes, borne_out
@@ -19,7 +20,6 @@ from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.model import TensorRef
 
-_SHARE_THAT_COUNTS = 0.15
 _MOVING = frozenset(
     (
         *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "Identity"),
@@ -116,6 +116,6 @@ def coarsest(found: Mapping[Precision, int]) -> Precision:
     """The coarsest precision a good part of the tensors is in."""
     total = sum(found.values())
     for precision in (Precision.BF16, Precision.FP16):
-        if found.get(precision, 0) > _SHARE_THAT_COUNTS * total:
+        if found.get(precision, 0) > calibration.PRECISION_SHARE * total:
             return precision
     return Precision.FP32

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import Again, GroupSample, ratio_of
 from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.groups import Group
@@ -42,13 +43,6 @@ FUNCTIONS = frozenset(
 )
 """Types of ops that compute one, of ONNX and TensorFlow."""
 
-SIZES = (2e-6, 4e-6, 8e-6, 1.6e-5, 3.2e-5, 6.4e-5)
-"""Relative errors such an approximation may have; what is further off is a fault."""
-
-_OFF = 2.0
-"""The median of error over floor from which on a type of function is not exact."""
-_FITS = 1.5
-"""The median of error over floor at which many ops are said to be approximated so."""
 _LOOKED_AT = 8
 """Groups looked at for one type of function."""
 
@@ -78,7 +72,7 @@ def find_functions(
         ratio = ratio_of(sample, exact)
         seen.setdefault(types[sample.group.output], []).extend([] if ratio is None else [ratio])
     for kind, ratios in seen.items():
-        if ratios and statistics.median(ratios) > _OFF:
+        if ratios and statistics.median(ratios) > calibration.FUNCTION_INEXACT:
             found |= _size_of(ran.of(alone[kind]), kind, {}, floors)
     mixed: dict[str, list[Group]] = {}
     for group in groups:
@@ -86,7 +80,7 @@ def find_functions(
             mixed.setdefault(kind, []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
         few = samples(_few(among))
-        if _median(few, floors(found)) > _OFF:
+        if _median(few, floors(found)) > calibration.FUNCTION_INEXACT:
             found |= _size_of(few, kind, found, floors)
     return found
 
@@ -127,10 +121,16 @@ def _size_of(
 
     None if they are further off than approximations are.
     """
-    for size in SIZES:
-        if _median(samples, floors({**known, kind: size})) <= _FITS:
+    for size in _sizes():
+        if _median(samples, floors({**known, kind: size})) <= calibration.FUNCTION_FITS:
             return {kind: size}
     return {}
+
+
+def _sizes() -> Iterator[float]:
+    """Relative errors such an approximation may have; what is further off is a fault."""
+    for step in range(calibration.FUNCTION_STEPS):
+        yield calibration.FUNCTION_SMALLEST * 2.0**step
 
 
 def _median(samples: Iterable[GroupSample], floors: Floors) -> float:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
-from divergraph.rootcause.devices.quantised_ops import AGREES
 from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -62,7 +62,7 @@ def _few(groups: Sequence[Group]) -> Sequence[Group]:
 
 def _agrees(sample: GroupSample, floors: Floors) -> bool:
     """Whether the device made what the reference is, but for values next to a tie."""
-    return any(ratio <= AGREES for ratio in _ratios(sample, floors))
+    return any(ratio <= calibration.QUANTISED_AGREES for ratio in _ratios(sample, floors))
 
 
 def _ratios(sample: GroupSample, floors: Floors) -> Iterator[float]:

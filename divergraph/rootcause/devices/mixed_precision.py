@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
 from divergraph.rootcause.devices.operand_precision import Taken
 from divergraph.rootcause.devices.precision import Precision
@@ -21,7 +22,6 @@ from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.model import Comparison, DType, Op, TensorRef
 
-_TRUSTED = 0.9
 _LOOKED_AT = 16
 _HALVES = {DType.FLOAT16: Precision.FP16, DType.BFLOAT16: Precision.BF16}
 
@@ -86,7 +86,9 @@ class DeclaredTypes:
         ((most, _),) = Counter(halves.values()).most_common(1)
         agreeing = sum(_declared(device, ref) in _HALVES for ref in halves)
         half = None if most is None else _HALVES[most]
-        return cls(device, compared, half, told=agreeing >= _TRUSTED * len(halves))
+        return cls(
+            device, compared, half, told=agreeing >= calibration.DECLARED_TRUSTED * len(halves)
+        )
 
     def is_single(self, group: Group) -> bool:
         """Whether all that is between the values a group is fed and its own is float32."""

@@ -18,6 +18,7 @@ from enum import StrEnum
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision, short
 from graphstore.model import Op
 
@@ -31,12 +32,6 @@ _PRODUCTS = frozenset(
         *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"),
     }
 )
-ENOUGH = 3
-_LIKELY = (0.3, 3.0)
-"""The median of error over floor at which many ops are said to work that way."""
-_LIKELY_OF_FEW = (0.5, 2.0)
-_NEAR = 0.05
-"""Where no numbers are small, float16 and TF32 are the same; then it is called TF32."""
 
 
 class Family(StrEnum):
@@ -136,7 +131,11 @@ def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family,
     # Families of many ops first: what they do is believed of those of few more easily.
     for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
         chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
-        if chosen is None and len(own) < ENOUGH <= len(evidence) and _is_over(own, suspect):
+        if (
+            chosen is None
+            and len(own) < calibration.OPERANDS_ENOUGH <= len(evidence)
+            and _is_over(own, suspect)
+        ):
             chosen = _likeliest(evidence, suspect)
         if chosen is not None:
             found[family] = chosen
@@ -156,20 +155,21 @@ def _likeliest(
     Few ops are believed to do what is *known* of the others, if any is. One of few that no
     hypothesis explains is wrong anyway, and says nothing.
     """
-    if len(evidence) < ENOUGH:
+    if len(evidence) < calibration.OPERANDS_ENOUGH:
         told = [each for each in evidence if min(each.ratios.values()) <= suspect]
         evidence = told or evidence
     if not _is_over(evidence, suspect):
         return None
     fitting: list[tuple[float, Operands]] = []
-    scarce = len(evidence) < ENOUGH
+    scarce = len(evidence) < calibration.OPERANDS_ENOUGH
     few = scarce and not known
     for hypothesis in known if scarce and known else CANDIDATES:
         ratios = [each.ratios[hypothesis] for each in evidence]
-        low, high = _LIKELY_OF_FEW if few else _LIKELY
+        most = calibration.OPERANDS_LIKELY_FEW if few else calibration.OPERANDS_LIKELY
+        low, high = 1.0 / most, most
         middle = statistics.median(ratios)
         if low <= middle <= high and (not few or all(low <= each <= high for each in ratios)):
-            narrow = _NEAR if hypothesis is Operands.FP16 else 0.0
+            narrow = calibration.OPERANDS_SAME if hypothesis is Operands.FP16 else 0.0
             fitting.append((abs(math.log(middle)) + narrow, hypothesis))
     return min(fitting)[1] if fitting else None
 

@@ -7,14 +7,11 @@ from enum import StrEnum
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from graphstore.model import DType
 
 _LOOKED_AT = 4096
 _BLOCK = 1 << 16
-_LARGEST_KEPT, _SMALLEST_KEPT = 1e4, 1e-7
-"""What ONNX's converters to float16 keep; they move larger and smaller values."""
-_TRIVIAL = 16
-"""Tensors with fewer different values say nothing about the arithmetic."""
 
 
 class Precision(StrEnum):
@@ -100,7 +97,9 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
     flat = value.reshape(-1)
     sample = flat[:: max(1, flat.size // _LOOKED_AT)]
     sample = sample[np.isfinite(sample) & (sample != 0)]
-    if np.unique(sample).size < _TRIVIAL or np.array_equal(np.rint(sample), sample):
+    if np.unique(sample).size < calibration.PRECISION_VALUES or np.array_equal(
+        np.rint(sample), sample
+    ):
         return None  # whole numbers fit 16 bits whatever computed them
     for precision in (Precision.BF16, Precision.FP16):
         if np.array_equal(rounded(sample, precision), sample):
@@ -111,4 +110,6 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
 def fits_half(value: Array) -> bool:
     """Whether converters to fp16 leave *value* (float) as it is but for rounding."""
     sizes = np.abs(value[value != 0])
-    return bool(np.all((sizes <= _LARGEST_KEPT) & (sizes >= _SMALLEST_KEPT)))
+    return bool(
+        np.all((sizes <= calibration.KEPT_LARGEST) & (sizes >= calibration.CONVERTED_LEAST))
+    )

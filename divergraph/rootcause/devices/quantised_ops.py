@@ -20,6 +20,7 @@ from itertools import chain
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import GroupSample
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import quantises
@@ -30,18 +31,9 @@ from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of, least_
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 from divergraph.rootcause.values import is_numeric, relative
 
-_UNITS = {Precision.FP32: 8.0, Precision.INT8: 8.0, Precision.FP16: 1.0, Precision.BF16: 1.0}
-"""How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
 _LOOKED_AT = 8
 _AT_ONCE = 4
 _SHARE_OF_MEMORY = 8
-_ENOUGH = 3
-AGREES = 3.0
-"""The error over the floor up to which an op made what was expected."""
-_LEAST_FLOOR = 1e-9
-"""That of an output for which nothing but zeros was expected."""
-_MOST_OFF = 0.25
-"""The share of ops that may be off, by faults, where the others show that ops are exact."""
 
 
 class QuantisedKind(StrEnum):
@@ -104,7 +96,7 @@ class QuantisedOps:
         precision = self.floors.precision
         plain = _made(replace(self.floors, plain=True), groups, feeds)
         either = [
-            _made(replace(self.floors, shift=way * _UNITS[precision]), groups, feeds)
+            _made(replace(self.floors, shift=way * _tie_units(precision)), groups, feeds)
             for way in (1, -1)
         ]
         found: list[Expected | None] = []
@@ -133,12 +125,15 @@ class QuantisedOps:
         if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
             return told
         least = least_floor(self.floors.precision, imitated.size)
-        if self.kind(group) not in self.kinds or relative(device, imitated) <= AGREES * least:
+        if (
+            self.kind(group) not in self.kinds
+            or relative(device, imitated) <= calibration.QUANTISED_AGREES * least
+        ):
             return told
         (expected,) = self.expected([group], [given], [device])
         if expected is None or expected.ratio <= self.suspect:
             return told
-        floor = max(introduced / expected.ratio, _LEAST_FLOOR)
+        floor = max(introduced / expected.ratio, calibration.QUANTISED_LEAST_FLOOR)
         return replace(told, floor=floor, expected=expected.value) if floor < told.floor else told
 
     def seen(
@@ -193,6 +188,13 @@ class QuantisedOps:
             yield batch
 
 
+def _tie_units(precision: Precision) -> float:
+    """How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
+    if precision in (Precision.FP16, Precision.BF16):
+        return calibration.QUANTISED_TIE_UNITS_16_BIT
+    return calibration.QUANTISED_TIE_UNITS_32_BIT
+
+
 def _made(
     floors: Floors, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
 ) -> list[Array | None]:
@@ -214,9 +216,11 @@ def _enough(
 ) -> Sequence[float]:
     """The ratios that tell of *kind*: of few, others are asked; that a device rounds as its
     graph says only those tell that round."""
-    if len(ratios[kind]) >= _ENOUGH:
+    if len(ratios[kind]) >= calibration.QUANTISED_ENOUGH:
         return ratios[kind]
-    rounds = any(each <= AGREES for each in ratios.get(QuantisedKind.HANDED_ON, ()))
+    rounds = any(
+        each <= calibration.QUANTISED_AGREES for each in ratios.get(QuantisedKind.HANDED_ON, ())
+    )
     asked = (
         QuantisedKind
         if kind is QuantisedKind.WEIGHTS or rounds
@@ -227,5 +231,5 @@ def _enough(
 
 def _exact(ratios: Sequence[float]) -> bool:
     """Whether ops agree with what was expected, but for few."""
-    good = int(np.count_nonzero(np.asarray(ratios) <= AGREES))
-    return good > 1 and len(ratios) - good <= max(1.0, _MOST_OFF * len(ratios))
+    good = int(np.count_nonzero(np.asarray(ratios) <= calibration.QUANTISED_AGREES))
+    return good > 1 and len(ratios) - good <= max(1.0, calibration.QUANTISED_MOST_OFF * len(ratios))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from divergraph.execute.contract import Array, Executor
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.groups.groups import Group
@@ -21,8 +22,6 @@ from divergraph.rootcause.tolerances.gains import (
 from divergraph.rootcause.tolerances.local_errors import Noise, local_suspicion, with_local_floor
 from divergraph.rootcause.tolerances.masks import Mask, past_the_end, standing_for_infinity, without
 from divergraph.rootcause.tolerances.noise_floor import (
-    IN_INTEGERS,
-    QUANTISED_UNSEEN,
     Floors,
     constant_floor,
     floor_of,
@@ -30,9 +29,6 @@ from divergraph.rootcause.tolerances.noise_floor import (
 from divergraph.rootcause.tolerances.nonfinite_origins import explained_by
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate, look_again
 from divergraph.rootcause.values import RunValues, is_numeric, relative
-
-_LARGE = 0.5
-"""The share of the limit of suspicion from which on it is asked whether an error is a gain."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,9 @@ class Expecting:
         if not group.feeds:
             floor = max(floor, constant_floor(reference, floors.precision))
         if floors.quantisers.by_tensor and self._hides_bodies(group, imitated):
-            floor = max(floor, QUANTISED_UNSEEN)
+            floor = max(floor, calibration.HIDDEN_BODIES)
         if group.integers:
-            floor = max(floor, IN_INTEGERS * math.sqrt(len(group.ops)))
+            floor = max(floor, calibration.INTEGER_KERNEL * math.sqrt(len(group.ops)))
         found = () if imitated is None or imitated.shape != reference.shape else (imitated,)
         explained = self._explained(group, reference, imitated)
         told = ToleranceEstimate(explained, floor, masked=masked, imitations=found)
@@ -140,7 +136,11 @@ class Expecting:
         introduced = relative(device, told.reference)
         if many < 2 or precision not in (Precision.FP16, Precision.BF16):
             return found
-        if not _LARGE * self.options.suspect < introduced / found.floor <= self.options.suspect:
+        if (
+            not calibration.GAIN_ASKED * self.options.suspect
+            < introduced / found.floor
+            <= self.options.suspect
+        ):
             return found
         ways = ways_inside(self.executor, self.golden, group, given, self.options.memory // 2)
         inner = with_inner_gain_floor(told, device, imitations, precision, ways)

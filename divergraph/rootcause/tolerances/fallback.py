@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from divergraph.rootcause import calibration
 from graphstore.model import Comparison, ErrorSplit, Guilt, TensorIO, TensorRef
 from graphstore.traverse.algorithms import worst_before
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.measured_ops import measured_ops
-
-_GUILTY_GAIN = 10.0
-_SUSPECT_GAIN = 3.0
 
 
 def with_fallback(
@@ -45,9 +43,9 @@ def with_fallback(
 
 
 def _guilt(gain: float | None) -> Guilt:
-    if gain is None or gain > _GUILTY_GAIN:
+    if gain is None or gain > calibration.FALLBACK_GUILTY_GAIN:
         return Guilt.GUILTY
-    return Guilt.SUSPECT if gain > _SUSPECT_GAIN else Guilt.NONE
+    return Guilt.SUSPECT if gain > calibration.FALLBACK_SUSPECT_GAIN else Guilt.NONE
 
 
 def _gain(error: float, before: float) -> float | None:

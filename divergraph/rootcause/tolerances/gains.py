@@ -15,19 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 
-_MOST_OF_IT = 0.7
-"""Share of the error from which on it is a gain."""
-_SPREAD = 3.0
-_EMULATED = 2.0
 _BLOCK = 1 << 15
-_STEP = 2.0**-6
-"""The gain by which values inside of groups are moved to see what comes of it."""
 _MOST_INSIDE = 16
 
 
@@ -60,12 +55,12 @@ def with_gain_floor(
         return told
     introduced = math.sqrt(sums.apart / sums.energy)
     gain = abs(sums.along) / scale
-    if not gain or gain < _MOST_OF_IT * introduced:
+    if not gain or gain < calibration.GAIN_SHARE * introduced:
         return told
     usual = abs(sums.emulated_along) / scale
     by_chance = told.floor * math.sqrt(sums.spread) / scale
     least = least_floor(precision, sums.count) * math.sqrt(max(ops, 1))
-    floor = max(_EMULATED * usual, _SPREAD * by_chance, least)
+    floor = max(calibration.GAIN_EMULATED * usual, calibration.GAIN_BY_CHANCE * by_chance, least)
     return replace(told, floor=min(told.floor, floor)) if math.isfinite(floor) else told
 
 
@@ -78,7 +73,7 @@ def with_inner_gain_floor(
 ) -> ToleranceEstimate:
     """As ``with_gain_floor``, for a gain of one of the tensors inside a group, that move the
     output along *ways*."""
-    moved = [told.reference * told.reference.dtype.type(_STEP), *ways]
+    moved = [told.reference * told.reference.dtype.type(calibration.GAIN_TRIED), *ways]
     energy = _product(moved[0], moved[0])
     found = told
     for way in ways if energy > 0.0 else ():
@@ -106,7 +101,7 @@ def ways_inside(
     )
     right = found.values.get(name)
     moved = {
-        each: value * value.dtype.type(1.0 + _STEP)
+        each: value * value.dtype.type(1.0 + calibration.GAIN_TRIED)
         for each, value in found.values.items()
         if each != name and value.dtype.kind == "f" and value.size
     }

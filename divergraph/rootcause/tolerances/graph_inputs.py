@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from divergraph.rootcause import calibration
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.values import RunValues, is_numeric, relative
 from graphstore.model import Comparison, TensorRef
-
-_UNITS = 6.0
-"""Rounding units up to which an input is the same, in the device's type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ def entry_mismatches(
     unit: float,
 ) -> Iterator[InputMismatch]:
     """The inputs of the model that differ by more than rounding to a type of this *unit*."""
-    floor = _UNITS * unit
+    floor = calibration.INPUT_UNITS * unit
     for tensor in golden.graph.inputs:
         error = entry_error(values, tensor.name)
         if error is not None and error > floor:

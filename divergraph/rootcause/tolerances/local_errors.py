@@ -14,28 +14,16 @@ from functools import reduce
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 from divergraph.rootcause.values import norms, relative
 
-_FEW = 32
-"""Tensors of fewer elements have no parts."""
 _MOST = 1 << 19
 """Of more elements every k-th is looked at."""
-_BITS = 3
-"""Elements within a factor of 8 are of like size."""
-_TOGETHER = 24
-"""Fewer elements of like size say nothing by themselves."""
-_UNSURE = 4.0
-"""The noise of a part is known less surely than that of the whole."""
-_WORST = 3
-"""So many elements must be that far off: fewer may be by chance."""
-_PEAKED = 8.0
-"""The worst elements are by chance further off than those of another draw."""
 _SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
 """Devices set smaller numbers to zero, or keep few bits of them."""
-_MOST_OF_THEM = 0.9
 _ROW = 128
 _NOTHING = 1e-300
 _FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
@@ -72,7 +60,7 @@ def with_local_floor(told: ToleranceEstimate, device: Array, noise: Noise) -> To
 
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     """How many times its noise the error of the worst part is; 0 where nothing can be said."""
-    if not noise.imitations or reference.size < _FEW:
+    if not noise.imitations or reference.size < calibration.PART_LEAST_VALUES:
         return 0.0
     if not all(each.dtype.kind == "f" for each in (reference, device, *noise.imitations)):
         return 0.0
@@ -89,7 +77,11 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     there = np.isfinite(right) & np.isfinite(off)
     if not there.all():
         right, off, error = right[there], off[there], error[there]
-    if right.size < _FEW or not np.isfinite(error).all() or not error.any():
+    if (
+        right.size < calibration.PART_LEAST_VALUES
+        or not np.isfinite(error).all()
+        or not error.any()
+    ):
         return 0.0
     right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
@@ -107,7 +99,10 @@ def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float)
     """The largest ratio of errors to noise of a part, each as root of the mean square."""
     energies = [np.bincount(parts, np.square(each)) for each in (error, off, right)]
     wrong, usual, size = (np.sqrt(each) for each in energies)
-    return float(np.max(wrong / np.maximum(np.maximum(usual, unit * size), _NOTHING))) / _UNSURE
+    return (
+        float(np.max(wrong / np.maximum(np.maximum(usual, unit * size), _NOTHING)))
+        / calibration.PART_UNSURE
+    )
 
 
 def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
@@ -123,13 +118,15 @@ def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float)
 def _peak(ratios: Array) -> float:
     """What a few elements reach of errors over noise, less what they reach by chance."""
     rows = ratios[: ratios.size - ratios.size % _ROW].reshape(-1, _ROW)
-    if len(rows) >= _WORST:  # the largest of rows tell most elements to be out of the question
+    if (
+        len(rows) >= calibration.PEAK_VALUES
+    ):  # the largest of rows tell most elements to be out of the question
         ratios = ratios[ratios >= _among_worst(rows.max(axis=1))]
-    return _among_worst(ratios) / _PEAKED
+    return _among_worst(ratios) / calibration.PEAK_UNSURE
 
 
 def _among_worst(ratios: Array) -> float:
-    return float(np.partition(ratios, -_WORST)[-_WORST])
+    return float(np.partition(ratios, -calibration.PEAK_VALUES)[-calibration.PEAK_VALUES])
 
 
 def _usual(off: Array) -> float:
@@ -138,23 +135,25 @@ def _usual(off: Array) -> float:
     if not there.size:
         return 0.0
     usual = math.sqrt(float(np.mean(np.square(off))))
-    return max(usual, float(np.quantile(there, _MOST_OF_THEM)))
+    return max(usual, float(np.quantile(there, calibration.USUAL_STEPS)))
 
 
 def _by_size(right: Array) -> Array:
     """The number of each element's part; parts hold elements of like size, and enough of them."""
     exponents = right.view(np.int64) >> _FRACTION  # of what is positive: no sign
     counts = np.bincount(exponents, minlength=_EXPONENTS)
-    classes = (np.arange(_EXPONENTS) - _BIAS) // _BITS
+    classes = (np.arange(_EXPONENTS) - _BIAS) // calibration.PART_BITS
     classes[0] = classes[1] - 1  # zeros
     numbers = np.zeros(_EXPONENTS, np.intp)
     number = held = last = 0
     for exponent in np.flatnonzero(counts).tolist():
-        if held >= _TOGETHER and classes[exponent] != last:
+        if held >= calibration.PART_VALUES and classes[exponent] != last:
             number, held = number + 1, 0
         numbers[exponent], last = number, classes[exponent]
         held += int(counts[exponent])
-    if held < _TOGETHER and number:  # what is left at the end goes with the part before
+    if (
+        held < calibration.PART_VALUES and number
+    ):  # what is left at the end goes with the part before
         numbers[numbers == number] = number - 1
     found: Array = numbers[exponents]
     return found

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.values import is_numeric
 
 MASKING = frozenset(
@@ -24,13 +25,6 @@ MASKING = frozenset(
 _MAKING_MASKS = MASKING | {"Mul"}
 """Masks are made by a product with a constant, too: of 1 where nothing is to be seen."""
 FP16_MOST = 65504.0
-_FEW = 4
-"""A constant with more different values beyond float16 is no mask."""
-_NEAR = 0.01
-_SCALED = 16.0
-"""By more nobody scales scores that are masked already: by temperatures, or sizes of heads."""
-LARGE_ENOUGH = 9e3
-"""Converters put 10000 for what float16 does not hold."""
 
 
 def huge_values(constant: Array) -> tuple[float, ...]:
@@ -40,7 +34,7 @@ def huge_values(constant: Array) -> tuple[float, ...]:
     with np.errstate(invalid="ignore"):
         beyond = constant[np.isfinite(constant) & (np.abs(constant) > FP16_MOST)]
     found = np.unique(beyond)
-    return tuple(map(float, found)) if found.size <= _FEW else ()
+    return tuple(map(float, found)) if found.size <= calibration.MASK_VALUES else ()
 
 
 def is_mask_maker(op_type: str) -> bool:
@@ -80,9 +74,9 @@ def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ..
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.asarray(reference, np.float64)
         for value in huge:
-            there |= np.abs(wide - value) <= _NEAR * abs(value)
+            there |= np.abs(wide - value) <= calibration.MASK_NEAR * abs(value)
         given = device.reshape(reference.shape)
-        held = (np.abs(given) >= LARGE_ENOUGH) & (np.signbit(given) == np.signbit(wide))
+        held = (np.abs(given) >= calibration.MASK_LEAST) & (np.signbit(given) == np.signbit(wide))
     return Mask(there & held, there & ~held) if there.any() else None
 
 
@@ -107,7 +101,7 @@ def past_the_end(
             standing |= np.abs(value) >= FP16_MOST
     for number in huge:
         scale = np.asarray(reference, np.float64) / number
-        standing |= (scale >= 1 / _SCALED) & (scale <= _SCALED)
+        standing |= (scale >= 1 / calibration.MASK_SCALED) & (scale <= calibration.MASK_SCALED)
     there &= standing
     return Mask(there, np.zeros_like(there)) if there.any() else None
 
@@ -119,7 +113,7 @@ def told_as_infinity(value: Array) -> Array | None:
         return None
     sizes = np.abs(value)
     most = sizes.max()
-    if not LARGE_ENOUGH <= most < np.inf:
+    if not calibration.MASK_LEAST <= most < np.inf:
         return None
     there = sizes == most
     return there if np.count_nonzero(there) > 1 else None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.operand_precision import Taken, as_taken
 from divergraph.rootcause.devices.precision import Precision, rounded
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
@@ -31,31 +32,9 @@ from divergraph.rootcause.tolerances.masks import (
 from divergraph.rootcause.values import is_numeric, norms, relative
 from graphstore.model import Op
 
-_FP32_UNITS = 8.0
-_LEAST_UNITS = {
-    # Rounding at random leaves 0.29 to 0.58 units; one value can be exact by luck.
-    Precision.FP16: 0.3,
-    Precision.BF16: 0.3,
-    Precision.FP32: 4.0,
-    Precision.INT8: 4.0,
-}
-_SPREAD_OF_ONE = 1.5
-"""The error of a single value may be several times the usual one by chance."""
-_WIDE = 8.0
-_NEXT_TO_INFINITY = 1e38
-"""Of larger numbers any noise makes infinity."""
-QUANTISED_UNSEEN = 0.05
-"""The floor where a device quantises inside an op that is run as one, with scales not seen."""
-IN_INTEGERS = 0.02
-"""The floor of ops computed in integers: what 8 bits for inputs and weights usually cost."""
-_DIVISION = 2.0
-"""How far off, in units of float32, a weight over its scale may be: some multiply instead."""
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
 _FP16_NORMAL = 2.0**-14
-_FP16_LEAST = 2e-7
-CONVERTED_LEAST = 1e-7
-"""Converters raise constants that fp16 cannot hold to this."""
 
 
 @dataclass
@@ -116,10 +95,12 @@ class Floors:
         weights = self._weights(states)
         small = {
             name: np.where(
-                found, np.copysign(np.asarray(CONVERTED_LEAST, value.dtype), value), value
+                found,
+                np.copysign(np.asarray(calibration.CONVERTED_LEAST, value.dtype), value),
+                value,
             )
             for name, value in weights.items()
-            if (found := (value != 0) & (np.abs(value) < CONVERTED_LEAST)).any()
+            if (found := (value != 0) & (np.abs(value) < calibration.CONVERTED_LEAST)).any()
         }
         return self._run(states, {**weights, **small})[0] if small else None
 
@@ -237,7 +218,7 @@ class Floors:
 
     def _disturbed(self, value: Array) -> Array:
         """*value* off by a few units of the last place, each element by chance."""
-        return self._noisy(value, _FP32_UNITS * self.precision.unit)
+        return self._noisy(value, calibration.FP32_UNITS * self.precision.unit)
 
     def _noisy(self, value: Array, size: float) -> Array:
         """*value* off by up to *size* of each element by chance."""
@@ -276,7 +257,11 @@ class Floors:
             if quantiser is None:
                 found[result.key] = self._weight(value)
             else:
-                way = math.copysign(_DIVISION * 2.0**-24, self.shift) if self.shift else 0.0
+                way = (
+                    math.copysign(calibration.DIVISION_UNITS * 2.0**-24, self.shift)
+                    if self.shift
+                    else 0.0
+                )
                 found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
         return found
 
@@ -286,13 +271,17 @@ def constant_floor(reference: Array, precision: Precision) -> float:
     if precision is not Precision.FP16 or reference.dtype.kind != "f":
         return 0.0
     _, scale = norms(reference, reference)
-    return _FP16_LEAST * math.sqrt(reference.size) / scale if scale else 0.0
+    return calibration.CONSTANT_LEAST_FP16 * math.sqrt(reference.size) / scale if scale else 0.0
 
 
 def least_floor(precision: Precision, size: int) -> float:
     """The relative error any *size* values may have by one rounding."""
-    usual = _LEAST_UNITS[precision] * precision.unit
-    return usual * (1.0 + _SPREAD_OF_ONE / math.sqrt(max(size, 1)))
+    usual = (
+        calibration.LEAST_UNITS_16_BIT
+        if precision in (Precision.FP16, Precision.BF16)
+        else calibration.LEAST_UNITS_32_BIT
+    ) * precision.unit
+    return usual * (1.0 + calibration.CHANCE_OF_ONE_VALUE / math.sqrt(max(size, 1)))
 
 
 def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
@@ -302,12 +291,12 @@ def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops
     """
     least = least_floor(precision, reference.size)
     if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
-        return least * _WIDE * math.sqrt(ops + 1)
+        return least * calibration.WITHOUT_EMULATION * math.sqrt(ops + 1)
     found = 0.0
     finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
     if finite is not None and not finite.all():
         sizes = np.abs(np.asarray(reference, np.float64))
-        lost = np.count_nonzero(~finite & (sizes < _NEXT_TO_INFINITY))
+        lost = np.count_nonzero(~finite & (sizes < calibration.NEXT_TO_INFINITY))
         found = math.sqrt(lost / reference.size)  # arithmetic alone can make all of these NaN
         emulated, reference = emulated[finite], reference[finite]
     off = relative(emulated, reference)

@@ -17,21 +17,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision, rounded
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.tolerances.masks import Mask, without
-from divergraph.rootcause.tolerances.noise_floor import CONVERTED_LEAST, Floors, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.rootcause.values import norms
 
 _SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
 _SMALLEST_NORMAL_OF_WIDE = 2.0**-126
-_FLUSHED_UNSEEN = 0.01
-"""Flushing subnormal numbers to zero is a fault of the op if it costs more of its output."""
-
-_FEW = 64
-_DRAWS = 8
-"""Roundings of few values may cancel by chance, and of a value next to zero made on the way a
-gate behind it hangs (the gradient of a Relu, a comparison): so they are drawn several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ def look_again(
 def _drawn(floors: Floors, group: Group, given: Mapping[str, Array], size: int) -> Iterator[Array]:
     """What healthy arithmetic may have made as well, rounded by chance once or several times."""
     several = len(group.ops) > 1
-    for _ in range(_DRAWS if several or size < _FEW else 1):
+    for _ in range(calibration.ROUNDED_DRAWS if several or size < calibration.FEW_VALUES else 1):
         drawn = floors.doubted(group, given)
         if drawn is None and several:
             (drawn,) = floors.emulated([group], [given])
@@ -106,7 +100,7 @@ def _drawn(floors: Floors, group: Group, given: Mapping[str, Array], size: int) 
 
 def _spacing(normal: float) -> float:
     """The distance of subnormal numbers; of float16, what converters raise constants to."""
-    return CONVERTED_LEAST if normal == _SMALLEST_NORMAL[Precision.FP16] else normal
+    return calibration.CONVERTED_LEAST if normal == _SMALLEST_NORMAL[Precision.FP16] else normal
 
 
 def _among_small(raised: Array, reference: Array, normal: float) -> float:
@@ -122,4 +116,8 @@ def _without_flushed(device: Array, reference: Array, normal: float) -> Array:
         return reference
     lost = float(np.linalg.norm(np.asarray(reference[flushed], np.float64)))
     _, scale = norms(reference, reference)
-    return np.where(flushed, np.nan, reference) if lost <= _FLUSHED_UNSEEN * scale else reference
+    return (
+        np.where(flushed, np.nan, reference)
+        if lost <= calibration.FLUSHED_SHARE * scale
+        else reference
+    )

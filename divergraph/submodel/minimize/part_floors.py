@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
+from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.functions import Approximated
 from divergraph.rootcause.devices.operand_precision import Family, Operands, Taken
@@ -18,7 +19,7 @@ from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers, find_quantisers
 from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import QUANTISED_UNSEEN, Floors, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from graphstore.errors import ExecutionError
@@ -54,7 +55,7 @@ class PartFloors:
             (emulated,) = floors.emulated([group], [feeds])
         floor = floor_of(reference, emulated, precision, len(chosen))
         if precision is Precision.INT8 and not self._quantisers.by_tensor:
-            return max(floor, QUANTISED_UNSEEN)
+            return max(floor, calibration.HIDDEN_BODIES)
         return floor
 
     @cached_property

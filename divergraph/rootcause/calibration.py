@@ -1,0 +1,284 @@
+"""Every number that decides a verdict, with its reason and what it was measured on.
+
+A verdict is a suspicion held against two limits, and a suspicion is an error over a noise
+floor. The numbers here make the floors, the limits and the hypotheses about the device. What
+only bounds cost (samples taken, blocks, bytes) stands where it is used, and so do the numbers
+by which a cause is told: they choose words, not guilt. Facts of number formats, such as the
+largest float16, belong to the arithmetics in ``devices``.
+
+"The healthy devices" are the runs without a fault of ``benchmarks/root_cause/run.py``: thirteen
+ONNX models on devices that round every tensor, quantise, or are ONNX Runtime's own float16 and
+QDQ conversions; "the faults" are the eighteen kinds injected there. The tables in
+``benchmarks/README.md`` were made with all numbers as they stand. *Not measured* says that no
+record tells how the number itself was found, and that its reason is the one beside it. A test
+fails if a number is ten times larger or ten times smaller
+(``tests/rootcause/test_calibration.py``).
+
+Read these as attributes of the module when they are needed (``calibration.SUSPECT``), never
+imported by name or bound as a default: tests and the mutation check change them in place.
+"""
+
+from __future__ import annotations
+
+# Limits of suspicion, of roles, and of errors that matter at all
+
+SUSPECT = 6.0
+"""Suspicion above which an op is suspect. Measured: healthy ops have a median of 1.0 to 1.2 and
+stay below 5 on ONNX Runtime's float16 runs (docs/root-cause.md)."""
+
+GUILTY = 10.0
+"""Suspicion above which an op is guilty, an origin. Measured: few healthy ops pass it (table of
+healthy runs); a gain of 1.003 in float16 does (a test)."""
+
+AMPLIFIES = 1.5
+"""Propagated error over that of the inputs from which an op amplifies. Not measured: half as much
+again is what a reader would call more."""
+
+ATTENUATES = 0.67
+"""As above, below which an op attenuates: the inverse of AMPLIFIES. Not measured."""
+
+MOST_SUSPICION = 1e9
+"""The largest finite suspicion. An error as large as the tensor itself has 4e7 in float32, the
+finest arithmetic there is; more says nothing more, and can still be read. Counted, not
+measured."""
+
+LAST_PLACE_UNITS_16_BIT = 1.0
+"""Roundings of a tensor's scale that may be off anywhere, in 16 bits: one. Not measured: that the
+tail of a Sigmoid, off by 1e-8 in a tensor of ones, is no origin is a test."""
+
+LAST_PLACE_UNITS_32_BIT = 4.0
+"""As above for float32, where sums run in another order: the least floor of a whole tensor. Not
+measured apart from it."""
+
+FAR_BELOW = 1e-3
+"""Share of both the inputs' error and the least limit below which an error starts nothing: a
+thousandth of what was there before cannot be seen behind it. Not measured."""
+
+LEAST_LIMIT = 0.01
+"""The smallest of the built-in limits of relative errors, past which a tensor is shown. Not
+measured: it follows ``metrics/limits``."""
+
+FALLBACK_GUILTY_GAIN = 10.0
+"""Error of an op that cannot be run, over the largest before it, from which it is guilty. Not
+measured apart: the column "gain" of the table of faults ranks by this figure alone."""
+
+FALLBACK_SUSPECT_GAIN = 3.0
+"""As above for suspects: normalisations of healthy devices amplify two- to threefold. Not measured
+apart from FALLBACK_GUILTY_GAIN."""
+
+SAME_CONSTANT = 0.01
+"""Relative error up to which a constant of the device is golden's, rounded: bfloat16 leaves 0.004.
+Not measured: compilers that change a constant change it by more."""
+
+INPUT_UNITS = 6.0
+"""Rounding units up to which an input of the model is the same on both sides: as many as make an
+op suspect. Not measured."""
+
+GUILTY_EVERYWHERE = 6
+"""So many guilty tensors, and a third of all, say that the device is misunderstood rather than
+broken. Not measured: a dump held against the graph of another model is a test."""
+
+SHARE_EVERYWHERE = 1 / 3
+"""The share that goes with GUILTY_EVERYWHERE: faults are in few ops. Not measured."""
+
+# The noise floor
+
+LEAST_UNITS_16_BIT = 0.3
+"""The least floor in rounding units. Measured: rounding at random leaves 0.29 to 0.58 units; one
+value can be exact by luck."""
+
+LEAST_UNITS_32_BIT = 4.0
+"""The least floor in float32, whose dumps show sums in another order and never one rounding. Not
+measured apart: the healthy devices ort-ext, ort-all and fp32x were judged with it."""
+
+CHANCE_OF_ONE_VALUE = 1.5
+"""A tensor of n values has a least floor larger by this over sqrt(n): what one value is off by may
+be several times the usual by chance. Not measured."""
+
+FP32_UNITS = 8.0
+"""How far each input, weight and output is disturbed in float32, in rounding units: what sums of
+some hundred terms in another order leave. Not measured apart: as LEAST_UNITS_32_BIT."""
+
+WITHOUT_EMULATION = 8.0
+"""How much wider than a chain of roundings the floor is where the emulation cannot run. Not
+measured: it only happens where an op refuses inputs that were rounded."""
+
+NEXT_TO_INFINITY = 1e38
+"""Above this size any noise makes infinity, so an infinite emulation is no large floor. Not
+measured: a third of the largest float32."""
+
+HIDDEN_BODIES = 0.05
+"""The floor of an If, Loop or Scan in which a device may quantise with scales nobody sees. Not
+measured: several times INTEGER_KERNEL, as a body has several kernels."""
+
+INTEGER_KERNEL = 0.02
+"""The floor of one kernel in integers whose scales are not told: what 8 bits for inputs and
+weights usually cost. Not measured: two operands in steps of 1/127 of their largest value."""
+
+DIVISION_UNITS = 2.0
+"""How far, in units of float32, a weight over its scale may be off: some devices multiply by the
+inverse. Not measured: a division and a product differ by no more than two roundings."""
+
+CONSTANT_LEAST_FP16 = 2e-7
+"""What an element of a constant may be off by in float16, where its rounding is no smaller: twice
+what converters raise small weights to. Not measured."""
+
+# Tolerances: masks
+
+MASK_VALUES = 4
+"""A constant with more different values beyond float16 is data, no mask. Not measured: exported
+attention has one or two (-1e9, -3.4e38)."""
+
+MASK_NEAR = 0.01
+"""How near to such a value, relatively, a reference stands for it: scores of some hundred are
+added to -1e9. Not measured."""
+
+MASK_SCALED = 16.0
+"""By more nobody scales scores that are masked already: temperatures, and roots of the sizes of
+heads, which are 8 to 16. Not measured beyond those sizes."""
+
+MASK_LEAST = 9e3
+"""The least size of a device's number in place of infinity: converters put 10000 for what float16
+does not hold, which is 9984 in bfloat16. Counted, not measured."""
+
+# Tolerances: what healthy devices do now and then
+
+ROUNDED_DRAWS = 8
+"""How often chance is drawn for groups of several ops and for few values: a gate hangs on a value
+next to zero, or roundings cancel. Not measured: a chance of one half is missed once in 256."""
+
+FEW_VALUES = 64
+"""Tensors of fewer values are drawn several times: their roundings may cancel by luck. Not
+measured."""
+
+FLUSHED_SHARE = 0.01
+"""Subnormal numbers set to zero are a fault if they are more than this of the output's norm. Not
+measured: below a hundredth no limit is reached by them."""
+
+CONVERTED_LEAST = 1e-7
+"""Converters to float16 raise smaller constants to this. Source: onnxconverter-common, whose
+default ``min_positive_val`` it is."""
+
+# Tolerances: errors that a norm hides
+
+PART_LEAST_VALUES = 32
+"""Tensors of fewer values have no parts. Not measured: below, a part is a handful of values."""
+
+PART_BITS = 3
+"""Elements within a factor of 2 to this power are of like size. Not measured: float16 loses its
+last digits over a factor of 2^11, so it must be far fewer."""
+
+PART_VALUES = 24
+"""Fewer elements of like size are joined to the next part. Not measured."""
+
+PART_UNSURE = 4.0
+"""How much more of its noise a part may be off than the whole. Measured: rounding at random stays
+below half the suspect limit with it (a property test)."""
+
+PEAK_VALUES = 3
+"""So many elements must be that far off: fewer may be by chance. Not measured apart from
+PEAK_UNSURE."""
+
+PEAK_UNSURE = 8.0
+"""How much more of their noise the worst elements may be off. Measured: as PART_UNSURE, by the
+same property test."""
+
+USUAL_STEPS = 0.9
+"""The quantile of non-zero noise that is called usual, where all elements have noise of one size:
+few are rounded to another step. Not measured."""
+
+# Tolerances: gains
+
+GAIN_SHARE = 0.7
+"""Share of an error that must point along the output to be a gain: cos² is then one half, and
+chance leaves next to nothing along it. Not measured."""
+
+GAIN_BY_CHANCE = 3.0
+"""Standard deviations of what chance makes along the output. Not measured: the usual three."""
+
+GAIN_EMULATED = 2.0
+"""How many times what the emulation is off by along the output is no gain. Not measured."""
+
+GAIN_TRIED = 2.0**-6
+"""The gain by which values inside of groups are moved to see what comes of it: far over rounding,
+and small enough to be linear. Not measured."""
+
+GAIN_ASKED = 0.5
+"""The share of the suspect limit from which on gains inside of a group are looked for: below, the
+error is what healthy ops have. Not measured."""
+
+# Hypotheses about the device
+
+PRECISION_SHARE = 0.15
+"""The share of tensors in 16 bits above which the device computes in them: mixed devices keep
+their large matrix products in 16 bits, and float32 ones have at most a few tensors that fit
+them by chance. Not measured."""
+
+PRECISION_VALUES = 16
+"""Tensors with fewer different values say nothing of the arithmetic: whatever computed them, they
+fit 16 bits. Not measured."""
+
+KEPT_LARGEST = 1e4
+"""The largest constant converters to float16 leave as it is. Source: onnxconverter-common, whose
+``max_finite_val`` it is."""
+
+DECLARED_TRUSTED = 0.9
+"""The share of 16-bit dumps a graph must declare in 16 bits to be believed in its types. Not
+measured: a graph from before the conversion declares none of them."""
+
+OPERANDS_ENOUGH = 3
+"""So many ops of a family make a median that one fault does not move. Counted, not measured."""
+
+OPERANDS_LIKELY = 3.0
+"""How many times over or under its floor the median error of a family may be under a hypothesis.
+Not measured: one kind of operand is two to eight times as coarse as the next."""
+
+OPERANDS_LIKELY_FEW = 2.0
+"""As above where the ops are fewer than OPERANDS_ENOUGH, each of them. Not measured apart."""
+
+OPERANDS_SAME = 0.05
+"""Where no numbers are small, float16 and TF32 operands are the same: this much (of a logarithm)
+in favour of TF32. Not measured: medians of equal hypotheses differ by less."""
+
+OPERANDS_ALIKE = 0.3
+"""The least cosine between the errors of a single op and those of the imitation: a gain has none.
+Not measured: errors of operands that were rounded alike are the same errors."""
+
+FUNCTION_INEXACT = 2.0
+"""Median of error over floor above which a type of function is not exact. Not measured: that of
+healthy ops is 1.0 to 1.2."""
+
+FUNCTION_FITS = 1.5
+"""Median of error over floor up to which a size of approximation explains a type. Not measured
+apart: sizes are tried in steps of two."""
+
+FUNCTION_SMALLEST = 2e-6
+"""The first relative error tried for approximated functions: some 30 units of float32, from which
+an approximation is told from other roundings. Not measured."""
+
+FUNCTION_STEPS = 6
+"""How often that is doubled: to 6.4e-5, some hundred units of the last place or more, as tables
+and polynomials have. What is further off is a fault. Not measured."""
+
+QUANTISED_AGREES = 3.0
+"""Error over the floor of arithmetic and ties up to which an op made what its scales say. Not
+measured: half the suspect limit."""
+
+QUANTISED_TIE_UNITS_32_BIT = 8.0
+"""How far from the middle between two steps arithmetic may decide the step, in units of float32 of
+the largest value: FP32_UNITS, for the same reason. Not measured apart."""
+
+QUANTISED_TIE_UNITS_16_BIT = 1.0
+"""As above with 16 bits around the integers: their one rounding. Not measured."""
+
+QUANTISED_ENOUGH = 3
+"""Fewer ops of a kind do not show alone that a device quantises as its graph says. Not
+measured."""
+
+QUANTISED_MOST_OFF = 0.25
+"""The share of ops that may be off, by faults, where the others show that ops are exact. Not
+measured: injected faults are in one op."""
+
+QUANTISED_LEAST_FLOOR = 1e-9
+"""The floor of an output for which nothing but zeros was expected, so that it is never 0. Not
+measured."""
