@@ -73,7 +73,7 @@ OracleFactory: TypeAlias = Callable[[RunParts, str, OracleOptions], Oracle]
 """Makes an oracle of what stands behind the colon of ``--oracle NAME:ARGUMENT``."""
 
 _OWN: Mapping[str, str] = {
-    "evidence": "evidence:Evidence",
+    "evidence": "evidence:IntroducedErrorOracle",
     "device-model": "device_model:DeviceModel",
     "stand-in": "stand_in:StandInOracle",
     "command": "command:Command",

@@ -13,7 +13,7 @@ import pytest
 
 from graphstore.neo4j.local_server.jars import _in_parallel
 
-_TESTS = Path(__file__).parents[1]
+_TESTS = Path(__file__).parents[2]
 _NOWHERE = "http://127.0.0.1:9"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 ORACLE = """
-from divergraph.submodel.minimize.verdicts import Judgement, Variant, Verdict
+from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
 
 
 class Picky:
@@ -16,8 +16,8 @@ class Picky:
 
     def judge(self, part, variant):
         if self._bad in part.ops:
-            return Judgement(Verdict.FAIL, f"it holds {self._bad}")
-        return Judgement(Verdict.PASS)
+            return OracleAnswer(PartVerdict.FAIL, f"it holds {self._bad}")
+        return OracleAnswer(PartVerdict.PASS)
 
     def cancel(self):
         pass
