@@ -1,4 +1,4 @@
-"""One table: what kind of ending means which exit code, HTTP status and screen title."""
+"""One table: what kind of ending means which exit code and screen title."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ class Outcome:
     """How an ending is shown by each front end."""
 
     exit_code: int
-    http_status: int
     title: str
 
 
-FINE = Outcome(0, 200, "done")
-DIVERGED = Outcome(1, 200, "diverged")
-BAD_INPUT = Outcome(2, 400, "cannot use this input")
-NOT_FOUND = Outcome(2, 404, "not found")
-NOTHING_COMPARED = Outcome(2, 422, "nothing could be compared")
-TROUBLE = Outcome(3, 500, "internal trouble")
-STORE_TROUBLE = Outcome(3, 503, "the store cannot be used")
-DISK_TROUBLE = Outcome(3, 507, "the disk is full or fails")
+FINE = Outcome(0, "done")
+DIVERGED = Outcome(1, "diverged")
+BAD_INPUT = Outcome(2, "cannot use this input")
+NOT_FOUND = Outcome(2, "not found")
+NOTHING_COMPARED = Outcome(2, "nothing could be compared")
+TROUBLE = Outcome(3, "internal trouble")
+STORE_TROUBLE = Outcome(3, "the store cannot be used")
+DISK_TROUBLE = Outcome(3, "the disk is full or fails")
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
