@@ -21,12 +21,6 @@ ROLE_WORDS = {
     Role.UNKNOWN: "no reference could be run",
 }
 
-GUILT_WORDS = {
-    Guilt.NONE: "explained by the device's precision",
-    Guilt.SUSPECT: "more than precision explains; may be chance",
-    Guilt.GUILTY: "far more than precision explains",
-}
-
 _HALF = 0.5
 _THOUSAND, _IN_FULL = 999.5, 99999.5
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
@@ -152,13 +146,6 @@ def small_number(value: float) -> str:
     if math.isinf(value):
         return "Inf"
     return f"{value:.0f}" if _THOUSAND <= value < _IN_FULL else f"{value:.3g}"
-
-
-def split_sentence(split: ErrorSplit) -> str:
-    """What an op does to the error, in one sentence with its numbers."""
-    text = f"{split.role.value}: {ROLE_WORDS[split.role]}"
-    numbers = numbers_text(split)
-    return f"{text} ({numbers})" if numbers else text
 
 
 def step_note(step: PathStep, *, first: bool = False) -> str:

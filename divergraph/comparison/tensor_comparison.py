@@ -1,17 +1,12 @@
-"""Compare one pair of dumped tensors: read, undo the layout, measure, judge."""
+"""What measuring needs of a pair, and the comparison made of what it found."""
 
 from __future__ import annotations
 
 from divergraph.graphs.pairing import Pair
 from divergraph.metrics.limits.thresholds import Thresholds
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.pairs.tensor_pairs import TensorPair, measured_pair
+from divergraph.metrics.pairs.tensor_pairs import TensorPair
 from graphstore.model import Comparison
-
-
-def compare_pair(pair: Pair, thresholds: Thresholds) -> Comparison:
-    """The comparison of *pair*; damaged or unfitting dumps give a reason, never an error."""
-    return judged(pair, measured_pair(tensor_pair(pair)), thresholds)
 
 
 def tensor_pair(pair: Pair) -> TensorPair:

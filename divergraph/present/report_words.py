@@ -19,11 +19,6 @@ def short(value: float | None, form: str = ".3g") -> str:
     return format(value, form)
 
 
-def port_text(item: Comparison) -> str:
-    """``output 0``; ``input 1``; empty for an op without any output."""
-    return f"{item.io.value} {item.port}" if item.port >= 0 else ""
-
-
 def tensor_text(item: Comparison) -> str:
     """``conv1:0``; ``conv1:input:0`` for a dumped input."""
     if item.port < 0:
