@@ -1,0 +1,118 @@
+"""The types of the answers, for annotations and ``isinstance``; loaded when they are asked for.
+
+``divergraph.answers.Blame`` and the like. All are frozen dataclasses.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from divergraph.ask import (
+        Analysis,
+        OpDetail,
+        OriginAnswer,
+        Overview,
+        RecurringAnswer,
+        RoleTable,
+        RunChanges,
+        Trace,
+        UnmatchedOps,
+    )
+    from divergraph.ask.advisor.advisor import Advice
+    from divergraph.blame.attribution import Blame, KeepListEntry
+    from divergraph.comparison.many_runs import ManyRuns, PlaceRun
+    from divergraph.consistency.checks import ConsistencyReport
+    from divergraph.conversion import DumpsConverted, GraphConverted
+    from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff
+    from divergraph.dump_diff.elements import Element
+    from divergraph.dump_diff.single_pair import CloseLook
+    from divergraph.golden_capture.capture_model import CaptureResult
+    from divergraph.inputs.detection import Findings
+    from divergraph.submodel.check import PartCheck
+    from divergraph.submodel.minimize.minimize_run import MinimalPart, Minimized
+    from divergraph.submodel.minimize.verdicts import Probe
+    from divergraph.submodel.selection import BoundaryTensor, Refusal, Selection
+    from divergraph.submodel.smallest_boundary import Suggestion
+    from graphstore.contract import GraphInfo, QueryResult, RunData
+    from graphstore.model import Comparison, Finding, LineageLink, ModelGraph
+    from graphstore.op_row import OpRow
+
+_WHERE = {
+    "divergraph.ask": (
+        *("Analysis", "OpDetail", "OriginAnswer", "Overview", "RecurringAnswer", "RoleTable"),
+        *("RunChanges", "Trace", "UnmatchedOps"),
+    ),
+    "divergraph.ask.advisor.advisor": ("Advice",),
+    "divergraph.blame.attribution": ("Blame", "KeepListEntry"),
+    "divergraph.comparison.many_runs": ("ManyRuns", "PlaceRun"),
+    "divergraph.consistency.checks": ("ConsistencyReport",),
+    "divergraph.conversion": ("DumpsConverted", "GraphConverted"),
+    "divergraph.dump_diff.diff_dumps": ("DiffResult", "PairDiff"),
+    "divergraph.dump_diff.elements": ("Element",),
+    "divergraph.dump_diff.single_pair": ("CloseLook",),
+    "divergraph.golden_capture.capture_model": ("CaptureResult",),
+    "divergraph.inputs.detection": ("Findings",),
+    "divergraph.submodel.check": ("PartCheck",),
+    "divergraph.submodel.minimize.minimize_run": ("MinimalPart", "Minimized"),
+    "divergraph.submodel.minimize.verdicts": ("Probe",),
+    "divergraph.submodel.selection": ("BoundaryTensor", "Refusal", "Selection"),
+    "divergraph.submodel.smallest_boundary": ("Suggestion",),
+    "graphstore.contract": ("GraphInfo", "QueryResult", "RunData"),
+    "graphstore.model": ("Comparison", "Finding", "LineageLink", "ModelGraph"),
+    "graphstore.op_row": ("OpRow",),
+}
+_MODULES = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "Advice",
+    "Analysis",
+    "Blame",
+    "BoundaryTensor",
+    "CaptureResult",
+    "CloseLook",
+    "Comparison",
+    "ConsistencyReport",
+    "DiffResult",
+    "DumpsConverted",
+    "Element",
+    "Finding",
+    "Findings",
+    "GraphConverted",
+    "GraphInfo",
+    "KeepListEntry",
+    "LineageLink",
+    "ManyRuns",
+    "MinimalPart",
+    "Minimized",
+    "ModelGraph",
+    "OpDetail",
+    "OpRow",
+    "OriginAnswer",
+    "Overview",
+    "PairDiff",
+    "PartCheck",
+    "PlaceRun",
+    "Probe",
+    "QueryResult",
+    "RecurringAnswer",
+    "Refusal",
+    "RoleTable",
+    "RunChanges",
+    "RunData",
+    "Selection",
+    "Suggestion",
+    "Trace",
+    "UnmatchedOps",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,54 @@
+"""Blame of a run, and the lists of ops to keep in higher precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from divergraph.blame.attribution import Blame
+from divergraph.blame.keep_lists import (
+    block_list_lines,
+    constants_read,
+    customize_dtypes_lines,
+    keep_dtype_lines,
+)
+from divergraph.blame.run import BlameChoice, blame_run, with_blame
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.options import RootCauseOptions
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+
+_FORMS = {
+    "keep_dtype": keep_dtype_lines,
+    "customize_dtypes": customize_dtypes_lines,
+    "block_list": block_list_lines,
+}
+
+
+def blamed(
+    data: RunData,
+    options: RootCauseOptions,
+    top: int,
+    outputs: tuple[str, ...],
+    progress: Progress,
+    others: Sequence[RunData],
+) -> tuple[Blame, RunData]:
+    """Who made the error of the outputs, and the run with that in its analysis."""
+    found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress, others)
+    return found, with_blame(data, found)
+
+
+def keep_list(data: RunData, found: Blame, form: str) -> tuple[str, ...]:
+    """The lines of a list in one of the forms.
+
+    Raises:
+        InputError: there is no such form.
+    """
+    if form not in _FORMS:
+        raise InputError(f"no list is called {form!r}", hint=f"one of {', '.join(_FORMS)}")
+    return tuple(_FORMS[form](data, found.keep))
+
+
+def halved_constants(data: RunData, found: Blame) -> list[str]:
+    """The Constant nodes that a converter makes halves of although a node of the list reads
+    them."""
+    return constants_read(data, found.keep)

@@ -1,0 +1,73 @@
+"""Golden dumps: a model run here, every tensor of it written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from divergraph.api.arguments import MIB, AnyPath, at_least_one, word
+from divergraph.api.progress import ProgressOption, telling
+from divergraph.golden_capture import CaptureRequest, StandIn
+from divergraph.golden_capture import capture as captured
+from divergraph.golden_capture.capture_model import CaptureResult
+from graphstore.errors import InputError
+
+
+def capture(
+    model: AnyPath,
+    output: AnyPath,
+    inputs: Mapping[str, AnyPath] | AnyPath | None = None,
+    *,
+    seed: int | None = None,
+    device: str = "fp32",
+    memory: int = 1024,
+    checkpoint: AnyPath | None = None,
+    variables: AnyPath | None = None,
+    train_op: str | None = None,
+    replace: bool = False,
+    progress: ProgressOption = None,
+) -> CaptureResult:
+    """Run *model* here and write every tensor it makes into the folder *output*.
+
+    *inputs* are ``.npy`` or raw ``.bin`` files by input name, or one file if there is one input;
+    *seed* makes up the others. *device* is ``fp32`` for the model as it is, or ``fp16``, ``int8``
+    or ``optimized`` for a stand-in for a device, made of an ONNX model and kept in the folder.
+    About *memory* MiB of tensors are held at once. For TensorFlow, *checkpoint* has the
+    variables, *variables* a dump of their values before the step, *train_op* ends the step.
+
+    Raises:
+        InputError: the model or an input cannot be used, or the folder holds something.
+        ExecutionError: the model cannot be run here.
+    """
+    others = {"checkpoint": checkpoint, "variables": variables, "train_op": train_op}
+    given = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
+    request = CaptureRequest(
+        Path(model),
+        Path(output),
+        {name: Path(file) for name, file in given.items()},
+        word(StandIn, device, "device"),
+        seed,
+        at_least_one(memory, "memory") * MIB,
+        replace,
+        options={name: str(value) for name, value in others.items() if value is not None},
+    )
+    with telling(progress) as told:
+        return captured(request, told)
+
+
+def write_tfdbg_driver(path: AnyPath) -> Path:
+    """Write a script that dumps a TensorFlow 1 step through tfdbg on another machine.
+
+    Raises:
+        InputError: the file is there already, or cannot be written.
+    """
+    place = Path(path)
+    source = files("divergraph.golden_capture").joinpath("tfdbg_driver.py").read_bytes()
+    try:
+        with place.open("xb") as target:
+            target.write(source)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(place)) from error
+    return place

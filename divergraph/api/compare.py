@@ -1,0 +1,234 @@
+"""The comparison of two dumps: one run, or one for each of many ranks and steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from divergraph.api.arguments import AnyPath, optional_path, root_cause_of, word, workers_of
+from divergraph.api.compared_run import ComparedRun
+from divergraph.api.progress import ProgressOption, telling
+from divergraph.api.store import AnyStore, opened_for_keeping
+from divergraph.comparison import CompareRequest
+from divergraph.comparison import compare as compared
+from divergraph.comparison.keep_run import analyse_stored, compare_into
+from divergraph.comparison.many_runs import Chosen, ManyRuns
+from divergraph.comparison.many_runs import compare_many as compared_many
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.options import MethodChoice, RootCauseOptions
+from divergraph.rootcause.stored import analysed_again
+from graphstore.contract import GraphStore, RunData
+from graphstore.entry_names import check_new_name
+from graphstore.errors import InputError
+from importers.dumps import DumpChoice
+
+
+class CompareOptions(TypedDict, total=False):
+    """The options of a comparison; ``compare`` says what each means."""
+
+    device_graph: AnyPath | None
+    time: str | None
+    rank: int | None
+    model_id: int | None
+    step: int | None
+    thresholds: AnyPath | None
+    match: AnyPath | None
+    method: str
+    suspect: float
+    guilty: float
+    precision: str
+    memory: int
+    jobs: int | None
+    cluster: str | None
+    resume: bool
+
+
+def compare(
+    golden: AnyPath,
+    golden_dump: AnyPath,
+    device: AnyPath,
+    device_dump: AnyPath,
+    *,
+    name: str | None = None,
+    store: AnyStore | None = None,
+    replace: bool = False,
+    device_graph: AnyPath | None = None,
+    time: str | None = None,
+    rank: int | None = None,
+    model_id: int | None = None,
+    step: int | None = None,
+    thresholds: AnyPath | None = None,
+    match: AnyPath | None = None,
+    method: str = "auto",
+    suspect: float = 6.0,
+    guilty: float = 10.0,
+    precision: str = "auto",
+    memory: int = 1024,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    resume: bool = True,
+    progress: ProgressOption = None,
+) -> ComparedRun:
+    """Compare two dumps tensor by tensor and find where the error starts.
+
+    Args:
+        golden: the original model's file.
+        golden_dump: its dump, a folder of ``.npy`` files or as *device_dump*.
+        device: the device's graph, or a folder of ``ge_proto_*`` files to choose from.
+        device_dump: the device's dump, at any level of time/device/model/id/step.
+        name: the run's name; default: ``run``, in a store a fresh one.
+        store: where to keep the run: an open store, a folder or a URL. Without one it is kept
+            nowhere until ``save``. A run in which nothing could be compared is not kept.
+        replace: overwrite a run of that name.
+        device_graph: the file to take of the folder *device*.
+        time: of several dump times (YYYYMMDDHHMMSS), this one.
+        rank: of several ranks or devices, this one; so *model_id* and *step*.
+        thresholds: limits, as a TOML file.
+        match: pinned and forbidden matches, as a TOML file.
+        method: ``root-cause`` runs every original op on the device's own inputs, ``thresholds``
+            goes by limits alone, ``auto`` takes the first where the golden model can be run.
+        suspect: introduced error over noise floor from which an op is suspect.
+        guilty: ... and from which it is an origin.
+        precision: the device's arithmetic: ``fp32``, ``hf32``, ``tf32``, ``fp16``, ``bf16``,
+            ``int8``; ``auto`` finds it from the dump.
+        memory: MiB of tensors and weights held at once when ops are run again.
+        jobs: worker processes; default: as many as the work is worth.
+        cluster: a Dask cluster to work on: ``tcp://host:8786``, ``local`` or ``local:N``.
+        resume: take up what a killed comparison has done.
+        progress: True for a bar, or a function called with (stage, done, total).
+
+    Raises:
+        InputError: a path or option cannot be used, or no dump file fits its graph.
+        StoreError: the store cannot be written.
+
+    >>> import divergraph as dg
+    >>> data = dg.demo_data()
+    >>> run = dg.compare(data.golden, data.golden_dump, data.device, data.device_dump)
+    >>> run.verdict.value, run.kept
+    ('diverged', False)
+    """
+    request = _request(
+        golden, golden_dump, device, device_dump,
+        device_graph=device_graph, time=time, rank=rank, model_id=model_id, step=step,
+        thresholds=thresholds, match=match, method=method, suspect=suspect, guilty=guilty,
+        precision=precision, memory=memory, jobs=jobs, cluster=cluster, resume=resume,
+    )  # fmt: skip
+    return compared_run(request, name, store, progress, replace_it=replace)
+
+
+def compared_run(
+    request: CompareRequest,
+    name: str | None,
+    store: AnyStore | None,
+    progress: ProgressOption,
+    *,
+    replace_it: bool,
+) -> ComparedRun:
+    """The run of *request*, kept in *store* if there is one."""
+    with telling(progress) as told:
+        if store is None:
+            if name is not None:
+                check_new_name(name)
+            data = compared(replace(request, name=name or request.name), told)
+            return ComparedRun(data.run.name, data=data)
+        target = opened_for_keeping(store)
+        data, kept = compare_into(target, request, name=name, replace_it=replace_it, progress=told)
+    return ComparedRun(data.run.name, store=target, data=data, kept=kept)
+
+
+def compare_many(
+    golden: AnyPath,
+    golden_dump: AnyPath,
+    device: AnyPath,
+    device_dump: AnyPath,
+    *,
+    store: AnyStore,
+    ranks: str | Iterable[int] | None = None,
+    steps: str | Iterable[int] | None = None,
+    name: str | None = None,
+    replace: bool = False,
+    progress: ProgressOption = None,
+    **options: Unpack[CompareOptions],
+) -> ManyRuns:
+    """Compare every rank and step, and keep a run ``NAME.rank0.step3`` of each in *store*.
+
+    *ranks* and *steps* are ``"all"``, a text such as ``"0,1,4-7"``, or numbers. The other
+    arguments are those of ``compare``. What cannot be compared in one place is that place's
+    problem; the others go on.
+
+    Raises:
+        InputError: no such ranks or steps, or the first place already has a run.
+    """
+    request = _request(golden, golden_dump, device, device_dump, **options)
+    if (ranks is not None and request.choice.rank is not None) or (
+        steps is not None and request.choice.step is not None
+    ):
+        raise InputError("--rank and --ranks, or --step and --steps, cannot go together")
+    target = opened_for_keeping(store)
+    with telling(progress) as told:
+        return compared_many(
+            target,
+            request,
+            _chosen(ranks, "--ranks"),
+            _chosen(steps, "--steps"),
+            name=name,
+            replace_it=replace,
+            progress=told,
+        )
+
+
+def analysed(
+    source: GraphStore | RunData, name: str, options: RootCauseOptions, progress: Progress
+) -> RunData:
+    """A run with its root cause found once more; one in a store is kept so."""
+    if isinstance(source, RunData):
+        return analysed_again(source, options, progress)
+    return analyse_stored(source, name, options, progress)
+
+
+def _chosen(given: str | Iterable[int] | None, option: str) -> Chosen | None:
+    if given is None:
+        return None
+    return Chosen.parsed(given, option) if isinstance(given, str) else Chosen(tuple(given))
+
+
+def _request(
+    golden: AnyPath,
+    golden_dump: AnyPath,
+    device: AnyPath,
+    device_dump: AnyPath,
+    **options: Unpack[CompareOptions],
+) -> CompareRequest:
+    choice = DumpChoice(
+        options.get("time"), options.get("rank"), options.get("model_id"), options.get("step")
+    )
+    return CompareRequest(
+        Path(golden),
+        Path(golden_dump),
+        _device_graph(Path(device), optional_path(options.get("device_graph"))),
+        Path(device_dump),
+        optional_path(options.get("thresholds")),
+        choice=choice,
+        match=optional_path(options.get("match")),
+        method=word(MethodChoice, options.get("method", "auto"), "method"),
+        root_cause=root_cause_of(
+            options.get("suspect", 6.0),
+            options.get("guilty", 10.0),
+            options.get("precision", "auto"),
+            options.get("memory", 1024),
+        ),
+        workers=workers_of(
+            options.get("jobs"), options.get("cluster"), resume=options.get("resume", True)
+        ),
+    )
+
+
+def _device_graph(device: Path, chosen: Path | None) -> Path:
+    """The file the user chose, which may be named as it is in the folder."""
+    if chosen is None:
+        return device
+    inside = device / chosen
+    return inside if not os.path.exists(chosen) and os.path.exists(inside) else chosen  # noqa: PTH110

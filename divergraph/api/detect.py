@@ -1,0 +1,34 @@
+"""What files and folders are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from divergraph.api.arguments import AnyPath
+from divergraph.api.rows import Rows
+from divergraph.inputs.detection import Findings, find_out
+from importers.dumps import FoundDump
+from importers.dumps import list_dumps as listed
+
+
+def detect(path: AnyPath) -> Findings:
+    """The graphs and dumps at *path*, how sure that is, and why; names of files decide nothing.
+
+    >>> import divergraph as dg
+    >>> [graph.format for graph in dg.detect(dg.demo_data().golden).graphs]
+    ['tf_meta']
+    """
+    return find_out(Path(path))
+
+
+def list_dumps(path: AnyPath) -> Rows[FoundDump]:
+    """Every dump at or below a folder: of which time, rank, model and step.
+
+    Raises:
+        InputError: there is no such folder.
+
+    >>> import divergraph as dg
+    >>> [dump.path.name for dump in dg.list_dumps(dg.demo_data().golden_dump)]
+    ['golden']
+    """
+    return Rows(FoundDump, listed(Path(path)))

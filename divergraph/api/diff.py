@@ -1,0 +1,132 @@
+"""Dump against dump, without any graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from divergraph.api.arguments import AnyPath, optional_path, workers_of
+from divergraph.api.progress import ProgressOption, telling
+from divergraph.dump_diff.diff_dumps import DiffRequest, DiffResult, PairDiff, diff_dumps
+from divergraph.dump_diff.single_pair import CloseLook, look_closely
+from divergraph.text.words import counted
+from graphstore.errors import InputError
+from graphstore.model import DType
+from importers.dumps.bare.index import RawForm
+from importers.dumps.decode import can_decode
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DumpDiff:
+    """What came of two dumps. ``look`` has the elements if there is one pair only.
+
+    ``result`` has the limits as well.
+    """
+
+    result: DiffResult
+    look: CloseLook | None = None
+
+    @property
+    def pairs(self) -> tuple[PairDiff, ...]:
+        """Each pair with its metrics and level, or the reason why it has none."""
+        return self.result.pairs
+
+    @property
+    def device_only(self) -> tuple[str, ...]:
+        """Names that are on the device's side only."""
+        return self.result.device_only
+
+    @property
+    def golden_only(self) -> tuple[str, ...]:
+        """Names that are on the golden side only."""
+        return self.result.golden_only
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on what was passed over."""
+        return self.result.notes
+
+    @property
+    def compared(self) -> int:
+        """Pairs that were measured."""
+        return self.result.compared
+
+    @property
+    def over(self) -> int:
+        """Pairs over a limit."""
+        return self.result.over
+
+    def __repr__(self) -> str:
+        return f"<DumpDiff: {counted(len(self.pairs), 'pair')}, {self.over} over a limit>"
+
+
+def diff(
+    device: AnyPath,
+    golden: AnyPath,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    tensor: str | None = None,
+    thresholds: AnyPath | None = None,
+    dtype: str | None = None,
+    shape: Sequence[int] | None = None,
+    first: int = 20,
+    top: int = 10,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    resume: bool = True,
+    progress: ProgressOption = None,
+) -> DumpDiff:
+    """Compare two tensors, or two folders of them paired by name.
+
+    Files may be .npy, .npz, .pt, Ascend dumps, TensorFlow debugger and msprobe folders,
+    Polygraphy JSON, or raw .bin, of which *dtype* and *shape* say what they hold. With *atol* or
+    *rtol* an element is bad if ``|device - golden| > atol + rtol * |golden|`` (0.001 for the one
+    not given), and a pair with a bad element is over its limit; without, *thresholds* decide.
+    *tensor* is a pattern of names. Of a single pair ``look`` has the *first* bad elements and
+    the *top* largest errors. *jobs*, *cluster* and *resume* are those of ``compare``.
+
+    Raises:
+        InputError: a path cannot be used, or no name is on both sides.
+
+    >>> import divergraph as dg
+    >>> import numpy as np
+    >>> np.save("golden.npy", np.ones(4, np.float32))
+    >>> np.save("device.npy", np.array([1, 1, 1, 1.5], np.float32))
+    >>> found = dg.diff("device.npy", "golden.npy", atol=0.1)
+    >>> found
+    <DumpDiff: 1 pair, 1 over a limit>
+    >>> [(element.index, element.device) for element in found.look.table.first_bad]
+    [((3,), 1.5)]
+    """
+    request = DiffRequest(
+        Path(device),
+        Path(golden),
+        optional_path(thresholds),
+        atol,
+        rtol,
+        tensor,
+        _form(dtype, shape),
+        workers_of(jobs, cluster, resume=resume),
+    )
+    with telling(progress) as told:
+        result = diff_dumps(request, told)
+        if len(result.pairs) != 1:
+            return DumpDiff(result)
+        told.stage("looking at every element")
+        look = look_closely(
+            result.pairs[0], result.wanted, first=first, top=top, workers=request.workers
+        )
+    return DumpDiff(result, look)
+
+
+def _form(dtype: str | None, shape: Sequence[int] | None) -> RawForm:
+    if dtype is None:
+        if shape is not None:
+            raise InputError("--shape needs --dtype", hint="say the element type of raw files")
+        return RawForm()
+    known = [each.value for each in DType if can_decode(each) and each.bits]
+    if dtype not in known:
+        raise InputError(f"--dtype {dtype}: no such type", hint=f"one of {', '.join(known)}")
+    return RawForm(DType(dtype), None if shape is None else tuple(shape))

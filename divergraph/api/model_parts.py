@@ -1,0 +1,282 @@
+"""Parts of a run's model: chosen by structure at once, written once the dumps are open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from divergraph.api.arguments import at_least_one, word
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.present.json.minimize import minimized_json
+from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
+from divergraph.submodel.check import PartCheck, check_bundle
+from divergraph.submodel.device_parts import select_device
+from divergraph.submodel.export.choosing import own_format, writer_of
+from divergraph.submodel.export.contract import PartFormat
+from divergraph.submodel.minimize.minimize_run import (
+    Minimized,
+    MinimizeRequest,
+    minimize_run,
+    with_minimized,
+)
+from divergraph.submodel.minimize.oracle import OracleOptions
+from divergraph.submodel.minimize.prober import SearchLimits
+from divergraph.submodel.minimize.template_files import template_text
+from divergraph.submodel.minimize.verdicts import Variant
+from divergraph.submodel.run_graphs import RunGraphs
+from divergraph.submodel.run_parts import RunParts, opened
+from divergraph.submodel.selection import Refusal, Selection, SelectionRequest
+from divergraph.submodel.smallest_boundary import Suggestion, smallest_boundary
+from graphstore.contract import RunData
+from graphstore.errors import DivergraphError, InputError
+from graphstore.model import Side
+
+__all__ = ["ModelParts", "Submodel", "minimize_request", "template_text", "with_search"]
+
+
+@dataclass(frozen=True, slots=True)
+class Submodel:
+    """A part of a model. ``refused`` of ``selection`` says why it may not be cut so.
+
+    ``path`` is the folder it was written to, ``check`` what running it there gave; None where
+    that was not asked for or refused.
+    """
+
+    selection: Selection
+    path: Path | None = None
+    check: PartCheck | None = None
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """Why it may not be cut so, with what may be cut instead."""
+        return self.selection.refused
+
+    def __repr__(self) -> str:
+        state = "refused" if self.refused else str(self.path or "not written")
+        return f"<Submodel of {len(self.selection.chosen)} ops, {state}>"
+
+
+class ModelParts:
+    """The two graphs of a run, of which parts are chosen; :meth:`open` finds models and dumps.
+
+    Not safe to be used by two threads at once.
+    """
+
+    def __init__(self, data: RunData) -> None:
+        self._data = data
+        self._graphs: RunGraphs = RunGraphs(data)
+        self._parts: RunParts | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if models and dumps were found, so that parts can be written."""
+        return self._parts is not None
+
+    def open(self, progress: Progress = NO_PROGRESS, *, model: Path | None = None) -> None:
+        """Find the models and dumps of the run; *model* is where the golden one lies now.
+
+        Raises:
+            InputError: a model or dump is gone, or another one than was compared.
+        """
+        self._graphs = self._parts = opened(self._data, progress, model=model)
+
+    def prepare(self) -> None:
+        """Make now what the first choice would have to wait for."""
+        graphs = self._graphs
+        graphs.selector, graphs.device_selector, graphs.fused  # noqa: B018 - made, and kept there
+
+    def opened_apart(self, progress: Progress) -> ModelParts:
+        """These parts with models and dumps open, prepared; this value stays as it is.
+
+        Raises:
+            InputError: a model or dump is gone, or another one than was compared.
+        """
+        found = ModelParts(self._data)
+        found.open(progress)
+        found.prepare()
+        return found
+
+    @property
+    def form(self) -> str:
+        """The form parts are written in: that of the golden model.
+
+        Raises:
+            InputError: parts of this framework's models cannot be written.
+        """
+        return own_format(self._graphs.golden).value
+
+    @property
+    def other_model(self) -> str:
+        """A sentence if the device's graph may be of another model; else empty."""
+        golden, device = self._graphs.golden.name, self._graphs.device.name
+        if not golden or not device or golden == device:
+            return ""
+        return f"the device graph is called {device!r}, the model {golden!r}"
+
+    @property
+    def why_not_written(self) -> str:
+        """Why parts of this model cannot be written in any form; empty if they can."""
+        golden = self._graphs.golden
+        try:
+            writer_of(own_format(golden), golden)
+        except DivergraphError as error:
+            return error.what
+        return ""
+
+    def check_form(self, form: str | None = None) -> None:
+        """See that parts can be written in *form* before work is done for them.
+
+        Raises:
+            InputError: they cannot.
+        """
+        wanted = self._format(form)
+        of_device = self._parts is not None and is_of_device(self._parts, wanted)
+        writer_of(wanted, self._graphs.device if of_device else self._graphs.golden)
+
+    @property
+    def golden_types(self) -> Mapping[str, str]:
+        """The types of the golden ops by id, in execution order."""
+        selector = self._graphs.selector
+        return {name: selector.ops[name].type for name in selector.arrays.ids}
+
+    @property
+    def originals(self) -> Mapping[str, tuple[str, ...]]:
+        """The golden ops each device op stands for."""
+        return self._graphs.originals
+
+    @property
+    def stands_for(self) -> Mapping[str, tuple[str, ...]]:
+        """The device ops that stand for each golden op."""
+        return self._graphs.stands_for
+
+    def device_ops(self, golden: Sequence[str]) -> tuple[str, ...]:
+        """The device ops that stand for any of the ops *golden*, in execution order."""
+        return self._graphs.device_ops(golden)
+
+    def golden_ends(self, device: str, *, last: bool) -> tuple[str, ...]:
+        """Of the originals of the op *device* those at its *last* or first end."""
+        return self._graphs.golden_ops(device, last=last, side=Side.DEVICE)
+
+    def select(
+        self, starts: Sequence[str], ends: Sequence[str], side: Side | None = None
+    ) -> Selection:
+        """The part of the golden graph between ops named in the graph of *side*.
+
+        Raises:
+            InputError: an op neither graph has, or one that stands for no original.
+        """
+        wish = SelectionRequest(data=self.is_open)
+        return self._graphs.select(starts, ends, wish, side=side)
+
+    def smallest(self, part: Selection) -> Suggestion | None:
+        """*part* grown upstream to where the fewest bytes go in; None if it is so already."""
+        wish = SelectionRequest(groups=self._graphs.fused, data=self.is_open)
+        return smallest_boundary(self._graphs.selector, part, wish)
+
+    def write(
+        self, part: Selection, output: Path, *, check: bool, progress: Progress = NO_PROGRESS
+    ) -> Submodel:
+        """Write *part* into a new folder below *output*; with *check* run it once.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        return self._written(part, BundleRequest(output), check, progress)
+
+    def cut(
+        self,
+        starts: Sequence[str],
+        ends: Sequence[str],
+        output: Path | None = None,
+        *,
+        form: str | None = None,
+        check: bool = False,
+        whole: bool = False,
+        all_outputs: bool = False,
+        smallest: bool = False,
+        weights: Path | None = None,
+        progress: Progress = NO_PROGRESS,
+    ) -> Submodel:
+        """The part between ops, as of ``ComparedRun.submodel``; needs :meth:`open`."""
+        if check and output is None:
+            raise InputError("check= needs something to run", hint="say where to write: output=")
+        parts, wanted = self._opened(), self._format(form)
+        if output is not None:
+            writer_of(wanted, graph_of(parts, wanted))  # said before the work is done
+        wish = SelectionRequest(whole=whole, all_outputs=all_outputs, data=output is not None)
+        if is_of_device(parts, wanted):
+            selector, part = parts.device_selector, select_device(parts, starts, ends, wish)
+        else:
+            selector, part = parts.selector, parts.select(starts, ends, wish)
+        better = smallest_boundary(selector, part, wish) if smallest else None
+        part = part if better is None else better.selection
+        if output is None or part.refused:
+            return Submodel(part)
+        return self._written(part, BundleRequest(output, wanted, weights), check, progress)
+
+    def minimize(
+        self, request: MinimizeRequest | None = None, progress: Progress = NO_PROGRESS
+    ) -> Minimized:
+        """The smallest parts that still fail; needs :meth:`open`.
+
+        Raises:
+            InputError: no oracle fits.
+            ExecutionError: the oracle cannot run models here.
+        """
+        request = request or MinimizeRequest()
+        if request.output is not None:
+            self.check_form()
+        return minimize_run(self._opened(), request, progress)
+
+    def _written(
+        self, part: Selection, request: BundleRequest, check: bool, progress: Progress
+    ) -> Submodel:
+        progress.stage("writing the bundle")
+        written = write_bundle(self._opened(), part, request).path
+        if not check:
+            return Submodel(part, written)
+        progress.stage("running the part again")
+        return Submodel(part, written, check_bundle(written))
+
+    def _format(self, form: str | None) -> PartFormat:
+        return own_format(self._graphs.golden) if form is None else word(PartFormat, form, "form")
+
+    def _opened(self) -> RunParts:
+        if self._parts is None:
+            raise InputError("models and dumps are not open", hint="call open() first")
+        return self._parts
+
+
+def minimize_request(
+    oracle: str,
+    starts: Sequence[str],
+    ends: Sequence[str],
+    variant: str,
+    budget: int | None,
+    seconds: float | None,
+    jobs: int,
+    flaky: bool,
+    timeout: float,
+    factor: float,
+    output: Path | None,
+    weights: Path | None,
+    fresh: bool,
+) -> MinimizeRequest:
+    """The request that the arguments of ``ComparedRun.minimize`` stand for."""
+    return MinimizeRequest(
+        oracle,
+        tuple(starts),
+        tuple(ends),
+        None if variant == "auto" else word(Variant, variant, "variant"),
+        SearchLimits(budget, seconds, at_least_one(jobs, "jobs"), flaky),
+        OracleOptions(timeout, factor),
+        output,
+        weights,
+        fresh,
+    )
+
+
+def with_search(data: RunData, found: Minimized) -> RunData:
+    """*data* with the result of a search for minimal parts in its analysis."""
+    return with_minimized(data, minimized_json(data.run.name, found), found.answers)

@@ -1,0 +1,46 @@
+"""What is plugged in: importers, executors and whatever else is found by entry point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import distributions
+
+from divergraph.api.rows import Rows
+
+_PREFIX = "divergraph."
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An entry point: ``kind`` is its group without ``divergraph.``, ``place`` its object."""
+
+    kind: str
+    name: str
+    place: str
+    package: str
+    version: str
+
+
+def plugins(kind: str | None = None) -> Rows[Plugin]:
+    """All plug-ins, or those of one *kind* (``importers``, ``executors``, ...), by name.
+
+    Nothing is loaded to list them.
+
+    >>> import divergraph as dg
+    >>> [plugin.name for plugin in dg.plugins("executors")]
+    ['onnxruntime', 'tensorflow']
+    """
+    found = {
+        Plugin(
+            entry.group.removeprefix(_PREFIX),
+            entry.name,
+            entry.value,
+            package.name,
+            package.version,
+        )
+        for package in distributions()
+        for entry in package.entry_points
+        if entry.group.startswith(_PREFIX)
+    }
+    wanted = {each for each in found if kind in (None, each.kind)}
+    return Rows(Plugin, sorted(wanted, key=lambda each: (each.kind, each.name)))

@@ -1,0 +1,29 @@
+"""A store of one value that the user keeps nowhere: the questions are all asked of stores."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+from graphstore.contract import GraphStore
+
+
+def private_store(owner: object) -> GraphStore:
+    """An empty store in the folder for temporary files, which goes when *owner* does.
+
+    Raises:
+        StoreError: the folder cannot be made or written.
+    """
+    from graphstore.open_store import open_store
+
+    folder = Path(tempfile.mkdtemp(prefix="divergraph-"))
+    store = open_store(folder)
+    weakref.finalize(owner, _drop, store, folder)
+    return store
+
+
+def _drop(store: GraphStore, folder: Path) -> None:
+    store.close()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,86 @@
+"""``progress=``: how far long work is, told as the caller likes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.text.printable import printable
+
+if TYPE_CHECKING:
+    import rich.progress
+
+ProgressCall: TypeAlias = Callable[[str, int, int | None], object]
+"""Called with the stage in words, the steps done of it, and how many there are (None: unknown)."""
+
+ProgressOption: TypeAlias = Progress | ProgressCall | bool | None
+"""``True`` draws a bar on standard error, where it is a terminal or notebook."""
+
+
+class _Calling:
+    """Progress as calls of a function."""
+
+    def __init__(self, call: ProgressCall) -> None:
+        self._call = call
+        self._stage, self._done = "", 0
+        self._total: int | None = None
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        self._stage, self._done, self._total = text, 0, total
+        self._call(text, 0, total)
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        self._done += amount
+        self._call(self._stage, self._done, self._total)
+
+
+class _Bar:
+    def __init__(self, bar: rich.progress.Progress) -> None:
+        self._bar = bar
+        self._task: rich.progress.TaskID | None = None
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = self._bar.add_task(printable(text), total=total, note="")
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        if self._task is not None:
+            self._bar.update(self._task, advance=amount, note=printable(note))
+
+
+@contextmanager
+def telling(progress: ProgressOption) -> Iterator[Progress]:
+    """What the work tells its progress to while the block runs."""
+    if progress is True:
+        with progress_bar() as bar:
+            yield bar
+    elif progress is None or progress is False:
+        yield NO_PROGRESS
+    elif isinstance(progress, Progress):
+        yield progress
+    else:
+        yield _Calling(progress)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """A bar with rate and time left while the block runs; nothing where nobody would see it."""
+    if not sys.stderr.isatty() and "ipykernel" not in sys.modules:
+        yield NO_PROGRESS
+        return
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[note]}", markup=False),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Bar(bar)

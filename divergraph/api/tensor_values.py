@@ -1,0 +1,78 @@
+"""The values of one tensor of a run, both sides of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from divergraph.comparison.tensor_comparison import tensor_pair
+from divergraph.jobs.progress import Progress
+from divergraph.metrics.pairs.tensor_pairs import read_pair
+from divergraph.rootcause.stored import sources_of
+from divergraph.text.words import REASON_WORDS
+from graphstore.contract import RunData
+from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import Comparison, TensorIO
+from importers.layouts import LayoutError
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TensorValues:
+    """A device tensor and its golden one, in golden's shape and order of axes.
+
+    ``comparison`` is what the run says of them: metrics, level, which golden tensor it is.
+    """
+
+    op: str
+    io: TensorIO
+    port: int
+    device: NDArray[Any]
+    golden: NDArray[Any]
+    comparison: Comparison
+
+    def __repr__(self) -> str:
+        shape = list(self.golden.shape)
+        return f"<{self.op} {self.io.value} {self.port}: {self.golden.dtype}{shape}>"
+
+
+class RunTensors:
+    """The dumps of a run, opened once for many tensors.
+
+    Raises:
+        InputError: a model or dump is gone, or another one than was compared.
+    """
+
+    def __init__(self, data: RunData, progress: Progress) -> None:
+        sources = sources_of(data, progress)
+        self._pairs = {(pair.op.id, pair.io, pair.port): pair for pair in sources.pairs}
+        self._compared = {(item.op, item.io, item.port): item for item in data.comparisons}
+
+    def values(self, op: str, port: int, is_output: bool) -> TensorValues:
+        """Both sides of one output or input of the device op *op*.
+
+        Raises:
+            InputError: there is no such tensor, or it has no counterpart or dump.
+        """
+        io = TensorIO.OUTPUT if is_output else TensorIO.INPUT
+        key = (op, io, port)
+        pair, compared = self._pairs.get(key), self._compared.get(key)
+        if pair is None or compared is None:
+            raise InputError(f"{op}: {_why_not(compared, f'{io.value} {port}')}")
+        try:
+            device, golden = read_pair(tensor_pair(pair))
+        except LayoutError as error:
+            raise InputError(f"the layout cannot be undone: {error}", where=op) from error
+        except ImportFormatError as error:
+            raise InputError(error.what, where=error.where, hint=error.hint) from error
+        return TensorValues(op, io, port, device, golden, compared)
+
+
+def _why_not(compared: Comparison | None, what: str) -> str:
+    if compared is None or compared.reason is None:
+        return f"{what} was not compared"
+    words = REASON_WORDS[compared.reason].removesuffix(" (*)")
+    return f"{what} has no values of both sides: {words}" + (
+        f": {compared.detail}" if compared.detail else ""
+    )
