@@ -22,7 +22,7 @@ from divergraph.graphs.matching.constants import constant_ops
 from divergraph.submodel.minimize.prober import Prober, SearchLimits
 from divergraph.submodel.minimize.search import PartSearch, SuspectUnits
 from divergraph.submodel.minimize.space import Space
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict
+from graphstore.model import OracleAnswer, PartVerdict
 from graphstore.traverse.topological_order import graph_arrays
 from importers.registry import read_graph
 

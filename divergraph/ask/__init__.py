@@ -4,7 +4,6 @@ The command line, the Python API and the terminal UI call these and nothing belo
 so they cannot disagree.
 """
 
-from divergraph.ask.analysed import Analysis, EntryMismatch, read_analysis
 from divergraph.ask.answers import (
     CurvePoint,
     ModuleRow,
@@ -29,11 +28,9 @@ from divergraph.rootcause.next_dump import NextDump
 from graphstore.open_store import open_store
 
 __all__ = [
-    "Analysis",
     "ChangeKind",
     "CurvePoint",
     "Cut",
-    "EntryMismatch",
     "ErrorPath",
     "ModuleRow",
     "NextDump",
@@ -62,7 +59,6 @@ __all__ = [
     "ops_between",
     "origins",
     "overview",
-    "read_analysis",
     "reason_groups",
     "recurring",
     "resolve_op",

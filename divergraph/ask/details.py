@@ -224,7 +224,7 @@ def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
     if facts.answer is not None and answer is not None:
         if not answer.findings:
             return answer.sentence
-        precision = facts.answer.analysis.precision or row.dtype
+        precision = str(facts.answer.run.analysis.arithmetic) or row.dtype
         return deed_sentence(answer.origin, answer.split, precision)
     if broken:
         return f"{broken}; no more than the precision of the ops up to here explains"

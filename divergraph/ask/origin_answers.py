@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from divergraph.ask.analysed import Analysis, read_analysis
 from divergraph.ask.sentences import group_text, origin_sentence
 from divergraph.rootcause.next_dump import NextDump, best_dump
 from graphstore.contract import GraphStore
@@ -17,6 +16,7 @@ from graphstore.model import (
     Guilt,
     Origin,
     Run,
+    RunAnalysis,
     Side,
     TensorIO,
 )
@@ -53,7 +53,6 @@ class OriginsAnswer:
     """The guilty ops of a run in rank order, then the suspects; all findings of the run."""
 
     run: Run
-    analysis: Analysis
     origins: tuple[OriginAnswer, ...]
     suspects: tuple[OriginAnswer, ...]
     findings: tuple[Finding, ...] = ()
@@ -73,15 +72,13 @@ def origins(store: GraphStore, run: str, *, next_dumps: bool = True) -> OriginsA
         UnknownNameError: no such run.
     """
     value = store.run(run)
-    analysis = read_analysis(value)
     guilty, suspects = store.origins(run), store.suspects(run)
     findings = tuple(store.findings(run))
     outputs = _outputs(store, run, [*guilty, *suspects])
     asked = store if next_dumps else None
-    describe = _Describer(asked, run, analysis, findings, outputs)
+    describe = _Describer(asked, run, value.analysis, findings, outputs)
     return OriginsAnswer(
         value,
-        analysis,
         tuple(describe.origin(origin, Guilt.GUILTY) for origin in guilty),
         tuple(describe.origin(origin, Guilt.SUSPECT) for origin in suspects),
         findings,
@@ -103,7 +100,7 @@ class _Describer:
         self,
         store: GraphStore | None,
         run: str,
-        analysis: Analysis,
+        analysis: RunAnalysis,
         findings: Sequence[Finding],
         outputs: dict[tuple[str, int], Comparison],
     ) -> None:
@@ -121,7 +118,7 @@ class _Describer:
         return OriginAnswer(
             origin,
             Guilt.NONE if split is None and origin.suspicion is None else guilt,
-            origin_sentence(origin, split, self._analysis.precision or dtype),
+            origin_sentence(origin, split, str(self._analysis.arithmetic) or dtype),
             split,
             group,
             in_one,
@@ -133,7 +130,7 @@ class _Describer:
                 and one.op == origin.op
                 and one.port in (-1, origin.output)
             ),
-            self._analysis.shares.get(origin.op),
+            self._analysis.blame.shares.get(origin.op),
         )
 
     def _next_dump(self, origin: Origin, group: Sequence[str]) -> NextDump | None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from divergraph.ask.analysed import Analysis, read_analysis
 from divergraph.ask.facts import find_run, load_facts
 from divergraph.ask.output_errors import output_errors
 from divergraph.ask.rows import split_weight
@@ -33,7 +32,7 @@ class RoleRow:
 class RoleTable:
     """The ops with a split, and how many have each role and guilt (of the whole run)."""
 
-    analysis: Analysis
+    run: Run
     rows: tuple[RoleRow, ...]
     roles: Mapping[Role, int]
     guilt: Mapping[Guilt, int]
@@ -53,7 +52,7 @@ def roles(
     split = _split_rows(store, found)
     shown = split if where is None else _fitting(store, run, where, split)
     return RoleTable(
-        read_analysis(found),
+        found,
         tuple(shown if order == "topo" else sorted(shown, key=_largest_first(order))),
         Counter(row.split.role for row in split),
         Counter(row.split.guilt for row in split),

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from divergraph.ask.analysed import read_analysis
 from divergraph.ask.output_errors import OutputError, output_errors
 from divergraph.ask.rows import split_weight
 from divergraph.ask.sentences import small_number, times_text
@@ -112,7 +111,7 @@ def compare_runs(store: GraphStore, old: str, new: str, *, times: float = TIMES)
             f"the runs {old!r} and {new!r} have no original tensor in common",
             hint="both must have been compared with the same golden model",
         )
-    limit = max(read_analysis(run).suspect for run in runs) / 2
+    limit = max(run.analysis.suspect for run in runs) / 2
     changes = list(_changes(before, after, times, limit))
     changes.sort(key=_rank)
     return RunChanges(

@@ -6,10 +6,18 @@ import math
 from typing import TYPE_CHECKING
 
 from divergraph.text.words import REASON_WORDS, counted
-from graphstore.model import ErrorSplit, Guilt, MetricSet, OpState, Origin, Role
+from graphstore.model import (
+    ErrorSplit,
+    Guilt,
+    InputMismatch,
+    MetricSet,
+    OpState,
+    Origin,
+    Role,
+    RunAnalysis,
+)
 
 if TYPE_CHECKING:
-    from divergraph.ask.analysed import Analysis, EntryMismatch
     from divergraph.ask.trace_answers import PathStep
 
 ROLE_WORDS = {
@@ -103,15 +111,16 @@ def reason_text(origin: Origin, split: ErrorSplit, group_sentence: str) -> str:
     return group_sentence or f"makes {small_number(split.introduced)} of its own"
 
 
-def limits_text(analysis: Analysis) -> str:
+def limits_text(analysis: RunAnalysis) -> str:
     """How suspicion is judged in the run."""
     how = f"suspect above {analysis.suspect:g}, guilty above {analysis.guilty:g}"
-    floor = f"floors of {precision_text(analysis.precision)}" if analysis.precision else ""
+    arithmetic = str(analysis.arithmetic)
+    floor = f"floors of {arithmetic}" if arithmetic else ""
     by = f"reference run by {analysis.executor}" if analysis.executor else ""
     return "; ".join(part for part in (f"suspicion: {how}", floor, by) if part)
 
 
-def thresholds_text(analysis: Analysis) -> str:
+def thresholds_text(analysis: RunAnalysis) -> str:
     """What origins by thresholds do not tell, and why there are no better ones."""
     why = f" ({analysis.note})" if analysis.note else ""
     return (
@@ -120,7 +129,7 @@ def thresholds_text(analysis: Analysis) -> str:
     )
 
 
-def mismatch_sentence(mismatch: EntryMismatch) -> str:
+def mismatch_sentence(mismatch: InputMismatch) -> str:
     """Why no op can be blamed yet."""
     error = "" if mismatch.error is None else f" (relative error {mismatch.error:.3g})"
     name = mismatch.tensor or mismatch.op

@@ -169,8 +169,8 @@ def collect(
     progress: Progress,
 ) -> Collected:
     """The errors introduced in a run, by splitting those of all that was compared."""
-    said = data.run.analysis.get("precision")
-    precision = Precision(str(said)) if said in list(Precision) else None
+    found = data.run.analysis.arithmetic.precision
+    precision = Precision(found) if found else None
     names = tensor_names(data.golden)
     with DeviceConstants(sources.device_path, data.device) as constants:
         readings = find_readings(data, constants.value)

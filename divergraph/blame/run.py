@@ -32,7 +32,7 @@ from divergraph.rootcause.run import RunSources
 from divergraph.rootcause.stored import dumps_written_since, sources_of, with_warnings
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, ImportFormatError, InputError
-from graphstore.model import ModelGraph, Op, TensorIO
+from graphstore.model import DeviceArithmetic, ModelGraph, Op, OutputShares, TensorIO
 from importers.dumps.read import read_array
 from importers.layouts.tables import LayoutError
 
@@ -131,7 +131,7 @@ def _blamed(
     model, why_not = _opened(executor, feeds, tensors, tuple(outputs), readings)
     return _Blamed(
         ModelSample(model, items, outputs, options.memory),
-        why_not or _nothing_to_imitate(collected.precision, items),
+        why_not or _nothing_to_imitate(data.run.analysis.arithmetic, items),
         collected.left_out,
         tuple(dumps_written_since(data.run, sources.pairs)),
     )
@@ -156,9 +156,10 @@ def _opened(
     return executor.with_additions(feeds, tensors, outputs), why_not
 
 
-def _nothing_to_imitate(precision: Precision | None, items: Sequence[Introduced]) -> str:
-    """Why a device of that *precision* is not imitated for all that; "" if it can be."""
-    if precision is not Precision.INT8 or any(each.reads for each in items):
+def _nothing_to_imitate(arithmetic: DeviceArithmetic, items: Sequence[Introduced]) -> str:
+    """Why a device of 8 bits is not imitated for all that; "" if it can be, or is none."""
+    in_8_bits = arithmetic.quantised or arithmetic.precision == Precision.INT8
+    if not in_8_bits or any(each.reads for each in items):
         return ""
     return "it is not known by which scales ops that err read quantised"
 
@@ -166,11 +167,8 @@ def _nothing_to_imitate(precision: Precision | None, items: Sequence[Introduced]
 def with_blame(data: RunData, found: Blame) -> RunData:
     """*data* with the shares in its analysis, for origins and overviews to show; warned as
     *found* is."""
-    kept = {
-        "shares": [{"op": each.op, "share": each.share} for each in found.shares],
-        "unexplained": found.unexplained,
-    }
-    analysis = {**(data.run.analysis or {}), "blame": kept}
+    shares = OutputShares({each.op: each.share for each in found.shares}, found.unexplained)
+    analysis = replace(data.run.analysis, blame=shares)
     data = replace(data, run=replace(data.run, analysis=analysis))
     return with_warnings(data, found.warnings)
 

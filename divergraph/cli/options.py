@@ -14,7 +14,7 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json
 from divergraph.present.json.shapes import Json
 from graphstore.contract import GraphStore
-from graphstore.model import Side
+from graphstore.model import GUILTY, SUSPECT, Side
 
 if TYPE_CHECKING:
     from divergraph.rootcause.options import RootCauseOptions
@@ -52,7 +52,7 @@ def root_cause_options(command: _Command) -> _Command:
         click.option(
             "--suspect",
             type=_number,
-            default=6.0,
+            default=SUSPECT,
             show_default=True,
             metavar="N",
             help="Introduced error over noise floor from which an op is suspect.",
@@ -60,7 +60,7 @@ def root_cause_options(command: _Command) -> _Command:
         click.option(
             "--guilty",
             type=_number,
-            default=10.0,
+            default=GUILTY,
             show_default=True,
             metavar="N",
             help="... and from which it is guilty: an origin.",

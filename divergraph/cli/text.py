@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from divergraph.ask.analysed import read_analysis
 from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
@@ -63,7 +62,7 @@ def _sentences(
     if run.method is not Method.ROOT_CAUSE:
         return {}
     starts = {(origin.op, origin.output): origin for origin in origins}
-    precision = read_analysis(run).precision
+    precision = str(run.analysis.arithmetic)
     said = {}
     for item in comparisons:
         origin = starts.get((item.op, item.port))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from divergraph.ask.analysed import read_analysis
 from divergraph.ask.facts import load_facts
 from divergraph.ask.origin_answers import OriginsAnswer
 from divergraph.ask.overview import overview
@@ -101,7 +100,7 @@ def unkept_report(data: RunData) -> RunReport:
                 detail="" if item is None else item.detail,
             )
         )
-    answer = OriginsAnswer(data.run, read_analysis(data.run), (), (), data.findings)
+    answer = OriginsAnswer(data.run, (), (), data.findings)
     comparisons = _in_order(data.comparisons, place)
     return RunReport(data.run, answer, tuple(rows), comparisons, data.golden.name, data.device.name)
 

@@ -14,7 +14,7 @@ from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.functions import functions_remark
 from divergraph.rootcause.devices.integer_kernels import without_exact_kernels
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
-from divergraph.rootcause.devices.operand_precision import named, remark
+from divergraph.rootcause.devices.operand_precision import Operands, remark
 from divergraph.rootcause.devices.precision import Precision, fits_half
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.devices.quantisers import (
@@ -45,6 +45,7 @@ from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 from divergraph.rootcause.values import RunValues, is_numeric
 from graphstore.model import (
     Comparison,
+    DeviceArithmetic,
     ErrorSplit,
     Guilt,
     Role,
@@ -137,8 +138,7 @@ class _Analysis:
     def splits(self) -> Splits:
         self.progress.stage("finding the device's precision")
         deciding = Deciding(self.runs, self.device, self.quantisers, self.options)
-        found = deciding.precisions()
-        precision = self.options.precision or coarsest(found)
+        precision = self.options.precision or coarsest(deciding.precisions())
         groups = self._groups()
         arithmetics = deciding.arithmetics(precision, groups)
         taken, functions = arithmetics.taken, arithmetics.usual.approximated
@@ -157,9 +157,7 @@ class _Analysis:
                 else group
                 for group in groups
             },
-            named(precision, arithmetics.usual.taken)
-            + (", int8" if self.quantisers.by_tensor else ""),
-            {str(name): count for name, count in found.items()},
+            self._arithmetic(precision, arithmetics),
             self.executor.name,
             tuple(entry_mismatches(self.golden, self.values, self.compared, precision.unit)),
             tuple(self.explaining.findings),
@@ -176,9 +174,19 @@ class _Analysis:
                 )
                 if said
             ),
-            arithmetics.kept_single,
-            {str(family): str(kind) for family, kind in taken.items()},
-            functions,
+        )
+
+    def _arithmetic(self, precision: Precision, arithmetics: Arithmetics) -> DeviceArithmetic:
+        return DeviceArithmetic(
+            precision.value,
+            bool(self.quantisers.by_tensor),
+            {
+                family.value: kind.value
+                for family, kind in arithmetics.taken.items()
+                if kind is not Operands.FULL
+            },
+            dict(arithmetics.usual.approximated),
+            tuple(sorted({ref.op for ref in arithmetics.kept_single})),
         )
 
     def _expecting(self, groups: Sequence[Group], usual: Floors) -> Expecting:

@@ -33,7 +33,15 @@ from divergraph.text.words import counted
 from divergraph.thresholds.bodies import owners_around
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
-from graphstore.model import Comparison, ErrorSplit, FindingKind, Guilt, Method, TensorRef
+from graphstore.model import (
+    Comparison,
+    ErrorSplit,
+    FindingKind,
+    Guilt,
+    Method,
+    RunAnalysis,
+    TensorRef,
+)
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps import DumpIndex
 
@@ -107,7 +115,7 @@ def _told(split: ErrorSplit) -> bool:
 
 def _by_thresholds(data: RunData, note: str) -> RunData:
     said = f"origins were found by thresholds, not by root-cause analysis: {note}"
-    run = replace(data.run, warnings=(*data.run.warnings, said), analysis={"note": note})
+    run = replace(data.run, warnings=(*data.run.warnings, said), analysis=RunAnalysis(note=note))
     return replace(data, run=run)
 
 
@@ -144,7 +152,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
                 )
             )
         ),
-        analysis={**_analysis(splits, options), **_next_dump(data, guilty)},
+        analysis=_analysis(splits, options),
     )
     return replace(
         data,
@@ -165,7 +173,7 @@ def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> It
         judged
     ):
         yield (
-            f"{guilty} of {counted(len(judged), 'tensor')} are over what {splits.precision} "
+            f"{guilty} of {counted(len(judged), 'tensor')} are over what {splits.arithmetic} "
             "arithmetic explains: faults are hardly ever everywhere, so the device may compute in "
             "another precision than its dump and graph say (--precision), or run another graph"
         )
@@ -181,30 +189,6 @@ def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:
             )
 
 
-def _next_dump(data: RunData, guilty: Sequence[Comparison]) -> Mapping[str, object]:
-    """The one more dump that would tell most about the first guilty group of several ops."""
-    from divergraph.rootcause.next_dump import best_dump  # the questions know this package
-
-    first = next((item for item in guilty if item.split and len(item.split.group) > 1), None)
-    if first is None or first.split is None:
-        return {}
-    group = set(first.split.group)
-    links = [link for link in data.links if link.original in group]
-    found = best_dump(first.split.group, first.op, graph_arrays(data.golden), links)
-    if found is None:
-        return {}
-    return {
-        "next_dump": {
-            "for": first.op,
-            "group": len(group),
-            "op": found.op,
-            "golden": found.golden,
-            "before": found.before,
-            "after": found.after,
-        }
-    }
-
-
 def _broken(data: RunData) -> Mapping[str, bool]:
     """The ops that give outputs of the device's model that are over a limit, and whether
     the device has NaN or infinities there."""
@@ -213,24 +197,14 @@ def _broken(data: RunData) -> Mapping[str, bool]:
     return {**dict.fromkeys((item.op for item in over), False), **nonfinite_ops(over)}
 
 
-def _analysis(splits: Splits, options: RootCauseOptions) -> Mapping[str, object]:
-    failed = [each for each in splits.by_output.values() if each.failure]
-    return {
-        "executor": splits.executor,
-        "precision": splits.precision,
-        "precision_of_tensors": dict(splits.precisions),
-        **({"kept_in_fp32": len(splits.kept)} if splits.kept else {}),
-        **({"fp32_ops": sorted({ref.op for ref in splits.kept})} if splits.kept else {}),
-        **({"operands": dict(splits.operands)} if splits.operands else {}),
-        **({"functions": dict(splits.functions)} if splits.functions else {}),
-        "limits": {"suspect": options.suspect, "guilty": options.guilty},
-        "tensors": len(splits.by_output),
-        "not_run": len(failed),
-        "entry_mismatches": [
-            {"op": each.op, "tensor": each.tensor, "error": each.error, "floor": each.floor}
-            for each in splits.entries
-        ],
-    }
+def _analysis(splits: Splits, options: RootCauseOptions) -> RunAnalysis:
+    return RunAnalysis(
+        options.suspect,
+        options.guilty,
+        splits.executor,
+        arithmetic=splits.arithmetic,
+        mismatches=splits.entries,
+    )
 
 
 def _warnings(splits: Splits) -> list[str]:

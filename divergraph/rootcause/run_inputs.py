@@ -9,11 +9,12 @@ from divergraph.execute.contract import Array
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause.devices.quantisers import Constant
 from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.tolerances.graph_inputs import InputMismatch
 from graphstore.model import (
     Comparison,
+    DeviceArithmetic,
     ErrorSplit,
     Finding,
+    InputMismatch,
     LineageLink,
     ModelGraph,
     TensorRef,
@@ -48,8 +49,7 @@ class Splits:
 
     by_output: Mapping[TensorRef, ErrorSplit]
     groups: Mapping[TensorRef, Group]
-    precision: str
-    precisions: Mapping[str, int]
+    arithmetic: DeviceArithmetic
     executor: str
     entries: tuple[InputMismatch, ...]
     findings: tuple[Finding, ...] = ()
@@ -58,9 +58,3 @@ class Splits:
     """By output: the input of the model that was taken from the golden side."""
     remarks: tuple[str, ...] = ()
     """What is said of the device's arithmetic."""
-    kept: frozenset[TensorRef] = frozenset()
-    """Tensors of ops that stay in float32 on a device of 16 bits."""
-    operands: Mapping[str, str] = field(default_factory=dict)
-    """By family of matrix ops how float32 operands are taken, where that is not in full."""
-    functions: Mapping[str, float] = field(default_factory=dict)
-    """By op type how far functions are off that the device approximates in float32."""

@@ -16,6 +16,7 @@ from graphstore.cypher.metric_reading import columns_of, metric_columns
 from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
 from graphstore.cypher.queries import load
 from graphstore.cypher.questions import CypherQueries
+from graphstore.cypher.targets import TargetKeys
 from graphstore.errors import StoreError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import (
@@ -48,7 +49,7 @@ class CypherStore(CypherQueries):
     def run(self, name: str) -> Run:
         """One run."""
         record = self._run_record(self._run_place(name))
-        return codec.run_value(str(record["run"]))
+        return codec.record_of(Run, record["run"])
 
     def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
         """A whole graph, equal to the one saved."""
@@ -98,7 +99,7 @@ class CypherStore(CypherQueries):
 
         loose: dict[str, list[tuple[int, str]]] = {}
         if place.run is not None:
-            for seq, link in codec.links_value(str(self._run_record(place)["loose_links"])):
+            for seq, link in self._loose_links(place):
                 ends = (link.device, link.original)
                 op, partner = ends if side is Side.DEVICE else ends[::-1]
                 loose.setdefault(op, []).append((seq, partner))
@@ -138,12 +139,11 @@ class CypherStore(CypherQueries):
 
     def origins(self, run: str) -> list[Origin]:
         """The origins of a run in rank order."""
-        return codec.origins_value(str(self._run_record(self._run_place(run))["origins"]))
+        return codec.records_of(Origin, self._run_record(self._run_place(run))["origins"])
 
     def suspects(self, run: str) -> list[Origin]:
         """The ops of a run over the lower limit of suspicion, not guilty, in rank order."""
-        text = self._run_record(self._run_place(run))["suspects"]
-        return [] if text is None else codec.origins_value(text)
+        return codec.records_of(Origin, self._run_record(self._run_place(run))["suspects"])
 
     def findings(self, run: str) -> list[Finding]:
         """What was found in a run, in saved order."""
@@ -166,7 +166,7 @@ class CypherStore(CypherQueries):
         found = [(int(row["seq"]), _link(row)) for row in rows]
         if device or golden:
             found = [(seq, original_link(link, device, golden)) for seq, link in found]
-        loose = codec.links_value(str(self._run_record(place)["loose_links"]))
+        loose = self._loose_links(place)
         for seq, link in loose:
             end = link.device if side is Side.DEVICE else link.original
             if op is None or end == op:
@@ -174,6 +174,11 @@ class CypherStore(CypherQueries):
         if op is not None and not found:
             self._node(place, op, side)
         return [link for _, link in sorted(found, key=lambda item: item[0])]
+
+    def _loose_links(self, place: TargetKeys) -> list[tuple[int, LineageLink]]:
+        """Links that no relationship can hold, each with its place among all."""
+        text = self._run_record(place)["loose_links"]
+        return codec.records_of(tuple[int, LineageLink], text)
 
     def run_data(self, name: str) -> RunData:
         """Everything of a run, equal to what was saved."""

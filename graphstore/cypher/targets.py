@@ -7,7 +7,7 @@ import itertools
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -196,7 +196,8 @@ class CypherTargets(GraphStore):
             part = {"graph": key, "first": first, "until": first + _SLICE}
             rows = self._rows(place, "graph_blocks", part)
             blocks.update((row["first"], row["data"]) for row in rows)
-        return codec.graph_value(header[0]["header"], OpReader(blocks.__getitem__).all_ops(count))
+        graph = codec.record_of(ModelGraph, header[0]["header"])
+        return replace(graph, ops=tuple(OpReader(blocks.__getitem__).all_ops(count)))
 
     def _arrays_of(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
         return self._arrays.get(content, lambda: self._read_arrays(place, key, content))

@@ -7,7 +7,6 @@ not that of ``run`` or ``info``.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 from graphstore.contract import GraphInfo
@@ -30,7 +29,7 @@ class Written:
 def entry_run(entry: Entry) -> Run:
     """The run of an entry, under its name of now."""
     try:
-        run = codec.run_value(json.dumps(entry.manifest["run"]))
+        run = codec.decoded(Run, entry.manifest["run"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise damaged(entry) from error
     return replace(run, name=entry.name)

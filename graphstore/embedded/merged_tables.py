@@ -170,7 +170,7 @@ def _run(
         "name": name,
         "device": device.new,
         "golden": golden.new,
-        "run_json": codec.run_text(entry_run(entry)),
+        "run_json": codec.text_of(entry_run(entry)),
     }
     metrics, findings = (
         int(str(database.ask(_STATEMENTS.filled("count", label=label), {}).rows[0][0]))

@@ -103,7 +103,7 @@ class Scratch:
 def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
     name = plain_text(entry.name)
     if entry.kind == "runs":
-        values: dict[str, object] = {"name": name, "text": codec.run_text(entry_run(entry))}
+        values: dict[str, object] = {"name": name, "text": codec.text_of(entry_run(entry))}
         return [(_STATEMENTS["name_run"], values)]
     created = entry_info(entry).created
     return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -112,7 +111,7 @@ class EmbeddedStore(CypherStore):
             stages = RunStages(data)
             with self._folder.writing() as folder:
                 write_database(folder / DATABASE, stages, stages.meanwhile())
-                run = {"kind": "run", "run": json.loads(codec.run_text(data.run))}
+                run = {"kind": "run", "run": codec.encoded(data.run)}
                 self._folder.publish("runs", name, folder, run | stages.keys(), replace=replace)
 
     def runs(self) -> list[Run]:

@@ -3,6 +3,16 @@
 Imports only the standard library and numpy, and nothing else of ours.
 """
 
+from graphstore.model.analysis import (
+    GUILTY,
+    SUSPECT,
+    DeviceArithmetic,
+    InputMismatch,
+    OracleAnswer,
+    OutputShares,
+    PartVerdict,
+    RunAnalysis,
+)
 from graphstore.model.comparison import (
     Comparison,
     Counts,
@@ -47,11 +57,14 @@ from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMa
 from graphstore.model.root_cause import ErrorSplit, Finding, FindingKind, Guilt, Role
 
 __all__ = [
+    "GUILTY",
+    "SUSPECT",
     "AttrValue",
     "Comparison",
     "Constant",
     "Counts",
     "DType",
+    "DeviceArithmetic",
     "DumpFormat",
     "DumpTensorRef",
     "Edge",
@@ -63,6 +76,7 @@ __all__ = [
     "Framework",
     "GraphKind",
     "Guilt",
+    "InputMismatch",
     "InputRef",
     "Level",
     "LineageLink",
@@ -73,11 +87,15 @@ __all__ = [
     "ModelGraph",
     "Op",
     "OpState",
+    "OracleAnswer",
     "Origin",
+    "OutputShares",
+    "PartVerdict",
     "Reason",
     "Reorder",
     "Role",
     "Run",
+    "RunAnalysis",
     "Shape",
     "Side",
     "SideFigures",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from graphstore.model.analysis import RunAnalysis
 from graphstore.model.dtypes import DType
 from graphstore.model.dumps import TensorIO
 from graphstore.model.figures import Figures
@@ -210,8 +211,7 @@ class Counts:
 class Run:
     """A finished comparison. ``golden`` and ``device`` are graph ids; ``created`` is
     an ISO 8601 UTC time; ``inputs`` keeps the paths and options it was made with.
-    ``analysis`` holds what the root-cause analysis says of the run as a whole, as JSON
-    values (limits of suspicion, device precision, executor, entry mismatches, blame)."""
+    ``analysis`` is what the analyses say of the run as a whole."""
 
     name: str
     golden: str
@@ -224,4 +224,4 @@ class Run:
     inputs: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     version: str = ""
-    analysis: Mapping[str, object] = field(default_factory=dict)
+    analysis: RunAnalysis = field(default_factory=RunAnalysis)

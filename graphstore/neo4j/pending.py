@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import NameTakenError
+from graphstore.model import Run
 from graphstore.neo4j.writers import Known, known_writers, take_away
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
@@ -196,12 +197,12 @@ def rename(run: Statement, name: str, new_name: str) -> None:
         if owner is not None and named:
             raise _being_written(new_name, owner)
     for row in run(_STATEMENTS["run_text"], name=name):
-        renamed = replace(codec.run_value(row["text"]), name=new_name)
+        renamed = replace(codec.record_of(Run, row["text"]), name=new_name)
         run(
             _STATEMENTS["rename_run"],
             id=row["id"],
             name=new_name,
-            text=codec.run_text(renamed),
+            text=codec.text_of(renamed),
         )
     run(_STATEMENTS["rename_import"], name=name, new=new_name)
 

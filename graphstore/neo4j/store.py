@@ -126,7 +126,7 @@ class Neo4jStore(CypherStore):
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
         rows = self._rows(_ANY, "run_texts", {})
-        found = [codec.run_value(row["run"]) for row in rows]
+        found = [codec.record_of(Run, row["run"]) for row in rows]
         return sorted(found, key=lambda run: (run.created, run.name))
 
     def graphs(self) -> list[GraphInfo]:

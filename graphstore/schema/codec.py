@@ -1,41 +1,31 @@
-"""Model values to JSON text and back, without loss; what columns alone cannot hold."""
+"""The one codec: frozen dataclasses as JSON and back without loss, by their declared types.
+
+A dataclass is an object of its fields, those equal to their default left out; a tuple is a
+list, an enum its value. NaN and infinities are as Python's json writes them. Journals,
+backups, manifests and the columns that hold whole records are written by this; a new
+field of a record needs nothing but its declaration.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from functools import cache, lru_cache
+from types import UnionType
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from graphstore.model import (
-    AttrValue,
-    Constant,
-    Counts,
-    DType,
-    Framework,
-    GraphKind,
-    InputRef,
-    Level,
-    LineageLink,
-    LineageRule,
-    Method,
-    Metric,
-    MetricSet,
-    ModelGraph,
-    Op,
-    Origin,
-    Run,
-    Shape,
-    Subgraph,
-    Tensor,
-    TensorOrigin,
-    TensorRef,
-    Verdict,
-)
+from graphstore.model import AttrValue, Shape
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+_T = TypeVar("_T")
+_Way: TypeAlias = Callable[[Any], Any]
+
+
+class _Attribute:
+    """Stands for AttrValue, which refers to itself: lists in it are tuples at any depth."""
 
 
 def _plain_number(value: object) -> object:
@@ -44,12 +34,146 @@ def _plain_number(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _VALUES = json.JSONEncoder(separators=(",", ":"), default=_plain_number)
 
 
 def dumps(value: object) -> str:
     """Compact JSON; NaN and infinities as Python's json writes them."""
     return _ENCODER.encode(value)
+
+
+def text_of(record: object) -> str:
+    """A *record* (a dataclass, or a sequence of them) as compact JSON in ASCII."""
+    return _VALUES.encode(encoded(record))
+
+
+def encoded(record: object) -> Any:
+    """A *record* as what json writes."""
+    if isinstance(record, list | tuple):
+        return [encoded(each) for each in record]
+    kind: Any = type(record)
+    return _encoder(kind)(record)
+
+
+def record_of(kind: type[_T], text: str) -> _T:
+    """The record of *kind* behind :func:`text_of`.
+
+    Raises:
+        TypeError, ValueError, LookupError, AttributeError: the text is no such record.
+    """
+    return decoded(kind, json.loads(text))
+
+
+def records_of(kind: type[_T], text: str | None) -> list[_T]:
+    """The records behind :func:`text_of` of a sequence; none for None."""
+    return [] if text is None else [decoded(kind, each) for each in json.loads(text)]
+
+
+def decoded(kind: type[_T], read: object) -> _T:
+    """The record of *kind* behind :func:`encoded`."""
+    declared_kind: Any = kind
+    record: _T = _decoder(declared_kind)(read)
+    return record
+
+
+@cache
+def declared(kind: type) -> Mapping[str, Any]:
+    """The types of the fields of a dataclass, by name."""
+    return get_type_hints(kind, localns={"AttrValue": _Attribute})
+
+
+@cache
+def _encoder(kind: Any) -> _Way:
+    inner = [_encoder(each) for each in get_args(kind) if each is not Ellipsis]
+    origin = get_origin(kind) or kind
+    if origin in (Union, UnionType):
+        ways = [way for way in inner if way is not _same]
+        return (lambda value: None if value is None else ways[0](value)) if ways else _same
+    if origin is tuple and get_args(kind)[-1] is not Ellipsis:
+        return lambda value: [way(each) for way, each in zip(inner, value, strict=True)]
+    if origin is tuple:
+        way = inner[0]
+        return list if way is _same else lambda value: [way(each) for each in value]
+    if origin is Mapping:
+        key, way = inner
+        return lambda value: {key(name): way(each) for name, each in value.items()}
+    if kind is float:  # a database may lose the sign of a zero
+        return lambda value: float(value) + 0.0
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value: value.value
+    return _object_encoder(kind) if is_dataclass(kind) else _same
+
+
+def _object_encoder(kind: Any) -> _Way:
+    hints = declared(kind)
+    parts = [(field.name, _encoder(hints[field.name]), _default(field)) for field in fields(kind)]
+
+    def encode(value: Any) -> dict[str, Any]:
+        found = {}
+        for name, way, default in parts:
+            part = getattr(value, name)
+            if part is not default and part != default:
+                found[name] = way(part)
+        return found
+
+    return encode
+
+
+def _default(field: Field[Any]) -> object:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return field.default
+
+
+@cache
+def _decoder(kind: Any) -> _Way:
+    inner = [_decoder(each) for each in get_args(kind) if each is not Ellipsis]
+    origin = get_origin(kind) or kind
+    if origin in (Union, UnionType):
+        ways = [way for way in inner if way is not _same]
+        return (lambda read: None if read is None else ways[0](read)) if ways else _same
+    if origin is tuple and get_args(kind)[-1] is not Ellipsis:
+        return lambda read: tuple([way(each) for way, each in zip(inner, read, strict=True)])
+    if origin is tuple:
+        way = inner[0]
+        return tuple if way is _same else lambda read: tuple([way(each) for each in read])
+    if origin is Mapping:
+        key, way = inner
+        return lambda read: {key(name): way(each) for name, each in read.items()}
+    if kind is _Attribute:
+        return _attribute
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind
+    return _object_decoder(kind) if is_dataclass(kind) else _same
+
+
+def _object_decoder(kind: Any) -> _Way:
+    hints = declared(kind)
+    ways = {field.name: _decoder(hints[field.name]) for field in fields(kind)}
+
+    def decode(read: Any) -> Any:
+        return kind(**{name: ways[name](value) for name, value in read.items()})
+
+    return decode
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _attribute(read: Any) -> AttrValue:
+    return tuple(map(_attribute, read)) if isinstance(read, list) else read
+
+
+def attrs_text(attrs: Mapping[str, AttrValue]) -> str:
+    """Attributes as a JSON object; tuples as lists."""
+    return dumps(dict(attrs))
+
+
+def attrs_value(text: str) -> dict[str, AttrValue]:
+    """The attributes behind :func:`attrs_text`."""
+    return {name: _attribute(value) for name, value in json.loads(text).items()}
 
 
 def values_text(values: Mapping[str, object]) -> str:
@@ -91,307 +215,3 @@ def shape_text(shape: Shape | None) -> str | None:
 def shape_value(text: str | None) -> Any:
     """The shape behind :func:`shape_text`; one value for all that are equal."""
     return None if text is None else tuple(json.loads(text))
-
-
-def attrs_text(attrs: Mapping[str, AttrValue]) -> str:
-    """Attributes as a JSON object; tuples as lists."""
-    return dumps(dict(attrs))
-
-
-def attrs_value(text: str) -> dict[str, AttrValue]:
-    """The attributes behind :func:`attrs_text`."""
-    return _attrs(json.loads(text))
-
-
-def op_text(op: Op) -> str:
-    """An op without its attributes."""
-    return dumps(
-        {
-            "id": op.id,
-            "name": op.name,
-            "type": op.type,
-            "inputs": [
-                None if ref is None else [ref.tensor, *_ref_list(ref.producer)] for ref in op.inputs
-            ],
-            "control": op.control_inputs,
-            "outputs": [_tensor_list(tensor) for tensor in op.outputs],
-            "subgraph": op.subgraph,
-            "owns": op.owns,
-            "originals": op.original_names,
-            "sequence": op.sequence,
-        }
-    )
-
-
-def op_value(text: str, attrs: str) -> Op:
-    """The op behind :func:`op_text` and :func:`attrs_text`."""
-    read = json.loads(text)
-    originals = read["originals"]
-    return Op(
-        id=read["id"],
-        name=read["name"],
-        type=read["type"],
-        inputs=tuple(
-            None if ref is None else InputRef(ref[0], TensorRef(*ref[1:]) if ref[1:] else None)
-            for ref in read["inputs"]
-        ),
-        control_inputs=tuple(read["control"]),
-        outputs=tuple(_tensor(tensor) for tensor in read["outputs"]),
-        attrs=attrs_value(attrs),
-        subgraph=read["subgraph"],
-        owns=tuple(read["owns"]),
-        original_names=None if originals is None else tuple(originals),
-        sequence=read["sequence"],
-    )
-
-
-def header_text(graph: ModelGraph) -> str:
-    """A graph without its ops."""
-    return dumps(
-        {
-            "name": graph.name,
-            "kind": graph.kind,
-            "framework": graph.framework,
-            "format": graph.format,
-            "subgraphs": [
-                {
-                    "name": body.name,
-                    "owner": body.owner,
-                    "role": body.role,
-                    "inputs": body.inputs,
-                    "outputs": [[port, *_ref_list(ref)] for port, ref in body.outputs],
-                }
-                for body in graph.subgraphs
-            ],
-            "inputs": [_tensor_list(tensor) for tensor in graph.inputs],
-            "outputs": [_ref_list(ref) for ref in graph.outputs],
-            "constants": [
-                [_tensor_list(const.tensor), const.location, const.offset, const.nbytes]
-                for const in graph.constants
-            ],
-            "attrs": dict(graph.attrs),
-            "warnings": graph.warnings,
-            "source": graph.source,
-            "sha256": graph.sha256,
-        }
-    )
-
-
-def graph_value(header: str, ops: Iterable[Op]) -> ModelGraph:
-    """The graph behind :func:`header_text` with its *ops*."""
-    read = json.loads(header)
-    return ModelGraph(
-        name=read["name"],
-        kind=GraphKind(read["kind"]),
-        framework=Framework(read["framework"]),
-        format=read["format"],
-        ops=tuple(ops),
-        subgraphs=tuple(
-            Subgraph(
-                name=body["name"],
-                owner=body["owner"],
-                role=body["role"],
-                inputs=tuple((position, op) for position, op in body["inputs"]),
-                outputs=tuple((port, TensorRef(op, out)) for port, op, out in body["outputs"]),
-            )
-            for body in read["subgraphs"]
-        ),
-        inputs=tuple(_tensor(tensor) for tensor in read["inputs"]),
-        outputs=tuple(TensorRef(op, port) for op, port in read["outputs"]),
-        constants=tuple(
-            Constant(_tensor(tensor), location, offset, nbytes)
-            for tensor, location, offset, nbytes in read["constants"]
-        ),
-        attrs=_attrs(read["attrs"]),
-        warnings=tuple(read["warnings"]),
-        source=read["source"],
-        sha256=read["sha256"],
-    )
-
-
-def run_text(run: Run) -> str:
-    """A run."""
-    counts = run.counts
-    analysis = {"analysis": dict(run.analysis)} if run.analysis else {}
-    return values_text(
-        {
-            "name": run.name,
-            "golden": run.golden,
-            "device": run.device,
-            "created": run.created,
-            "verdict": run.verdict,
-            "method": run.method,
-            "counts": [
-                counts.ops,
-                counts.tensors,
-                counts.compared,
-                counts.over,
-                counts.not_compared,
-            ],
-            "thresholds": dict(run.thresholds),
-            "inputs": dict(run.inputs),
-            "warnings": run.warnings,
-            "version": run.version,
-            **analysis,
-        }
-    )
-
-
-def run_value(text: str) -> Run:
-    """The run behind :func:`run_text`."""
-    read = json.loads(text)
-    return Run(
-        name=read["name"],
-        golden=read["golden"],
-        device=read["device"],
-        created=read["created"],
-        verdict=Verdict(read["verdict"]),
-        method=Method(read["method"]),
-        counts=Counts(*read["counts"]),
-        thresholds=read["thresholds"],
-        inputs=read["inputs"],
-        warnings=tuple(read["warnings"]),
-        version=read["version"],
-        analysis=read.get("analysis", {}),
-    )
-
-
-def origins_text(origins: Iterable[Origin]) -> str:
-    """The origins of a run in order."""
-    return dumps(
-        [
-            {
-                "rank": origin.rank,
-                "op": origin.op,
-                "type": origin.type,
-                "output": origin.output,
-                "golden": [_ref_list(ref) for ref in origin.golden],
-                "metrics": _metrics_dict(origin.metrics),
-                "level": origin.level,
-                "suspicion": origin.suspicion,
-                "cause": origin.cause,
-            }
-            for origin in origins
-        ]
-    )
-
-
-def origins_value(text: str) -> list[Origin]:
-    """The origins behind :func:`origins_text`."""
-    return [
-        Origin(
-            rank=read["rank"],
-            op=read["op"],
-            type=read["type"],
-            output=read["output"],
-            golden=tuple(TensorRef(op, port) for op, port in read["golden"]),
-            metrics=_metrics(read["metrics"]),
-            level=Level(read["level"]),
-            suspicion=read["suspicion"],
-            cause=read["cause"],
-        )
-        for read in json.loads(text)
-    ]
-
-
-def links_text(links: Iterable[tuple[int, LineageLink]]) -> str:
-    """Links that no relationship can hold, each with its place among all."""
-    return dumps(
-        [
-            [
-                place,
-                link.device,
-                link.original,
-                link.rule,
-                link.device_port,
-                link.original_port,
-                link.confidence,
-            ]
-            for place, link in links
-        ]
-    )
-
-
-def links_value(text: str) -> list[tuple[int, LineageLink]]:
-    """The links behind :func:`links_text`."""
-    return [
-        (place, LineageLink(device, original, LineageRule(rule), *rest))
-        for place, device, original, rule, *rest in json.loads(text)
-    ]
-
-
-def notes_text(notes: Mapping[Metric, str]) -> str | None:
-    """Notes as a JSON object, None if there are none."""
-    return dumps({metric.value: note for metric, note in notes.items()}) if notes else None
-
-
-def notes_value(text: str | None) -> dict[Metric, str]:
-    """The notes behind :func:`notes_text`."""
-    if text is None or text == "{}":
-        return {}
-    return {Metric(name): note for name, note in json.loads(text).items()}
-
-
-def _metrics_dict(metrics: MetricSet) -> dict[str, object]:
-    values: dict[str, object] = {}
-    for metric in Metric:
-        value = metrics.value(metric)
-        values[metric] = [float(v) for v in value] if isinstance(value, tuple) else float(value)
-    values["elements"] = int(metrics.elements)
-    values["device_nonfinite"] = int(metrics.device_nonfinite)
-    values["golden_nonfinite"] = int(metrics.golden_nonfinite)
-    values["different"] = int(metrics.different)
-    values["notes"] = {metric.value: note for metric, note in metrics.notes.items()}
-    return values
-
-
-def _metrics(read: dict[str, Any]) -> MetricSet:
-    read["standard_deviation"] = tuple(read["standard_deviation"])
-    read["notes"] = {Metric(name): note for name, note in read["notes"].items()}
-    return MetricSet(**read)
-
-
-def _ref_list(ref: TensorRef | None) -> list[object]:
-    return [] if ref is None else [ref.op, ref.port]
-
-
-def _tensor_list(tensor: Tensor) -> list[object]:
-    head: list[object] = [tensor.name, tensor.dtype, tensor.shape, tensor.layout]
-    if tensor.origin is not None:
-        head.append(origin_list(tensor.origin))
-    return head
-
-
-def _tensor(read: list[Any]) -> Tensor:
-    name, dtype, shape, layout, *rest = read
-    origin = origin_value(rest[0]) if rest else None
-    return Tensor(name, dtype_value(dtype), shape_list_value(shape), layout, origin)
-
-
-def origin_list(origin: TensorOrigin) -> list[object]:
-    """An origin as JSON takes it."""
-    return [origin.op, origin.port, origin.layout, origin.dtype, origin.shape]
-
-
-def origin_value(read: list[Any]) -> TensorOrigin:
-    """The origin behind :func:`origin_list`."""
-    op, port, layout, dtype, shape = read
-    return TensorOrigin(op, port, layout, dtype_value(dtype), shape_list_value(shape))
-
-
-def dtype_value(read: str | None) -> DType | None:
-    """The type behind its word."""
-    return None if read is None else DType(read)
-
-
-def shape_list_value(read: list[int | None] | None) -> Shape | None:
-    """The shape behind a list."""
-    return None if read is None else tuple(read)
-
-
-def _attrs(read: dict[str, Any]) -> dict[str, AttrValue]:
-    return {name: _attr(value) for name, value in read.items()}
-
-
-def _attr(read: Any) -> AttrValue:
-    return tuple(_attr(item) for item in read) if isinstance(read, list) else read

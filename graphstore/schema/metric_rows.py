@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -14,6 +14,7 @@ from graphstore.model import (
     DType,
     Level,
     LineageRule,
+    Metric,
     MetricSet,
     OpState,
     Origin,
@@ -116,6 +117,10 @@ def metric_table(
     return Table(len(data.comparisons), columns)
 
 
+def _notes_text(notes: Mapping[Metric, str]) -> str | None:
+    return codec.dumps(notes) if notes else None
+
+
 def _suspicion(item: Comparison, blamed: Origin | None) -> float | None:
     """That of the tensor; where its error was not split, that of its op."""
     if item.split is not None:
@@ -134,7 +139,7 @@ def _metric_columns(sets: Sequence[MetricSet | None], doubles: DoubleColumns) ->
         else:
             numbers = list(map(attrgetter(name), known))
         columns.append(doubles.column(name, where, numbers))
-    columns.append([None if one is None else codec.notes_text(one.notes) for one in sets])
+    columns.append([None if one is None else _notes_text(one.notes) for one in sets])
     columns += [
         integers(len(sets), where, list(map(attrgetter(name), known)))
         for name in ("elements", "device_nonfinite", "golden_nonfinite", "different")

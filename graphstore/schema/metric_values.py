@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
@@ -75,6 +76,10 @@ def _metrics(columns: Mapping[str, Sequence[Any]]) -> Iterable[MetricSet | None]
     return [next(made) if one else None for one in compared]
 
 
+def _notes(text: str | None) -> dict[Metric, str]:
+    return {} if text is None else {Metric(name): note for name, note in json.loads(text).items()}
+
+
 def _texts(texts: Sequence[str | None]) -> list[str]:
     return [text or "" for text in texts]
 
@@ -97,8 +102,8 @@ def comparison_value(row: Mapping[str, Any]) -> Comparison:
         reason=None if reason is None else Reason(reason),
         detail=row["detail"] or "",
         shape=codec.shape_value(shape),
-        device_dtype=codec.dtype_value(row["device_dtype"]),
-        golden_dtype=codec.dtype_value(row["golden_dtype"]),
+        device_dtype=_DTYPES[row["device_dtype"]],
+        golden_dtype=_DTYPES[row["golden_dtype"]],
         device_path=row["device_path"] or "",
         golden_path=row["golden_path"] or "",
         address=None if address is None else int(address, 16),
@@ -128,7 +133,7 @@ def metric_set_value(row: Mapping[str, Any]) -> MetricSet:
         row["device_nonfinite"],
         row["golden_nonfinite"],
         row["different"],
-        codec.notes_value(row["notes_json"]),
+        _notes(row["notes_json"]),
     )
 
 
@@ -153,7 +158,7 @@ def metric_sets(columns: Sequence[Sequence[Any]]) -> list[MetricSet]:
             known["device_nonfinite"],
             known["golden_nonfinite"],
             known["different"],
-            map(codec.notes_value, known["notes_json"]),
+            map(_notes, known["notes_json"]),
         )
     )
     for place, names in enumerate(known["nan"]):

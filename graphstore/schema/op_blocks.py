@@ -17,16 +17,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphstore.model import AttrValue, DType, InputRef, Op, Shape, Tensor, TensorRef
-from graphstore.schema.codec import (
-    attrs_text,
-    attrs_value,
-    dtype_value,
-    dumps,
-    origin_list,
-    origin_value,
-    shape_list_value,
+from graphstore.model import (
+    AttrValue,
+    DType,
+    InputRef,
+    Op,
+    Shape,
+    Tensor,
+    TensorOrigin,
+    TensorRef,
 )
+from graphstore.schema.codec import attrs_text, attrs_value, dumps
 from graphstore.traverse.edge_columns import EdgeColumns
 
 BLOCK = 256
@@ -136,8 +137,25 @@ def _output(op: str, port: int, tensor: Tensor, specs: dict[_Spec, int]) -> obje
     spec = specs.setdefault((tensor.dtype, tensor.shape, tensor.layout), len(specs))
     name: object = 0 if tensor.name == f"{op}:{port}" else tensor.name
     if tensor.origin is not None:
-        return [spec, name, origin_list(tensor.origin)]
+        return [spec, name, _origin_list(tensor.origin)]
     return spec if name == 0 else [spec, name]
+
+
+def _origin_list(origin: TensorOrigin) -> list[object]:
+    return [origin.op, origin.port, origin.layout, origin.dtype, origin.shape]
+
+
+def _origin_value(read: list[Any]) -> TensorOrigin:
+    op, port, layout, dtype, shape = read
+    return TensorOrigin(op, port, layout, _dtype(dtype), _shape(shape))
+
+
+def _dtype(read: str | None) -> DType | None:
+    return None if read is None else DType(read)
+
+
+def _shape(read: list[int | None] | None) -> Shape | None:
+    return None if read is None else tuple(read)
 
 
 class OpReader:
@@ -204,8 +222,7 @@ class OpReader:
             kinds: dict[str, str] = {}
             read.types[:] = [kinds.setdefault(kind, kind) for kind in read.types]
             read.specs[:] = [
-                (dtype_value(dtype), shape_list_value(shape), layout)
-                for dtype, shape, layout in fields[6]
+                (_dtype(dtype), _shape(shape), layout) for dtype, shape, layout in fields[6]
             ]
         return read
 
@@ -223,7 +240,7 @@ class OpReader:
         if isinstance(one, int):
             dtype, shape, layout = read.specs[one]
             return Tensor(tensor, dtype, shape, layout)
-        origin = origin_value(one[2]) if len(one) > 2 else None
+        origin = _origin_value(one[2]) if len(one) > 2 else None
         dtype, shape, layout = read.specs[one[0]]
         return Tensor(tensor, dtype, shape, layout, origin)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphstore.model import ModelGraph
 from graphstore.schema import codec
@@ -44,7 +44,7 @@ class Packing:
         return self._made
 
     def _pack(self, graph: ModelGraph, edges: EdgeColumns) -> Iterator[None]:
-        header = codec.header_text(graph)
+        header = codec.text_of(replace(graph, ops=()))
         digest = hashlib.sha256(header.encode())
         blocks: list[bytes] = []
         for text, data in op_blocks(graph.ops, edges):

@@ -138,11 +138,11 @@ class RunRows:
             counts.compared,
             counts.over,
             counts.not_compared,
-            codec.run_text(run),
-            codec.origins_text(data.origins),
-            codec.links_text(loose),
+            codec.text_of(run),
+            codec.text_of(data.origins),
+            codec.text_of(loose),
             has_followers,
-            codec.origins_text(data.suspects) if data.suspects else None,
+            codec.text_of(data.suspects) if data.suspects else None,
         )
 
     def metrics(self) -> Table:

@@ -122,7 +122,7 @@ def same_graph(store: GraphStore, name: str, content: str) -> bool:
 
 def same_run(store: GraphStore, data: RunData) -> bool:
     """True if the run of *store* with the name of *data* is *data*."""
-    if codec.run_text(store.run(data.run.name)) != codec.run_text(data.run):
+    if codec.text_of(store.run(data.run.name)) != codec.text_of(data.run):
         return False
     return whole_run_hash(store.run_data(data.run.name)) == whole_run_hash(data)
 

@@ -31,8 +31,8 @@ def test_the_guilty_op_is_named_with_its_numbers(store):
     assert one.split.propagated < 1e-6
     assert one.sentence.startswith("left introduces ")
     assert "arithmetic explains" in one.sentence
-    assert answer.analysis.method is Method.ROOT_CAUSE
-    assert (answer.analysis.suspect, answer.analysis.guilty) == (6, 10)
+    assert answer.run.method is Method.ROOT_CAUSE
+    assert (answer.run.analysis.suspect, answer.run.analysis.guilty) == (6, 10)
 
 
 def test_a_run_without_fault_has_no_origin(store):
@@ -45,7 +45,7 @@ def test_sides_that_were_fed_differently_blame_no_op(store, network_run):
     network_run("other", seed=6)
     answer = origins(store, "other")
     assert answer.origins == ()
-    (mismatch,) = answer.analysis.entry_mismatches
+    (mismatch,) = answer.run.analysis.mismatches
     assert mismatch.error > 0.5
     assert {row.split.role for row in roles(store, "other").rows} <= {
         Role.CARRIES,

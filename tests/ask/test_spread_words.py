@@ -6,22 +6,21 @@ import math
 
 import pytest
 
-from divergraph.ask import EntryMismatch, PathStep, read_analysis
+from divergraph.ask import PathStep
 from divergraph.ask import sentences as spread_words
 from graphstore.model import (
-    Counts,
+    DeviceArithmetic,
     ErrorSplit,
     Guilt,
+    InputMismatch,
     Level,
-    Method,
     MetricSet,
     OpState,
     Origin,
     Role,
-    Run,
+    RunAnalysis,
     Side,
     TensorRef,
-    Verdict,
 )
 from graphstore.op_row import OpRow
 
@@ -99,7 +98,7 @@ def test_what_an_origin_does(start, split, dtype, sentence):
 
 
 def test_inputs_that_differ_are_nobodys_fault():
-    text = spread_words.mismatch_sentence(EntryMismatch("x", "x:0", 0.25, 1e-7))
+    text = spread_words.mismatch_sentence(InputMismatch("x", "x:0", 0.25, 1e-7))
     assert text == (
         "the sides were not given the same x:0 (relative error 0.25): no op is to blame for that"
     )
@@ -158,32 +157,28 @@ def test_shares_can_cancel():
     assert spread_words.share_text(-0.2) == "its error takes 20% off the error at the outputs"
 
 
-def run_with(**analysis: object) -> Run:
-    return Run(
-        "r", "g", "d", "2026-01-01T00:00:00Z", Verdict.CLEAN, Method.ROOT_CAUSE,
-        Counts(0, 0, 0, 0, 0), {}, analysis=analysis,
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("arithmetic", "text"),
+    [
+        (DeviceArithmetic(), ""),
+        (DeviceArithmetic("fp16", quantised=True), "fp16, int8"),
+        (DeviceArithmetic("int8", quantised=True), "int8"),
+        (DeviceArithmetic("fp32", operands={"convolutions": "hf32, cut"}), "fp32/hf32"),
+        (DeviceArithmetic("fp16", operands={"convolutions": "hf32"}), "fp16"),
+    ],
+)
+def test_the_arithmetic_of_a_device_in_words(arithmetic, text):
+    assert str(arithmetic) == text
 
 
-def test_the_analysis_is_read_whatever_is_missing():
-    empty = read_analysis(run_with())
-    assert (empty.suspect, empty.guilty, empty.entry_mismatches) == (6, 10, ())
-    odd = read_analysis(run_with(limits=[1], blame="none", entry_mismatches=[3], executor=None))
-    assert (odd.suspect, odd.shares, odd.executor) == (6, {}, "")
-    whole = read_analysis(
-        run_with(
-            limits={"suspect": 3, "guilty": 5.5},
-            precision="float16",
-            executor="onnxruntime 1.31.1",
-            entry_mismatches=[{"op": "x", "tensor": "x:0", "error": 0.2, "floor": None}],
-            blame={"shares": [{"op": "conv", "share": 0.86}], "unexplained": 0.04},
-        )
-    )
-    assert (whole.suspect, whole.guilty, whole.shares) == (3, 5.5, {"conv": 0.86})
-    assert whole.entry_mismatches == (EntryMismatch("x", "x:0", 0.2, None),)
-    assert spread_words.limits_text(whole) == (
+def test_by_which_limits_suspicion_is_judged():
+    found = RunAnalysis(3, 5.5, "onnxruntime 1.31.1", arithmetic=DeviceArithmetic("fp16"))
+    assert spread_words.limits_text(found) == (
         "suspicion: suspect above 3, guilty above 5.5; floors of fp16; "
         "reference run by onnxruntime 1.31.1"
+    )
+    assert spread_words.limits_text(RunAnalysis()) == (
+        "suspicion: suspect above 6, guilty above 10"
     )
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from layered_run import analysed_run, made_run
 
-from divergraph.ask import NextDump, OriginAnswer, OriginsAnswer, read_analysis
+from divergraph.ask import NextDump, OriginAnswer, OriginsAnswer
 from divergraph.ask.role_table import RoleTable
 from divergraph.ask.trace_answers import ErrorPath, Trace, TraceStep
 from divergraph.cli.ask.propagation_text import show_origins_answer, show_roles, show_trace
@@ -29,7 +29,7 @@ def printed(capsys):
 
 
 def answer_of(data: RunData, *origins: OriginAnswer) -> OriginsAnswer:
-    return OriginsAnswer(data.run, read_analysis(data.run), origins, ())
+    return OriginsAnswer(data.run, origins, ())
 
 
 def test_of_many_tensors_the_five_worst_are_shown(printed):
@@ -78,8 +78,8 @@ def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
     data = made_run("my run")
     hint = "`divergraph analyse 'my run'` runs the ops again to find them"
     assert printed(show_origins_answer, answer_of(data))[-1] == hint
-    table = RoleTable(read_analysis(data.run), (), {}, {})
-    assert printed(show_roles, "my run", table)[-1] == hint
+    table = RoleTable(data.run, (), {}, {})
+    assert printed(show_roles, table)[-1] == hint
     split = analysed_run()
     assert "analyse" not in "".join(printed(show_origins_answer, answer_of(split)))
 

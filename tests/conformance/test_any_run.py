@@ -13,6 +13,7 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.model import (
     Comparison,
     Counts,
+    DeviceArithmetic,
     DType,
     ErrorSplit,
     Figures,
@@ -21,6 +22,7 @@ from graphstore.model import (
     Framework,
     GraphKind,
     Guilt,
+    InputMismatch,
     InputRef,
     Level,
     Method,
@@ -29,10 +31,14 @@ from graphstore.model import (
     ModelGraph,
     Op,
     OpState,
+    OracleAnswer,
     Origin,
+    OutputShares,
+    PartVerdict,
     Reason,
     Role,
     Run,
+    RunAnalysis,
     SideFigures,
     Tensor,
     TensorIO,
@@ -88,6 +94,37 @@ SPLITS = st.builds(
     group=st.lists(TEXTS, max_size=2).map(tuple),
     reference=TEXTS,
     failure=TEXTS,
+)
+NUMBERS = st.none() | st.floats()
+ANALYSES = st.builds(
+    RunAnalysis,
+    suspect=st.floats(),
+    note=TEXTS,
+    arithmetic=st.builds(
+        DeviceArithmetic,
+        precision=TEXTS,
+        quantised=st.booleans(),
+        operands=st.dictionaries(TEXTS, TEXTS, max_size=2),
+        functions=st.dictionaries(TEXTS, st.floats(), max_size=2),
+        fp32_ops=st.lists(TEXTS, max_size=2).map(tuple),
+    ),
+    mismatches=st.lists(st.builds(InputMismatch, TEXTS, TEXTS, NUMBERS, NUMBERS), max_size=2).map(
+        tuple
+    ),
+    blame=st.builds(OutputShares, st.dictionaries(TEXTS, st.floats(), max_size=2), NUMBERS),
+    minimized=TEXTS,
+    answers=st.dictionaries(
+        TEXTS,
+        st.dictionaries(
+            TEXTS,
+            st.lists(
+                st.builds(OracleAnswer, st.sampled_from(PartVerdict), TEXTS, NUMBERS, NUMBERS),
+                max_size=2,
+            ).map(tuple),
+            max_size=2,
+        ),
+        max_size=2,
+    ),
 )
 VALUES = st.dictionaries(
     TEXTS,
@@ -163,7 +200,7 @@ def whole_runs(draw: st.DrawFn) -> RunData:
         Method.THRESHOLDS,
         Counts(1, 2, 3, 4, 5),
         {"x": math.inf},
-        analysis=draw(VALUES),
+        analysis=draw(ANALYSES),
     )
     findings = st.builds(
         Finding,

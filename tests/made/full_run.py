@@ -30,9 +30,11 @@ from graphstore.model import (
     Op,
     OpState,
     Origin,
+    OutputShares,
     Reason,
     Role,
     Run,
+    RunAnalysis,
     SideFigures,
     Subgraph,
     Tensor,
@@ -283,7 +285,7 @@ def sample_run(name: str = "first", created: str = "2026-01-01T00:00:00Z") -> Ru
         {"golden_dump": "/data/golden"},
         ("a warning",),
         "0.1.0",
-        {"limits": {"suspect": 3.0, "guilty": math.inf}, "blame": [["conv", None]], "é": True},
+        RunAnalysis(3.0, math.inf, "é", blame=OutputShares({"conv": 0.5})),
     )
     suspect = Origin(
         1, "pool", "Pooling", 0, (TensorRef("pool", 0),), broken, Level.FAIL, math.inf, "overflow"

@@ -9,6 +9,7 @@ from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
     Counts,
+    DeviceArithmetic,
     DType,
     ErrorSplit,
     Finding,
@@ -30,6 +31,7 @@ from graphstore.model import (
     Reason,
     Role,
     Run,
+    RunAnalysis,
     Tensor,
     TensorIO,
     TensorRef,
@@ -170,11 +172,7 @@ def analysed_run(name: str = "15") -> RunData:
         confidence=0.92,
         evidence={"channels": [8, 15]},
     )
-    analysis = {
-        "executor": "onnxruntime 1.31.1",
-        "precision": "float16",
-        "limits": {"suspect": 6.0, "guilty": 10.0},
-    }
+    analysis = RunAnalysis(executor="onnxruntime 1.31.1", arithmetic=DeviceArithmetic("fp16"))
     return replace(
         data,
         run=replace(data.run, method=Method.ROOT_CAUSE, analysis=analysis),

@@ -9,6 +9,7 @@ from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
     Counts,
+    DeviceArithmetic,
     DType,
     ErrorSplit,
     Figures,
@@ -31,6 +32,7 @@ from graphstore.model import (
     Reason,
     Role,
     Run,
+    RunAnalysis,
     SideFigures,
     Subgraph,
     Tensor,
@@ -182,7 +184,7 @@ def odd_run(name: str = "odd") -> RunData:
         {"golden \ud83d": "\udcff"},
         ("a \ud83d warning", ""),
         "0.0",
-        {"half \ud83d": [math.nan, "\udcff"], "big": 2**80},
+        RunAnalysis(note="half \ud83d", arithmetic=DeviceArithmetic(functions={"\udcff": 2.0**80})),
     )
     links = (
         LineageLink(ODD_NAMES[5], ODD_NAMES[7], LineageRule.RENAMED, 0, 1),

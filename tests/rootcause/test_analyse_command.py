@@ -44,7 +44,7 @@ def test_it_gives_an_older_run_its_root_cause(kept, capsys):
         data = opened.run_data("first")
         assert [each.name for each in opened.runs()] == ["first"]
     assert data.run.method is Method.ROOT_CAUSE
-    assert data.run.analysis["executor"].startswith("onnxruntime")
+    assert data.run.analysis.executor.startswith("onnxruntime")
     assert [each.op for each in data.origins] == ["conv1"]
 
 

@@ -91,14 +91,14 @@ def test_functions_that_are_all_off_a_little_are_no_fault(compared, size):
     data = compared(dict.fromkeys(("Sigmoid", "Exp", "Sqrt", "Softmax"), size))
     assert data.run.verdict is not Verdict.DIVERGED
     assert not data.suspects
-    assert set(data.run.analysis["functions"]) == {"Sigmoid", "Exp", "Sqrt", "Softmax"}
+    assert set(data.run.analysis.arithmetic.functions) == {"Sigmoid", "Exp", "Sqrt", "Softmax"}
     assert any("are approximated" in warning for warning in data.run.warnings)
 
 
 def test_one_kind_may_be_off_while_others_are_exact(compared):
     data = compared({"Exp": 1e-5})
     assert not data.origins
-    assert set(data.run.analysis["functions"]) == {"Exp"}
+    assert set(data.run.analysis.arithmetic.functions) == {"Exp"}
 
 
 def test_a_fault_in_one_of_them_is_found_all_the_same(compared):
@@ -112,10 +112,10 @@ def test_faults_of_one_or_two_ops_are_no_way_to_compute(compared):
 
     data = compared({}, weaker)
     assert {origin.op for origin in data.origins} == {"exp1", "exp3"}
-    assert "functions" not in data.run.analysis
+    assert not data.run.analysis.arithmetic.functions
 
 
 def test_what_is_far_off_in_all_ops_of_a_type_is_a_fault(compared):
     data = compared({"Sqrt": 1e-3})
     assert len(data.origins) == LAYERS
-    assert "functions" not in data.run.analysis
+    assert not data.run.analysis.arithmetic.functions

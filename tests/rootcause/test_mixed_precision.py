@@ -53,12 +53,12 @@ def test_ops_kept_in_float32_have_floors_of_float32(mixed):
     data = compare(mixed(1.0))
     assert not data.origins
     assert not data.suspects
-    assert data.run.analysis["precision"] == "fp16"
+    assert str(data.run.analysis.arithmetic) == "fp16"
     by_op = floors(data)
     assert by_op["conv3"].floor < 1e-5
     assert by_op["conv1"].floor > 1e-4
-    assert data.run.analysis["kept_in_fp32"] > 1
-    assert "conv3" in data.run.analysis["fp32_ops"]
+    assert len(data.run.analysis.arithmetic.fp32_ops) > 1
+    assert "conv3" in data.run.analysis.arithmetic.fp32_ops
 
 
 def test_a_fault_there_is_found_that_float16_would_hide(mixed):
@@ -120,7 +120,7 @@ def test_a_few_ops_in_sixteen_bits_are_no_origins(sides):
     request = replace(made.request, device=path, device_dump=made.folder / "mixed_run")
     hide(request, "c3_half", "r3_back")
     data = compare(request)
-    assert data.run.analysis["precision"] == "fp32"
+    assert str(data.run.analysis.arithmetic) == "fp32"
     assert not data.origins
     assert not data.suspects
     assert floors(data)["conv1"].floor < 1e-5
@@ -176,5 +176,5 @@ def test_a_rounded_tensor_that_is_moved_about_is_not_the_precision_of_the_device
 
     data = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
 
-    assert data.run.analysis["precision"] == "fp32"
+    assert str(data.run.analysis.arithmetic) == "fp32"
     assert [origin.op for origin in data.origins] == ["op6"]

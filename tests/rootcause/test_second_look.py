@@ -234,6 +234,6 @@ def test_a_gate_next_to_zero_may_open_on_healthy_devices(tmp_path, precision, ki
             np.save(tmp_path / "device" / path.name, value.astype(kind))
     sides = tmp_path / "model.onnx", tmp_path / "golden", tmp_path / "model.onnx"
     data = compare(CompareRequest(*sides, tmp_path / "device"))
-    assert data.run.analysis["precision"] == precision
+    assert str(data.run.analysis.arithmetic) == precision
     assert not data.origins
     assert not data.suspects

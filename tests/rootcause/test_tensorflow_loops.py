@@ -82,5 +82,5 @@ def test_in_half_precision_one_per_cent_behind_a_loop_is_too_much(
         kind = np.float16 if value.dtype == np.float32 else value.dtype
         np.save(tmp_path / file.name, (value * wrong).astype(kind))
     found = compared(step, tmp_path)
-    assert found.run.analysis["precision"] == "fp16"
+    assert str(found.run.analysis.arithmetic) == "fp16"
     assert [each.op for each in found.origins][:1] == [leaving.id]

@@ -219,7 +219,7 @@ async def test_the_minimal_failing_part_and_what_was_tried(
         await b.press("t")
         assert isinstance(b.app.screen, TextOverlay)
     with open_store(whole_store) as store:
-        kept = store.run("whole").analysis["minimize"]
+        kept = json.loads(store.run("whole").analysis.minimized)
     assert kept["ops"] == ["mul1"]
     assert kept["probes"]
 

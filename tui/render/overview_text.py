@@ -56,7 +56,7 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) ->
         lines.append(_line("left out", missing))
     lines += [_line("made", wording.minute(run.created), (f"  by {run.method}", theme.QUIET))]
     if run.method is Method.ROOT_CAUSE and overview.answer is not None:
-        lines.append(_line("judged", (limits_text(overview.answer.analysis), theme.QUIET)))
+        lines.append(_line("judged", (limits_text(run.analysis), theme.QUIET)))
     for warning in run.warnings:
         for at, text in enumerate(textwrap.wrap(printable(warning), max(20, width - _LABEL))):
             lines.append(_line("" if at else "note", (text, theme.QUIET)))
@@ -68,8 +68,8 @@ def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[
     answer = overview.answer
     if answer is None:
         return []
-    mismatches = [mismatch_sentence(one) for one in answer.analysis.entry_mismatches]
-    split = answer.analysis.method is Method.ROOT_CAUSE
+    mismatches = [mismatch_sentence(one) for one in answer.run.analysis.mismatches]
+    split = answer.run.method is Method.ROOT_CAUSE
     listed = (*answer.origins, *answer.suspects) if split else ()
     found = mismatches or [one.sentence for one in listed[accused : accused + 1]]
     style = theme.ERROR if mismatches else ""

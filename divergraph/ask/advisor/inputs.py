@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import asdict
 
 from divergraph.ask.advisor.view import RunView
 from divergraph.consistency.repeat import RANDOM_TYPES
@@ -123,22 +124,19 @@ def _about(op: Op | None) -> tuple[str, str]:
 
 
 def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
-    found = view.data.run.analysis.get("entry_mismatches", ())
-    for entry in found if isinstance(found, list | tuple) else ():
-        if not isinstance(entry, Mapping):
-            continue
-        tensor, op = str(entry.get("tensor") or ""), str(entry.get("op") or "")
+    for entry in view.data.run.analysis.mismatches:
+        tensor, op = entry.tensor, entry.op
         if not tensor or tensor in named or op in named:
             continue
         yield Finding(
             FindingKind.ADVICE,
             INPUT_INCONSISTENT,
             f"both sides were fed different values of {tensor}, relative error "
-            f"{entry.get('error')}: feed both sides the same, preprocessed alike, and compare "
+            f"{entry.error}: feed both sides the same, preprocessed alike, and compare "
             "again; what follows from it is no op's fault",
             op if op in view.ops else "",
             TensorIO.OUTPUT,
             -1,
             0.9,
-            {"index": view.indices.get(op), "input": tensor, **dict(entry)},
+            {"index": view.indices.get(op), "input": tensor, **asdict(entry)},
         )

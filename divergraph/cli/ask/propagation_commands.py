@@ -118,4 +118,4 @@ def roles_command(
     if as_json:
         print_json(roles_json(run, table))
     else:
-        show_roles(run, table)
+        show_roles(table)

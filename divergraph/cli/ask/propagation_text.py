@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 
-from divergraph.ask.analysed import Analysis
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.path_compression import fold_text, folded
 from divergraph.ask.role_table import RoleRow, RoleTable
@@ -26,15 +25,15 @@ from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
 from divergraph.rootcause.next_dump import NextDump
 from divergraph.text.words import STATE_MARKS, counted
-from graphstore.model import Guilt, Method, Role
+from graphstore.model import Guilt, Method, Role, Run
 
 _SHOWN = 5
 
 
 def show_origins_answer(answer: OriginsAnswer) -> None:
     """The guilty ops with their sentences, the suspects, and by which limits."""
-    analysis = answer.analysis
-    for mismatch in analysis.entry_mismatches:
+    run, analysis = answer.run, answer.run.analysis
+    for mismatch in analysis.mismatches:
         say(mismatch_sentence(mismatch))
     if answer.origins:
         say("the error starts at")
@@ -46,19 +45,19 @@ def show_origins_answer(answer: OriginsAnswer) -> None:
         say("suspect, not guilty")
     for one in answer.suspects:
         _show_origin(one, "?")
-    root_cause = analysis.method is Method.ROOT_CAUSE
+    root_cause = run.method is Method.ROOT_CAUSE
     say(limits_text(analysis) if root_cause else thresholds_text(analysis))
-    _say_how_to_split(answer.run.name, analysis)
+    _say_how_to_split(run)
 
 
-def _say_how_to_split(run: str, analysis: Analysis) -> None:
+def _say_how_to_split(run: Run) -> None:
     """Name the command that runs the ops again, unless it is known why it cannot."""
-    if analysis.method is Method.THRESHOLDS and not analysis.note:
-        say(f"`divergraph analyse {shlex.quote(run)}` runs the ops again to find them")
+    if run.method is Method.THRESHOLDS and not run.analysis.note:
+        say(f"`divergraph analyse {shlex.quote(run.name)}` runs the ops again to find them")
 
 
 def _none_found(answer: OriginsAnswer) -> str:
-    if answer.analysis.method is Method.ROOT_CAUSE:
+    if answer.run.method is Method.ROOT_CAUSE:
         return "no origin: no op makes more error than its precision explains"
     return "no origin: no op at which an error starts"
 
@@ -154,21 +153,21 @@ def _step_line(number: int, step: PathStep) -> str:
     return f"{line}   ({note})" if note else line
 
 
-def show_roles(run: str, table: RoleTable) -> None:
-    """One line an op of *run*, then how many have which role."""
+def show_roles(table: RoleTable) -> None:
+    """One line an op, then how many have which role."""
     types = max((len(row.type) for row in table.rows), default=0)
     for row in table.rows:
         say(_role_line(row, min(types, 20)))
-    if table.analysis.method is not Method.ROOT_CAUSE:
-        say(f"no roles: the run was judged by thresholds only. {table.analysis.note}".strip())
-        _say_how_to_split(run, table.analysis)
+    if table.run.method is not Method.ROOT_CAUSE:
+        say(f"no roles: the run was judged by thresholds only. {table.run.analysis.note}".strip())
+        _say_how_to_split(table.run)
         return
     counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
     guilty = (
         f"{table.guilt.get(Guilt.GUILTY, 0)} guilty, {table.guilt.get(Guilt.SUSPECT, 0)} suspect"
     )
     say(f"{counts}; {guilty}")
-    say(limits_text(table.analysis))
+    say(limits_text(table.run.analysis))
 
 
 _GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from divergraph.ask.analysed import Analysis
 from divergraph.ask.sentences import names
 from divergraph.metrics.limits.quantities import worst_error
 from divergraph.metrics.limits.thresholds import NO_LIMIT
@@ -16,7 +15,7 @@ from divergraph.present.report_words import short
 from divergraph.present.run_report import RunReport
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, shape_text
-from graphstore.model import Comparison, Level, Metric, OpState, TensorIO
+from graphstore.model import Comparison, Level, Metric, OpState, RunAnalysis, TensorIO
 
 Column: TypeAlias = "list[object]"
 Getter: TypeAlias = Callable[[Comparison], "float | int | None"]
@@ -223,7 +222,7 @@ def _odd(item: Comparison) -> bool:
 
 def _plots(report: RunReport) -> list[dict[str, object]]:
     """What can be plotted, with the limits that hold for all tensors of the run."""
-    limits = dict(report.run.thresholds) | _suspicion_limits(report.answer.analysis)
+    limits = dict(report.run.thresholds) | _suspicion_limits(report.run.analysis)
     labels = {metric.value: label for metric, label in _LABELS.items()} | _MORE_PLOTS
     return [
         {
@@ -238,7 +237,7 @@ def _plots(report: RunReport) -> list[dict[str, object]]:
     ]
 
 
-def _suspicion_limits(analysis: Analysis) -> dict[str, float]:
+def _suspicion_limits(analysis: RunAnalysis) -> dict[str, float]:
     return {"suspicion": analysis.guilty, "warn.suspicion": analysis.suspect}
 
 

@@ -61,7 +61,7 @@ def origins(report: RunReport) -> str:
     answer = report.answer
     parts = [
         f'<p class="mismatch">{shown(mismatch_sentence(one))}</p>'
-        for one in answer.analysis.entry_mismatches
+        for one in answer.run.analysis.mismatches
     ]
     if answer.origins:
         parts.append(_listed(answer.origins[:_ORIGINS]))
@@ -75,8 +75,8 @@ def origins(report: RunReport) -> str:
             f"<details><summary>{counted(len(answer.suspects), 'suspect')}: more error than "
             f"precision explains, may be chance</summary>{_listed(answer.suspects)}</details>"
         )
-    split = answer.analysis.method is Method.ROOT_CAUSE
-    said = limits_text(answer.analysis) if split else thresholds_text(answer.analysis)
+    split = answer.run.method is Method.ROOT_CAUSE
+    said = limits_text(answer.run.analysis) if split else thresholds_text(answer.run.analysis)
     parts.append(f'<p class="how">{shown(said)}</p>')
     return _section("origins", "Where the error starts", "".join(parts))
 
@@ -140,17 +140,17 @@ def _finding(finding: Finding) -> str:
 
 def blame(report: RunReport) -> str:
     """Which ops the error at the outputs is of; empty if that was not asked."""
-    analysis = report.answer.analysis
-    if not analysis.shares:
+    blamed = report.run.analysis.blame
+    if not blamed.shares:
         return ""
-    largest = sorted(analysis.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
+    largest = sorted(blamed.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
     lines = "".join(
         f"<tr><td>{op_link(op)}</td><td class=num>{share:+.1%}</td>"
         f'<td class="bar"><meter min="0" max="1" value="{min(abs(share), 1):.4f}">{share:.1%}'
         "</meter></td></tr>"
         for op, share in largest
     )
-    rest = "" if not analysis.unexplained else f"<p>{analysis.unexplained:.0%} is of no op.</p>"
+    rest = "" if not blamed.unexplained else f"<p>{blamed.unexplained:.0%} is of no op.</p>"
     table = f"<table><thead><tr><th>op<th>share<th></tr></thead><tbody>{lines}</tbody></table>"
     return _section("blame", "Whose error is at the outputs", table + rest)
 

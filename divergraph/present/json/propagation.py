@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from divergraph.ask.analysed import Analysis
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.recurring import Recurring, RecurringAnswer
 from divergraph.ask.role_table import RoleTable
@@ -17,7 +16,7 @@ from divergraph.present.json.shapes import (
     split_json,
 )
 from divergraph.rootcause.next_dump import NextDump
-from graphstore.model import ErrorSplit, Finding, Guilt, Role, TensorIO
+from graphstore.model import ErrorSplit, Finding, Guilt, Role, Run, TensorIO
 from graphstore.op_row import OpRow
 
 
@@ -28,7 +27,7 @@ def origins_json(answer: OriginsAnswer) -> dict[str, Json]:
         "verdict": answer.run.verdict.value,
         "origins": [_origin(one) for one in answer.origins],
         "suspects": [_origin(one) for one in answer.suspects],
-        **analysis_json(answer.analysis),
+        **analysis_json(answer.run),
     }
 
 
@@ -76,12 +75,13 @@ def _row_error(row: OpRow) -> float | None:
     return None if row.metrics is None else number(row.metrics.relative_euclidean_distance)
 
 
-def analysis_json(analysis: Analysis) -> dict[str, Json]:
+def analysis_json(run: Run) -> dict[str, Json]:
     """How the run was judged."""
+    analysis = run.analysis
     return {
-        "method": analysis.method.value,
+        "method": run.method.value,
         "limits": {"suspect": analysis.suspect, "guilty": analysis.guilty},
-        "precision": analysis.precision or None,
+        "precision": str(analysis.arithmetic) or None,
         "executor": analysis.executor or None,
         "note": analysis.note or None,
         "entry_mismatches": [
@@ -91,7 +91,7 @@ def analysis_json(analysis: Analysis) -> dict[str, Json]:
                 "error": number(item.error),
                 "floor": number(item.floor),
             }
-            for item in analysis.entry_mismatches
+            for item in analysis.mismatches
         ],
     }
 
@@ -145,7 +145,7 @@ def roles_json(run: str, table: RoleTable) -> dict[str, Json]:
             {"op": row.id, "type": row.type, "topo": row.topo, "split": split_json(row.split)}
             for row in table.rows
         ],
-        **analysis_json(table.analysis),
+        **analysis_json(table.run),
     }
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.precision import Precision, short
+from divergraph.rootcause.devices.precision import short
 from graphstore.model import Op
 
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
@@ -172,12 +172,6 @@ def _likeliest(
             narrow = calibration.OPERANDS_SAME if hypothesis is Operands.FP16 else 0.0
             fitting.append((abs(math.log(middle)) + narrow, hypothesis))
     return min(fitting)[1] if fitting else None
-
-
-def named(precision: Precision, taken: Taken) -> str:
-    """``fp32/hf32`` for single precision whose matrix ops take HF32 operands."""
-    kinds = sorted({kind.value.partition(",")[0] for kind in taken.values() if kind in _DROPPED})
-    return "/".join([str(precision), *kinds])
 
 
 def remark(taken: Taken) -> str:

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.values import RunValues, is_numeric, relative
-from graphstore.model import Comparison, TensorRef
-
-
-@dataclass(frozen=True, slots=True)
-class InputMismatch:
-    """An input of the model on which the sides differ already: no op is to blame for it."""
-
-    op: str
-    tensor: str
-    error: float
-    floor: float
+from graphstore.model import Comparison, InputMismatch, TensorRef
 
 
 def entry_error(values: RunValues, name: str) -> float | None:

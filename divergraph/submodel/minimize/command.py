@@ -25,9 +25,10 @@ from divergraph.submodel.bundle import Bundle, BundleRequest, write_bundle
 from divergraph.submodel.export.choosing import own_format, writer_of
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
 from divergraph.submodel.minimize.part_values import NoValueError, PartValues
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import OracleAnswer, PartVerdict
 
 MADE = "made"
 _PASS, _FAIL = 0, 1

@@ -15,11 +15,11 @@ from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.execute.installed import open_executor
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
 from divergraph.submodel.minimize.part_values import NoValueError, PartValues
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import BoundaryTensor
 from graphstore.errors import InputError
-from graphstore.model import DType, Framework, ModelGraph, TensorRef
+from graphstore.model import DType, Framework, ModelGraph, OracleAnswer, PartVerdict, TensorRef
 from importers.registry import read_graph
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from divergraph.submodel.minimize.blamed_ops import BlamedOps
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from graphstore.errors import InputError
-from graphstore.model import Comparison, Guilt, Method, TensorIO
+from graphstore.model import Comparison, Guilt, Method, OracleAnswer, PartVerdict, TensorIO
 
 
 class IntroducedErrorOracle:

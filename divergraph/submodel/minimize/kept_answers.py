@@ -6,22 +6,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeAlias
 
 from divergraph.jobs.journal import journal_folder
 from divergraph.submodel.minimize.prober import Memory
 from divergraph.submodel.minimize.space import Space, Units
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from graphstore.errors import InputError
-
-Answer: TypeAlias = "list[str | float | None]"
-"""Verdict, detail, error and limit of a judgement."""
-_JUDGED_BY = ("precision", "operands", "functions", "fp32_ops", "limits")
-"""What of the analysis of a run answers depend on; it may be made again."""
+from graphstore.model import OracleAnswer, PartVerdict
+from graphstore.schema.codec import decoded, encoded
 
 
 class KeptAnswers(Memory):
@@ -33,7 +28,12 @@ class KeptAnswers(Memory):
     """
 
     def __init__(
-        self, path: Path, space: Space, stored: object = None, *, fresh: bool = False
+        self,
+        path: Path,
+        space: Space,
+        stored: Mapping[str, Sequence[OracleAnswer]],
+        *,
+        fresh: bool = False,
     ) -> None:
         """*stored* are the answers the run keeps, as :meth:`told` gave them."""
         super().__init__()
@@ -57,9 +57,7 @@ class KeptAnswers(Memory):
     def keep(self, part: Units, variant: Variant, judgement: OracleAnswer) -> None:
         """Remember one more answer, on disk before this returns."""
         key = self._key(part, variant)
-        line = json.dumps(
-            [key, judgement.verdict.value, judgement.detail, judgement.error, judgement.limit]
-        )
+        line = json.dumps([key, encoded(judgement)])
         with self._lock:
             self._answers.setdefault(key, []).append(judgement)
             try:
@@ -81,49 +79,41 @@ class KeptAnswers(Memory):
             self._keys[part, variant] = known
         return known
 
-    def told(self) -> dict[str, list[Answer]]:
+    def told(self) -> dict[str, tuple[OracleAnswer, ...]]:
         """All answers, as a run keeps them."""
         with self._lock:
             return {
-                key: [_plain(each) for each in answers if each.verdict is not PartVerdict.UNKNOWN]
+                key: tuple([each for each in answers if each.verdict is not PartVerdict.UNKNOWN])
                 for key, answers in self._answers.items()
             }
 
-    def _read(self, stored: object) -> None:
+    def _read(self, stored: Mapping[str, Sequence[OracleAnswer]]) -> None:
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             lines = []  # nothing was kept here yet
         for line in lines:
-            with suppress(ValueError, TypeError):  # a line cut by a kill
-                key, *answer = json.loads(line)
-                self._take(str(key), answer)
+            with suppress(ValueError, TypeError, AttributeError):  # a line cut by a kill
+                key, answer = json.loads(line)
+                self._take(str(key), decoded(OracleAnswer, answer))
         here = set(self._answers)
-        for key, answers in dict(stored).items() if isinstance(stored, Mapping) else ():
+        for key, answers in stored.items():
             for answer in answers if key not in here else ():
-                self._take(str(key), answer)
+                self._take(key, answer)
         self._earlier = {key: len(answers) for key, answers in self._answers.items()}
 
-    def _take(self, key: str, answer: Sequence[Any]) -> None:
-        verdict, detail, error, limit = answer
-        found = OracleAnswer(PartVerdict(verdict), str(detail), error, limit)
-        if found.verdict is not PartVerdict.UNKNOWN:
-            self._answers.setdefault(key, []).append(found)
-
-
-def _plain(answer: OracleAnswer) -> Answer:
-    """An answer as JSON; sizes that are no numbers are left out."""
-    sizes = (answer.error, answer.limit)
-    error, limit = (size if size is not None and isfinite(size) else None for size in sizes)
-    return [answer.verdict.value, answer.detail, error, limit]
+    def _take(self, key: str, answer: OracleAnswer) -> None:
+        if answer.verdict is not PartVerdict.UNKNOWN:
+            self._answers.setdefault(key, []).append(answer)
 
 
 def answers_path(parts: RunParts, identity: str) -> Path:
     """Where the answers of an oracle on this run are kept."""
     run = parts.data.run
-    judged_by = (repr(run.analysis.get(key)) for key in _JUDGED_BY)
+    found = run.analysis  # it may be made again, and answers depend on it
+    judged_by = repr((found.arithmetic, found.suspect, found.guilty))
     inputs = repr(sorted(run.inputs.items()))
-    told = (parts.golden.id, parts.device.id, run.created, inputs, *judged_by)
+    told = (parts.golden.id, parts.device.id, run.created, inputs, judged_by)
     return journal_folder().parent / "minimize" / f"{_digest(chr(0).join((*told, identity)))}.jsonl"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.submodel.bundle import BundleRequest, write_bundle
@@ -15,13 +16,17 @@ from divergraph.submodel.minimize.oracle import Oracle, OracleOptions, Part, ope
 from divergraph.submodel.minimize.prober import Prober, SearchLimits
 from divergraph.submodel.minimize.search import Found, PartSearch, SearchOutcome, SuspectUnits
 from divergraph.submodel.minimize.space import Space, Units
-from divergraph.submodel.minimize.verdicts import OracleAnswer, Probe, Variant
+from divergraph.submodel.minimize.verdicts import Probe, Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from divergraph.text.words import counted
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, InputError
-from graphstore.model import Framework
+from graphstore.model import Framework, OracleAnswer
+from graphstore.schema.codec import dumps
+
+Answers: TypeAlias = Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]]
+"""By oracle, then by part."""
 
 AUTO = "auto"
 DEFAULT_LIMITS = SearchLimits()
@@ -72,7 +77,7 @@ class Minimized:
     stopped: str = ""
     clean: bool = False
     rate: float | None = None
-    answers: Mapping[str, object] = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
 
 
 def minimize_run(
@@ -93,7 +98,7 @@ def minimize_run(
         return Minimized(AUTO, (), (), 0, space.size(space.everything), note, clean=True)
     with closing(_oracle(parts, request)) as oracle:
         path = answers_path(parts, oracle.identity)
-        stored = _stored_answers(parts.data).get(path.stem)
+        stored = parts.data.run.analysis.answers.get(path.stem, {})
         memory = KeptAnswers(path, space, stored, fresh=request.fresh)
 
         def ask(units: Units, variant: Variant) -> OracleAnswer:
@@ -210,16 +215,9 @@ def _evidence(found: Found, probe: Probe, prober: Prober, oracle: str) -> Mappin
     }
 
 
-def with_minimized(
-    data: RunData, told: Mapping[str, object], answers: Mapping[str, object]
-) -> RunData:
-    """*data* with the result of a search in its analysis, as ``minimize``, and the *answers* of
-    its oracle with those of earlier searches, as ``minimize_answers``."""
-    known = {**_stored_answers(data), **answers}
-    analysis = {**data.run.analysis, "minimize": dict(told), "minimize_answers": known}
+def with_minimized(data: RunData, told: Mapping[str, object], answers: Answers) -> RunData:
+    """*data* with the result of a search in its analysis, *told* as ``minimize --json`` does,
+    and the *answers* of its oracle with those of earlier searches."""
+    kept = data.run.analysis
+    analysis = replace(kept, minimized=dumps(told), answers={**kept.answers, **answers})
     return replace(data, run=replace(data.run, analysis=analysis))
-
-
-def _stored_answers(data: RunData) -> Mapping[str, object]:
-    found = data.run.analysis.get("minimize_answers")
-    return found if isinstance(found, Mapping) else {}

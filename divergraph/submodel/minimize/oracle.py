@@ -12,10 +12,11 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Protocol, TypeAlias
 
-from divergraph.submodel.minimize.verdicts import OracleAnswer, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection, SelectionRequest
 from graphstore.errors import InputError
+from graphstore.model import OracleAnswer
 
 ENTRY_POINT_GROUP = "divergraph.oracles"
 

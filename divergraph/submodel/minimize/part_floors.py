@@ -23,7 +23,7 @@ from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from graphstore.errors import ExecutionError
-from graphstore.model import TensorRef
+from graphstore.model import DeviceArithmetic, TensorRef
 
 
 class PartFloors:
@@ -63,10 +63,13 @@ class PartFloors:
         """The arithmetic that is imitated."""
         if self._given is not None:
             return self._given
-        said = str(self._parts.data.run.analysis.get("precision", ""))
-        words = said.replace(",", " ").replace("/", " ").split()
-        known = [word for word in words if word in {each.value for each in Precision}]
-        return Precision(known[0]) if known else Precision.FP32
+        found = self._found.precision
+        return Precision(found) if found else Precision.FP32
+
+    @property
+    def _found(self) -> DeviceArithmetic:
+        """What the analysis of the run found."""
+        return self._parts.data.run.analysis.arithmetic
 
     def _stays_single(self, part: Selection) -> bool:
         """Whether all of *part* is of ops that stay in float32 on a device of 16 bits."""
@@ -79,8 +82,7 @@ class PartFloors:
 
     @cached_property
     def _kept(self) -> frozenset[str]:
-        found = self._parts.data.run.analysis.get("fp32_ops")
-        return frozenset(map(str, found)) if isinstance(found, list | tuple) else frozenset()
+        return frozenset(self._found.fp32_ops)
 
     @cached_property
     def _usual(self) -> Floors | None:
@@ -105,18 +107,13 @@ class PartFloors:
     @cached_property
     def _taken(self) -> Taken:
         """How the device's matrix ops take float32 operands."""
-        found = self._parts.data.run.analysis.get("operands")
-        if self._given is not None or not isinstance(found, Mapping):
-            return {}
-        return {Family(str(name)): Operands(str(kind)) for name, kind in found.items()}
+        found = {} if self._given is not None else self._found.operands
+        return {Family(name): Operands(kind) for name, kind in found.items()}
 
     @cached_property
     def _functions(self) -> Approximated:
         """How far functions are off that the device approximates in float32."""
-        found = self._parts.data.run.analysis.get("functions")
-        if self._given is not None or not isinstance(found, Mapping):
-            return {}
-        return {str(kind): float(size) for kind, size in found.items()}
+        return {} if self._given is not None else self._found.functions
 
     @cached_property
     def _quantisers(self) -> Quantisers:

@@ -13,11 +13,11 @@ from divergraph.execute.installed import open_executor
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.values import is_numeric, relative
 from divergraph.submodel.minimize.part_floors import PartFloors
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import DivergraphError, ExecutionError
-from graphstore.model import TensorRef
+from graphstore.model import OracleAnswer, PartVerdict, TensorRef
 
 
 class NoValueError(Exception):

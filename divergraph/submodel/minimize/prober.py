@@ -12,7 +12,8 @@ from threading import Lock
 
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.submodel.minimize.space import Space, Units
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Probe, Variant
+from divergraph.submodel.minimize.verdicts import Probe, Variant
+from graphstore.model import OracleAnswer, PartVerdict
 
 Ask = Callable[[Units, Variant], OracleAnswer]
 _MISSED = 0.01

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from divergraph.submodel.minimize.prober import Prober, StoppedError
 from divergraph.submodel.minimize.space import Space, Units
-from divergraph.submodel.minimize.verdicts import PartVerdict, Probe, Variant
+from divergraph.submodel.minimize.verdicts import Probe, Variant
 from divergraph.text.words import counted
+from graphstore.model import PartVerdict
 
 _TOP = 3
 _PASSES_IN_A_ROW = 3

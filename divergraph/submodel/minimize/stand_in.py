@@ -16,11 +16,11 @@ from divergraph.rootcause.devices.precision import Precision
 from divergraph.submodel.export.onnx_export import export_onnx
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
 from divergraph.submodel.minimize.part_values import NoValueError, PartValues
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from graphstore.errors import ExecutionError, InputError
-from graphstore.model import Framework
+from graphstore.model import Framework, OracleAnswer, PartVerdict
 
 _PRECISION = {
     StandIn.FP16: Precision.FP16,

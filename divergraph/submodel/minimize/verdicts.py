@@ -5,14 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-
-class PartVerdict(StrEnum):
-    """Whether a part shows the failure."""
-
-    FAIL = "fail"
-    PASS = "pass"
-    UNKNOWN = "unknown"
-    """It cannot be told: it does not compile, does not end, was not dumped."""
+from graphstore.model import OracleAnswer, PartVerdict
 
 
 class Variant(StrEnum):
@@ -20,17 +13,6 @@ class Variant(StrEnum):
 
     GOLDEN = "golden"
     DEVICE = "device"
-
-
-@dataclass(frozen=True, slots=True)
-class OracleAnswer:
-    """What one call of an oracle said. ``detail`` is a sentence, ``error`` the relative
-    error of the worst output and ``limit`` what is allowed, where they were measured."""
-
-    verdict: PartVerdict
-    detail: str = ""
-    error: float | None = None
-    limit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

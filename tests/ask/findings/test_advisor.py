@@ -19,9 +19,11 @@ from graphstore.model import (
     DType,
     Finding,
     FindingKind,
+    InputMismatch,
     Level,
     Method,
     Origin,
+    RunAnalysis,
     TensorIO,
 )
 
@@ -237,7 +239,7 @@ def test_inputs_the_root_cause_analysis_found_different(device_graph, run_of):
     run = run_of(
         device_graph(*NET),
         {"mul": (GOOD, GOLDEN)},
-        analysis={"entry_mismatches": [{"op": "", "tensor": "x:0", "error": 0.3, "floor": 1e-3}]},
+        analysis=RunAnalysis(mismatches=(InputMismatch("", "x:0", 0.3, 1e-3),)),
     )
     (finding,) = advise(run).findings
     assert (finding.label, finding.evidence["input"]) == ("input_inconsistent", "x:0")

@@ -55,7 +55,7 @@ def test_the_text_says_what_why_and_what_was_tried(minimize, tmp_path):
 def test_the_result_is_kept_with_the_run(minimize, runs):
     told = minimize("one", "--json").json
     with open_store(str(runs)) as store:
-        kept = store.run("one").analysis["minimize"]
+        kept = json.loads(store.run("one").analysis.minimized)
     assert kept["ops"] == told["ops"] == ["left"]
 
 

@@ -86,7 +86,7 @@ def compared(tmp_path_factory) -> Path:
 def test_healthy_short_operands_are_no_failure(compared):
     with open_store(str(compared / "store")) as store:
         data = store.run_data("hf32")
-    assert data.run.analysis["operands"] == {"matrix products": "hf32"}
+    assert data.run.analysis.arithmetic.operands == {"matrix products": "hf32"}
     parts = opened(data, NO_PROGRESS)
     values = PartValues(parts)
     verdicts = {}

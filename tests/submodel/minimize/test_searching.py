@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from divergraph.submodel.minimize.prober import Prober, SearchLimits
 from divergraph.submodel.minimize.search import PartSearch, SuspectUnits
 from divergraph.submodel.minimize.space import Space
-from divergraph.submodel.minimize.verdicts import OracleAnswer, PartVerdict, Variant
+from divergraph.submodel.minimize.verdicts import Variant
+from graphstore.model import OracleAnswer, PartVerdict
 from graphstore.traverse.arrays import arrays_from_edges
 
 FAIL, PASS, UNKNOWN = (OracleAnswer(verdict) for verdict in PartVerdict)

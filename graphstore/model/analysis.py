@@ -1,0 +1,97 @@
+"""What the analyses of a run say of the run as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SUSPECT, GUILTY = 6.0, 10.0
+"""Above these suspicions an op is suspect, guilty, where nothing else was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceArithmetic:
+    """What the device computes in, as the root-cause analysis found it or was told.
+
+    ``precision`` is the word of ``--precision`` (``fp16``), "" where no analysis was made;
+    ``quantised`` says that integers of 8 bits are among its tensors, too. ``operands`` has by
+    family of matrix ops how they take float32 operands (``hf32``), ``functions`` by op type how
+    far approximated functions are off; both only what is not exact. ``fp32_ops`` are device
+    ops that stay in float32 on a device of 16 bits.
+    """
+
+    precision: str = ""
+    quantised: bool = False
+    operands: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, float] = field(default_factory=dict)
+    fp32_ops: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """``fp32/hf32, int8``: the kinds of operands and 8 bits beside the precision."""
+        taken = self.operands.values() if self.precision == "fp32" else ()
+        kinds = sorted({kind.partition(",")[0] for kind in taken})
+        quantised = ", int8" if self.quantised and self.precision != "int8" else ""
+        return "/".join([self.precision, *kinds]) + quantised
+
+
+@dataclass(frozen=True, slots=True)
+class InputMismatch:
+    """An input on which the sides differ already, ``error`` (relative) over ``floor``.
+
+    No op is to blame for it. ``op`` is the device op that brings it in, "" for an input
+    of the model.
+    """
+
+    op: str
+    tensor: str
+    error: float | None
+    floor: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputShares:
+    """By device op its part of the error at the outputs (signed), and what no op explains."""
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    unexplained: float | None = None
+
+
+class PartVerdict(StrEnum):
+    """Whether a part of a model shows the failure."""
+
+    FAIL = "fail"
+    PASS = "pass"
+    UNKNOWN = "unknown"
+    """It cannot be told: it does not compile, does not end, was not dumped."""
+
+
+@dataclass(frozen=True, slots=True)
+class OracleAnswer:
+    """What one call of an oracle said. ``detail`` is a sentence, ``error`` the relative
+    error of the worst output and ``limit`` what is allowed, where they were measured."""
+
+    verdict: PartVerdict
+    detail: str = ""
+    error: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnalysis:
+    """The analyses of a run: root cause, blame and the search for failing parts.
+
+    ``executor`` ran the reference; ``note`` says why there is none. ``minimized`` is the
+    result of the last search, as ``minimize --json`` prints it; ``answers`` has by oracle,
+    then by part, what oracles said of parts.
+    """
+
+    suspect: float = SUSPECT
+    guilty: float = GUILTY
+    executor: str = ""
+    note: str = ""
+    arithmetic: DeviceArithmetic = field(default_factory=DeviceArithmetic)
+    mismatches: tuple[InputMismatch, ...] = ()
+    blame: OutputShares = field(default_factory=OutputShares)
+    minimized: str = ""
+    answers: Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]] = field(default_factory=dict)
