@@ -21,7 +21,6 @@ from graphstore.model import DumpTensorRef, ModelGraph, TensorIO, TensorRef
 TIMESTAMP = 1_600_000_000_000_000
 """In names of golden dumps; always the same, so that equal parts have equal bundles."""
 _LONGEST = 80
-_GUILTY_ABOVE = 10.0
 _LIKELY = 1e-2
 """Tolerance where the analysis gave no floor: more than float16 needs."""
 
@@ -60,7 +59,7 @@ class PartData:
         still counts as the device's rounding."""
         refs = [tensor.ref for tensor in self.part.outputs if tensor.ref is not None]
         floors = [floor for ref in refs if (floor := self.parts.floor(ref)) is not None]
-        return _GUILTY_ABOVE * max(floors) if floors else _LIKELY
+        return self.parts.data.run.analysis.guilty * max(floors) if floors else _LIKELY
 
     def log(self) -> Iterator[str]:
         """Lines of the same content as the vendor's tool writes."""

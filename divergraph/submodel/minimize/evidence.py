@@ -25,6 +25,7 @@ class IntroducedErrorOracle:
         self.identity = "evidence"
         self.variants = (Variant.GOLDEN,)
         self._guilty = list(_guilty_groups(parts))
+        self._limit = parts.data.run.analysis.guilty
 
     def judge(self, part: Part, variant: Variant) -> OracleAnswer:
         """Whether the dumps prove that *part* is wrong."""
@@ -32,7 +33,7 @@ class IntroducedErrorOracle:
         cut: Comparison | None = None
         for group, item in self._guilty:
             if group <= ops:
-                return _failed(item)
+                return _failed(item, self._limit)
             if group & ops:
                 cut = item
         if cut is not None:
@@ -63,7 +64,7 @@ def _guilty_groups(parts: RunParts) -> Iterator[tuple[frozenset[str], Comparison
             yield from ((frozenset(group), item) for group in blamed.of(item))
 
 
-def _failed(item: Comparison) -> OracleAnswer:
+def _failed(item: Comparison, guilty: float) -> OracleAnswer:
     split = item.split
     if split is None or split.introduced is None:
         return OracleAnswer(
@@ -73,5 +74,5 @@ def _failed(item: Comparison) -> OracleAnswer:
     said = f"{item.op} introduces a relative error of {split.introduced:.3g}{off}"
     limit = None
     if split.floor is not None and split.suspicion is not None:
-        limit = split.floor * 10.0
+        limit = split.floor * guilty
     return OracleAnswer(PartVerdict.FAIL, said, split.introduced, limit)
