@@ -5,12 +5,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from devices import Device
-from faults import OP_FAULTS, Array, Context, FaultKind, faulty_op, faulty_values
+from faults import OP_FAULTS, VALUE_FAULTS, Array, Context, faulty_op, faulty_values
 from measured import final_error, graph_outputs
 from op_runner import Injection, float_outputs
+from reported_faults import REPORTED_OP_FAULTS, REPORTED_VALUE_FAULTS
+
+OPS = {**OP_FAULTS, **REPORTED_OP_FAULTS}
+VALUES = {**VALUE_FAULTS, **REPORTED_VALUE_FAULTS}
 
 VISIBLE = 1.5
 """A fault counts if the final error is at least so many times that of the healthy device."""
@@ -21,7 +26,7 @@ _TRIES = 6
 class Case:
     """One fault at the op that makes *tensor*; ``values`` are all tensors of the faulty run."""
 
-    kind: FaultKind
+    kind: StrEnum
     seed: int
     tensor: str
     op_type: str
@@ -47,7 +52,7 @@ class Healthy:
         return cls(device, values, golden, final_error(outputs, values, golden))
 
 
-def visible_fault(healthy: Healthy, kind: FaultKind, seed: int) -> Case | None:
+def visible_fault(healthy: Healthy, kind: StrEnum, seed: int) -> Case | None:
     """A fault of that kind at a random op; None if none of a few can be seen at the end."""
     for injection in _injections(healthy, kind, seed):
         case = _case(healthy, kind, seed, injection)
@@ -56,7 +61,7 @@ def visible_fault(healthy: Healthy, kind: FaultKind, seed: int) -> Case | None:
     return None
 
 
-def _case(healthy: Healthy, kind: FaultKind, seed: int, injection: Injection) -> Case | None:
+def _case(healthy: Healthy, kind: StrEnum, seed: int, injection: Injection) -> Case | None:
     runner = healthy.device.runner
     values = runner.rerun(healthy.values, injection)
     if values is None:
@@ -68,7 +73,7 @@ def _case(healthy: Healthy, kind: FaultKind, seed: int, injection: Injection) ->
     return Case(kind, seed, node.output[0], node.op_type, healthy.error, error, values)
 
 
-def _injections(healthy: Healthy, kind: FaultKind, seed: int) -> Iterator[Injection]:
+def _injections(healthy: Healthy, kind: StrEnum, seed: int) -> Iterator[Injection]:
     runner = healthy.device.runner
     rng = np.random.default_rng([seed, zlib.crc32(kind.value.encode())])
     places = [
@@ -80,21 +85,21 @@ def _injections(healthy: Healthy, kind: FaultKind, seed: int) -> Iterator[Inject
     for number in rng.permutation(places).tolist():
         if tried == _TRIES:
             return
-        if kind in OP_FAULTS:
-            edit = faulty_op(kind, runner.edit_of(number), rng)
+        if kind in OPS:
+            edit = faulty_op(OPS[kind], runner.edit_of(number), rng)
             if edit is None:
                 continue
             yield Injection(number, edit=edit)
         else:
             context = _around(healthy, number)
             given = healthy.values[runner.nodes[number].output[0]]
-            if faulty_values(kind, given, np.random.default_rng(seed), context) is None:
+            if faulty_values(VALUES[kind], given, np.random.default_rng(seed), context) is None:
                 continue
             state = rng.spawn(1)[0]
             yield Injection(
                 number,
                 values=lambda value, context=context, state=state: faulty_values(  # type: ignore[misc]
-                    kind, value, state, context
+                    VALUES[kind], value, state, context
                 ),
             )
         tried += 1
@@ -107,4 +112,5 @@ def _around(healthy: Healthy, number: int) -> Context:
     return Context(
         [healthy.values[name] for name in node.input if name],
         [healthy.values[name] for name in earlier if nodes and name in healthy.values],
+        node,
     )

@@ -44,10 +44,11 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True)
 class Context:
-    """What is around the tensor: the values its op reads, and others made before it."""
+    """What is around the tensor: the values its op reads, others made before it, the op."""
 
     inputs: Sequence[Array] = ()
     earlier: Sequence[Array] = ()
+    node: onnx.NodeProto | None = None
 
 
 @dataclass
@@ -63,22 +64,22 @@ OpFault: TypeAlias = Callable[[NodeEdit, np.random.Generator], NodeEdit | None]
 
 
 def faulty_values(
-    kind: FaultKind, values: Array, rng: np.random.Generator, context: Context
+    fault: ValueFault, values: Array, rng: np.random.Generator, context: Context
 ) -> Array | None:
     """*values* with the fault, same shape and element type; None if it does not apply."""
     if values.dtype.kind != "f" or values.size == 0:
         return None
-    wrong = VALUE_FAULTS[kind](values, rng, context)
+    wrong = fault(values, rng, context)
     if wrong is None or np.array_equal(wrong, values, equal_nan=True):
         return None
     return wrong.astype(values.dtype, copy=False)
 
 
-def faulty_op(kind: FaultKind, edit: NodeEdit, rng: np.random.Generator) -> NodeEdit | None:
+def faulty_op(fault: OpFault, edit: NodeEdit, rng: np.random.Generator) -> NodeEdit | None:
     """The op with the fault, as a copy; None if it does not apply."""
     node = onnx.NodeProto()
     node.CopyFrom(edit.node)
-    return OP_FAULTS[kind](NodeEdit(node, dict(edit.constants)), rng)
+    return fault(NodeEdit(node, dict(edit.constants)), rng)
 
 
 def _gain(factor: float) -> ValueFault:
@@ -162,7 +163,7 @@ def _missing_op(values: Array, _rng: np.random.Generator, context: Context) -> A
     return None
 
 
-VALUE_FAULTS: Mapping[FaultKind, ValueFault] = {
+VALUE_FAULTS: Mapping[StrEnum, ValueFault] = {
     FaultKind.GAIN_2: _gain(1.02),
     FaultKind.GAIN_03: _gain(1.003),
     FaultKind.CLIP: _clip,
@@ -288,7 +289,7 @@ def _pads(edit: NodeEdit, _rng: np.random.Generator) -> NodeEdit | None:
     return None
 
 
-OP_FAULTS: Mapping[FaultKind, OpFault] = {
+OP_FAULTS: Mapping[StrEnum, OpFault] = {
     FaultKind.WEIGHT_NOISE: _weight_noise,
     FaultKind.LOST_BIAS: _lost_bias,
     FaultKind.ACTIVATION: _activation,

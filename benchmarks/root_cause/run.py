@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from devices import DEVICES, HALF, SINGLE
 from faults import FaultKind
 from measured import VARIANTS, hidden
 from op_runner import OpRunner
+from reported_faults import ReportedFault
 from table import write_table
 
 from divergraph.execute.installed import open_executor
@@ -41,6 +43,7 @@ from graphstore.errors import DivergraphError
 from importers.registry import read_graph
 
 RESULTS = models.cache() / "root_cause.jsonl"
+REPORTED = models.cache() / "root_cause_reported.jsonl"
 _QUICK = ("cls", "magika", "silero")
 _USELESS = 0.5
 """A device whose healthy output is so far off is no place to look for visible faults."""
@@ -66,12 +69,14 @@ def main() -> None:
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--kinds", default=",".join(FaultKind))
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--reported", action="store_true", help="the faults of real reports")
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--quick", action="store_true", help="three small models")
     parser.add_argument("--clean", action="store_true", help="no faults: false alarms only")
     parser.add_argument("--table", action="store_true", help="run nothing")
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
     given = parser.parse_args()
+    given.results = given.results or (REPORTED if given.reported else RESULTS)
     if not given.table:
         names = _QUICK if given.quick else given.models.split(",")
         for name in names:
@@ -81,7 +86,7 @@ def main() -> None:
                     for line in results(place, device, given):
                         with given.results.open("a", encoding="utf-8") as file:
                             file.write(f"{json.dumps(line)}\n")
-    write_table(given.results, into_readme=given.write)
+    write_table(given.results, into_readme=given.write, reported=given.reported)
 
 
 def workplace(name: str, folder: Path) -> Workplace:
@@ -105,7 +110,7 @@ def results(place: Workplace, device: str, given: argparse.Namespace) -> Iterato
     wanted = [
         (kind, seed)
         for seed in map(int, given.seeds.split(","))
-        for kind in ([] if given.clean else map(FaultKind, given.kinds.split(",")))
+        for kind in ([] if given.clean else _kinds(given))
         if any((place.name, device, variant, kind.value, seed) not in done for variant in variants)
     ]
     clean = [each for each in variants if (place.name, device, each, "", 0) not in done]
@@ -127,6 +132,12 @@ def results(place: Workplace, device: str, given: argparse.Namespace) -> Iterato
         for variant in variants:
             if (place.name, device, variant, kind.value, seed) not in done:
                 yield _fault_line(place, healthy, case, variant, kind, seed)
+
+
+def _kinds(given: argparse.Namespace) -> list[StrEnum]:
+    if given.reported:
+        return list(ReportedFault)
+    return [FaultKind(kind) for kind in given.kinds.split(",")]
 
 
 def _known(path: Path) -> set[tuple[str, str, str, str, int]]:
@@ -173,7 +184,7 @@ def _fault_line(
     healthy: Healthy,
     case: Case | None,
     variant: str,
-    kind: FaultKind,
+    kind: StrEnum,
     seed: int,
 ) -> dict[str, Any]:
     line = _line(place, healthy, variant, kind.value, seed)

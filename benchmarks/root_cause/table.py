@@ -9,6 +9,7 @@ from typing import Any
 
 README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- root cause: start -->", "<!-- root cause: end -->"
+REPORTED = "<!-- reported faults: start -->", "<!-- reported faults: end -->"
 
 _BROKEN = 0.5
 """Final error from which a device without an injected fault counts as one that fails by itself."""
@@ -16,16 +17,20 @@ _KEY = ("model", "device", "variant", "kind", "seed")
 _METHODS = ("first cos < 0.99", "DAG frontier", "gain")
 
 
-def write_table(results: Path, *, into_readme: bool) -> None:
+def write_table(results: Path, *, into_readme: bool, reported: bool = False) -> None:
     """Print the tables; with *into_readme* also put them between the markers."""
+    start, end = REPORTED if reported else (START, END)
     lines = _latest(map(json.loads, results.read_text(encoding="utf-8").splitlines()))
-    text = "\n".join([*_ranks(lines), "", *_clean(lines), "", *_natural(lines)])
+    rows = [*_ranks(lines), "", *_by_kind(lines)]
+    if not reported:
+        rows = [*_ranks(lines), "", *_clean(lines), "", *_natural(lines)]
+    text = "\n".join(rows)
     print(text)
     if into_readme:
         readme = README.read_text(encoding="utf-8")
-        before, rest = readme.split(START)
-        behind = rest.split(END)[1]
-        README.write_text(f"{before}{START}\n{text}\n{END}{behind}", encoding="utf-8")
+        before, rest = readme.split(start)
+        behind = rest.split(end)[1]
+        README.write_text(f"{before}{start}\n{text}\n{end}{behind}", encoding="utf-8")
 
 
 def _latest(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -50,6 +55,18 @@ def _ranks(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
             + " | ".join(others)
             + " |"
         )
+
+
+def _by_kind(lines: Iterable[dict[str, Any]]) -> Iterable[str]:
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        if line["kind"] and line["visible"]:
+            kinds.setdefault(line["kind"], []).append(line)
+    yield "| kind of fault | faults | first / first three | called guilty |"
+    yield "| --- | --- | --- | --- |"
+    for kind, found in kinds.items():
+        guilty = 100 * sum(each["verdict"] == "diverged" for each in found) / len(found)
+        yield f"| {kind} | {len(found)} | {_share([x['rank'] for x in found])} | {guilty:.0f} |"
 
 
 def _clean(lines: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -208,7 +208,9 @@ def _faults(
             fault = FaultKind.FLUSH.value
         if fault not in (_HALF_BIAS, _EPSILON):
             earlier = [healthy[t] for _, t, _ in places[:40] if healthy[t].dtype.kind == "f"]
-            made = faulty_values(FaultKind(fault), value, rng, Context(reads, earlier))
+            made = faulty_values(
+                VALUE_FAULTS[FaultKind(fault)], value, rng, Context(reads, earlier)
+            )
             if made is None:
                 continue
             wrong[tensor] = np.asarray(made)
