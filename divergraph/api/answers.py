@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from divergraph.ask import (
-        Analysis,
         OpDetail,
         OriginAnswer,
         Overview,
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
     from divergraph.submodel.selection import BoundaryTensor, Refusal, Selection
     from divergraph.submodel.smallest_boundary import Suggestion
     from graphstore.contract import GraphInfo, QueryResult, RunData
-    from graphstore.model import Comparison, Finding, LineageLink, ModelGraph
+    from graphstore.model import Comparison, Finding, LineageLink, ModelGraph, RunAnalysis
     from graphstore.op_row import OpRow
 
 _WHERE = {
     "divergraph.ask": (
-        *("Analysis", "OpDetail", "OriginAnswer", "Overview", "RecurringAnswer", "RoleTable"),
+        *("OpDetail", "OriginAnswer", "Overview", "RecurringAnswer", "RoleTable"),
         *("RunChanges", "Trace", "UnmatchedOps"),
     ),
     "divergraph.ask.advisor.advisor": ("Advice",),
@@ -60,14 +59,13 @@ _WHERE = {
     "divergraph.submodel.selection": ("BoundaryTensor", "Refusal", "Selection"),
     "divergraph.submodel.smallest_boundary": ("Suggestion",),
     "graphstore.contract": ("GraphInfo", "QueryResult", "RunData"),
-    "graphstore.model": ("Comparison", "Finding", "LineageLink", "ModelGraph"),
+    "graphstore.model": ("Comparison", "Finding", "LineageLink", "ModelGraph", "RunAnalysis"),
     "graphstore.op_row": ("OpRow",),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "Advice",
-    "Analysis",
     "Blame",
     "BoundaryTensor",
     "CaptureResult",
@@ -99,6 +97,7 @@ __all__ = [
     "RecurringAnswer",
     "Refusal",
     "RoleTable",
+    "RunAnalysis",
     "RunChanges",
     "RunData",
     "Selection",

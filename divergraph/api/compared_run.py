@@ -17,7 +17,7 @@ from divergraph.text.words import counted, verdict_text
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError
 from graphstore.filter import OpFilter
-from graphstore.model import Comparison, Counts, Finding, LineageLink, Side, Verdict
+from graphstore.model import Comparison, Counts, Finding, LineageLink, RunAnalysis, Side, Verdict
 from graphstore.model import Run as RunRecord
 from graphstore.op_row import OpRow
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from divergraph.api.store import AnyStore
     from divergraph.api.tensor_values import RunTensors, TensorValues
     from divergraph.ask import (
-        Analysis,
         OpDetail,
         OriginAnswer,
         Overview,
@@ -107,11 +106,9 @@ class ComparedRun:
         return self.record.warnings
 
     @property
-    def analysis(self) -> Analysis:
+    def analysis(self) -> RunAnalysis:
         """By which limits, in which precision and with what reference the ops were judged."""
-        from divergraph.ask import read_analysis
-
-        return read_analysis(self.record)
+        return self.record.analysis
 
     @property
     def data(self) -> RunData:
