@@ -26,8 +26,8 @@ from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.graphs.lineage import Lineage, link_graphs
 from divergraph.graphs.matching import MatchSources, match_more
 from divergraph.graphs.matching.constants import constant_ops
-from divergraph.graphs.matching.values import DumpedValues
 from divergraph.values.closeness import Array, distance
+from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import ModelGraph, TensorMatch, TensorRef
 from importers.dumps import DumpIndex, scan_golden_dumps
 from importers.registry import read_graph
@@ -149,7 +149,7 @@ def counted(case: Case, device: ModelGraph, lineage: Lineage, golden_dump: DumpI
         for port, tensor in enumerate(op.outputs)
         if op.id not in constants
     }
-    values = DumpedValues(golden_dump)
+    values = DumpedValues(golden_dump, 1 << 28)
     hidden_tensors = found = wrong = 0
     for op in device.ops:
         for port, tensor in enumerate(op.outputs):

@@ -30,11 +30,11 @@ from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run import RunSources
 from divergraph.rootcause.stored import dumps_written_since, sources_of, with_warnings
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.unread import Unread
 from graphstore.contract import RunData
-from graphstore.errors import ExecutionError, ImportFormatError, InputError
+from graphstore.errors import ExecutionError, InputError
 from graphstore.model import DeviceArithmetic, ModelGraph, Op, OutputShares, TensorIO
-from importers.dumps.read import read_array
-from importers.layouts.tables import LayoutError
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,10 @@ def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[st
             ref = index.graph_inputs.get(tensor.name)
             if ref is None:
                 continue
-            try:
-                found[tensor.name] = read_array(ref)
-            except (ImportFormatError, LayoutError) as error:
-                said = f"the dumped input {tensor.name!r} cannot be read: {error}"
-                raise InputError(said) from None
+            value = read_tensor(ref)
+            if isinstance(value, Unread):
+                raise InputError(f"the dumped input {tensor.name!r} cannot be read: {value.detail}")
+            found[tensor.name] = value
             break
         else:
             if tensor.name not in needed:
@@ -207,10 +206,9 @@ def _sources(golden: ModelGraph, sources: RunSources, known: set[str]) -> dict[s
             ref = tensors.get((op.id, TensorIO.OUTPUT, port))
             if ref is None or tensor.name not in known:
                 continue
-            try:
-                found[tensor.name] = read_array(ref)
-            except (ImportFormatError, LayoutError):
-                continue  # then it is computed
+            value = read_tensor(ref, tensor.layout)
+            if not isinstance(value, Unread):  # else it is computed
+                found[tensor.name] = value
     return found
 
 

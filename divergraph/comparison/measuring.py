@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from divergraph.comparison.tensor_comparison import judged, tensor_pair
+from divergraph.comparison.tensor_comparison import judged
 from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import Progress
 from divergraph.metrics.limits.thresholds import Thresholds
@@ -23,7 +23,7 @@ def compare_all(
     """The comparison of each item in order; what already is one stays as it is."""
     pairs = [item for item in items if isinstance(item, Pair)]
     progress.stage("comparing tensors", len(pairs))
-    tensors = [tensor_pair(pair) for pair in pairs]
+    tensors = [pair.tensors for pair in pairs]
     found = measure_all(tensors, progress, workers)
     compared = [
         judged(pair, measured, thresholds) for pair, measured in zip(pairs, found, strict=True)

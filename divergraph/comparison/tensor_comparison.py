@@ -1,19 +1,11 @@
-"""What measuring needs of a pair, and the comparison made of what it found."""
+"""The comparison made of what was measured of a pair."""
 
 from __future__ import annotations
 
 from divergraph.graphs.pairing import Pair
 from divergraph.metrics.limits.thresholds import Thresholds
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.pairs.tensor_pairs import TensorPair
 from graphstore.model import Comparison
-
-
-def tensor_pair(pair: Pair) -> TensorPair:
-    """The part of *pair* that measuring needs."""
-    return TensorPair(
-        pair.device, pair.golden, pair.origin_layout, pair.golden_layout, pair.match.reorder
-    )
 
 
 def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison:

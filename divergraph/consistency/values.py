@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.errors import ImportFormatError
+from divergraph.values.one_tensor import in_graph_order, read_stored
+from divergraph.values.unread import Unread
 from graphstore.model import DType, DumpTensorRef
-from importers.dumps import read_array
-from importers.layouts import LayoutError, align_to_golden, to_layout
+from importers.layouts import LayoutError, to_layout
 
 FLOAT16_MAX = 65504.0
 _BLOCK = 1 << 18
@@ -72,32 +72,24 @@ def values_of(ref: DumpTensorRef, origin_layout: str | None = None) -> Values | 
     cheap; None if they cannot be read or are no real numbers."""
     if ref.statistics is not None:
         return _from_statistics(ref)
-    try:
-        array = read_array(ref)
-    except ImportFormatError:  # compare and doctor say it; here it is only not checked
+    array = read_stored(ref)
+    if isinstance(array, Unread):  # compare and doctor say it; here it is only not checked
         return None
     if array.dtype.kind not in "biuf" or not array.size:
         return None
     if ref.nbytes <= _UNPADDED_BYTES:
-        array = unpadded(array, ref, origin_layout)
+        array = _unpadded(array, ref, origin_layout)
     return _scanned(array, half=ref.dtype is DType.FLOAT16)
 
 
-def unpadded(
+def _unpadded(
     array: NDArray[Any], ref: DumpTensorRef, origin_layout: str | None = None
 ) -> NDArray[Any]:
     """*array* in framework layout, or as it is stored if that is not known."""
-    if ref.layout is None or ref.layout in _PLAIN or not ref.original_shape:
+    if not ref.original_shape:
         return array
     try:
-        return align_to_golden(
-            array,
-            ref.layout,
-            origin_layout,
-            ref.original_shape,
-            ref.original_shape,
-            groups=ref.groups,
-        )
+        return in_graph_order(array, ref, origin_layout)
     except LayoutError:  # an unknown layout only means that padding counts as values
         return array
 
@@ -158,10 +150,9 @@ def difference(
     """
     if one.statistics is not None or other.statistics is not None:
         return None
-    try:
-        left, right = read_array(one), read_array(other)
-    except ImportFormatError:  # not checked, and counted as such
-        return None
+    left, right = read_stored(one), read_stored(other)
+    if isinstance(left, Unread) or isinstance(right, Unread):
+        return None  # not checked, and counted as such
     if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
         return None
     if (left.dtype.kind == "f") != (right.dtype.kind == "f"):
@@ -185,7 +176,7 @@ def _plain(array: NDArray[Any], ref: DumpTensorRef, origin_layout: str | None) -
     """*array* without padding, and with its axes as the framework has them."""
     layout = ref.layout or "ND"
     if layout not in _PLAIN:
-        return unpadded(array, ref, origin_layout)
+        return _unpadded(array, ref, origin_layout)
     if origin_layout is None or {layout, origin_layout} & {"ND"} or layout == origin_layout:
         return array
     try:

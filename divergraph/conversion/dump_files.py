@@ -17,9 +17,11 @@ from pathlib import Path
 from divergraph.conversion.relayout import relayout
 from divergraph.files.array_files import Array, OutputFolder
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.values.one_tensor import read_stored
+from divergraph.values.unread import or_raise
 from graphstore.errors import DivergraphError, ImportFormatError, InputError
 from graphstore.model import DumpFormat, DumpTensorRef, TensorIO
-from importers.dumps import DeviceFile, list_dumps, read_array, read_device_file, record_json
+from importers.dumps import DeviceFile, list_dumps, read_device_file, record_json
 from importers.dumps.arrays.npy import read_npy_header
 from importers.dumps.ascend.overflow import read_record
 from importers.dumps.index import DamagedError, list_folder
@@ -190,7 +192,7 @@ class _File:
 
     def _tensor(self, ref: DumpTensorRef) -> int:
         try:
-            array: Array = read_array(ref)
+            array = or_raise(read_stored(ref))
             layout = ref.layout or "ND"
             if self._request.layout is not None:
                 shape = self._request.shape or _fits(ref.original_shape)
@@ -275,7 +277,7 @@ class _File:
             offset=header.data_offset,
             nbytes=header.nbytes,
         )
-        array: Array = read_array(ref)
+        array = or_raise(read_stored(ref))
         name = self._path.name.removesuffix(_ARRAY)
         if self._request.type is DumpType.TXT:
             self._folder.text(f"{name}.txt", array)

@@ -17,9 +17,10 @@ from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.metrics.pairs.measurement import Measurement
 from divergraph.metrics.pairs.small_files import NpyFiles
-from divergraph.metrics.pairs.tensor_pairs import AnyPair, TensorPair
+from divergraph.metrics.pairs.tensor_pairs import AnyPair
 from divergraph.metrics.pairs.work import MeasureWork
 from divergraph.text.words import counted
+from divergraph.values.tensor_pair import TensorPair
 from graphstore.errors import InputError
 from graphstore.model import Level, Metric, Reason
 from importers.dumps.bare.index import NO_FORM, BareDump, BareTensor, RawForm, find_tensors

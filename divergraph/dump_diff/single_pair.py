@@ -19,7 +19,9 @@ from divergraph.metrics.flat import Flat, blocks, flat, is_mapped
 from divergraph.metrics.inspection import Inspection, Look, finite_errors, unit_of
 from divergraph.metrics.measure import Wanted
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers
-from divergraph.metrics.pairs.tensor_pairs import TensorPair, channels_of_a_block, read_pair
+from divergraph.values.pairs import read_pair
+from divergraph.values.tensor_pair import TensorPair
+from divergraph.values.unread import or_raise
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType
 
@@ -58,14 +60,12 @@ def look_closely(
     figures = pair.found.figures
     if pair.pair is None or figures is None:
         return None
-    device, golden = read_pair(pair.pair)
+    device, golden = _values(pair.pair)
     check_elements(device, golden)
     types = (pair.found.device_dtype, pair.found.golden_dtype)
     work = LookAtPart(pair.pair, figures.atol, want.rtol, first, top, types)
     look, found = _seen(work, device, golden, workers)
-    inspection = look.result(
-        pair.pair.golden_layout or pair.pair.origin_layout, channels_of_a_block(pair.pair.device)
-    )
+    inspection = look.result(pair.pair.layout, pair.pair.c0)
     return CloseLook(found.table(device, golden), inspection, figures.atol, figures.rtol)
 
 
@@ -106,7 +106,7 @@ class LookAtPart:
 
     def __call__(self, item: _Part) -> _Seen:
         """What is seen of the elements from one place of the flat tensors to another."""
-        return self.look(*read_pair(self.pair), *item)
+        return self.look(*_values(self.pair), *item)
 
     def lost(self, item: _Part, why: str) -> _Seen:
         """A part that nobody can look at.
@@ -131,6 +131,11 @@ class LookAtPart:
             look.add(one, other, start + begin, errors, finite)
             found.add(one, other, start + begin, errors, finite)
         return look, found
+
+
+def _values(pair: TensorPair) -> tuple[NDArray[Any], NDArray[Any]]:
+    found = or_raise(read_pair(pair))
+    return found.device, found.golden
 
 
 def _part(values: Flat, start: int, stop: int) -> Flat:

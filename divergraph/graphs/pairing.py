@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from divergraph.graphs.lineage import Lineage, Unmatched
+from divergraph.values.tensor_pair import TensorPair
 from graphstore.model import (
     Comparison,
     DType,
@@ -44,6 +45,13 @@ class Pair:
     golden: DumpTensorRef
     origin_layout: str | None
     golden_layout: str | None
+
+    @property
+    def tensors(self) -> TensorPair:
+        """The request for the values of both."""
+        return TensorPair(
+            self.device, self.golden, self.origin_layout, self.golden_layout, self.match.reorder
+        )
 
 
 def pair_tensors(

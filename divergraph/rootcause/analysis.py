@@ -42,7 +42,8 @@ from divergraph.rootcause.tolerances.nonfinite_origins import (
 )
 from divergraph.rootcause.tolerances.random_sources import random_feed, remarks
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
-from divergraph.rootcause.values import RunValues, is_numeric
+from divergraph.rootcause.values import is_numeric
+from divergraph.values.run_values import RunValues
 from graphstore.model import (
     Comparison,
     DeviceArithmetic,
@@ -107,7 +108,7 @@ class _Analysis:
             ref: item for ref, item in outputs.items() if ref in pairs and self._alike(pairs[ref])
         }
         self.values = RunValues(
-            pairs,
+            {ref: pair.tensors for ref, pair in pairs.items()},
             {ref: item.shape for ref, item in self.compared.items() if item.shape is not None},
             self.inputs.golden_dump,
             self.inputs.device_dump,

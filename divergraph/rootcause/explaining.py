@@ -25,8 +25,8 @@ from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.splits import same_shape
-from divergraph.rootcause.values import RunValues
 from divergraph.text.words import counted
+from divergraph.values.run_values import RunValues
 from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import GraphArrays

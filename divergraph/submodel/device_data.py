@@ -11,8 +11,9 @@ from divergraph.files.npy_file import write_npy
 from divergraph.submodel.bundle_data import TIMESTAMP, PartData
 from divergraph.submodel.export.ge_export import with_bodies
 from divergraph.submodel.selection import BoundaryTensor
+from divergraph.values.one_tensor import read_stored
+from divergraph.values.unread import or_raise
 from graphstore.model import TensorIO, TensorRef
-from importers.dumps import read_array
 
 
 @dataclass
@@ -39,7 +40,8 @@ class DevicePartData(PartData):
         else:
             key = (tensor.ref.op, TensorIO.OUTPUT, tensor.ref.port)
             found = self.parts.sources.device_dump.tensors.get(key)
-        yield "device", None if found is None else read_array(found)
+        # The device's part works on the layout the device has.
+        yield "device", None if found is None else or_raise(read_stored(found))
 
     def _write_golden(self) -> None:
         """The dumps of the originals, named by the golden model."""

@@ -11,16 +11,17 @@ from divergraph.execute.contract import DEFAULT_MEMORY, Array
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.run import RunSources
 from divergraph.rootcause.stored import sources_of
-from divergraph.rootcause.values import RunValues
 from divergraph.submodel.constants import values_of_the_run
 from divergraph.submodel.run_graphs import RunGraphs
 from divergraph.submodel.select import Selector
 from divergraph.submodel.selection import Facts, Selection, TensorFacts
 from divergraph.submodel.text_values import TextValues
+from divergraph.values.run_values import RunValues
+from divergraph.values.unread import or_raise
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import DType, DumpTensorRef, Side, TensorIO, TensorRef
-from importers.dumps import DumpIndex, read_array
+from importers.dumps import DumpIndex
 
 
 class RunParts(RunGraphs):
@@ -43,7 +44,8 @@ class RunParts(RunGraphs):
         for output, pair in pairs.items():
             if output in shapes:
                 self._outputs.setdefault(pair.match.golden, output)
-        self._values = RunValues(pairs, shapes, sources.golden_dump, sources.device_dump, memory)
+        tensors = {output: pair.tensors for output, pair in pairs.items()}
+        self._values = RunValues(tensors, shapes, sources.golden_dump, sources.device_dump, memory)
         self._texts = TextValues(data.golden, sources.golden_dump)
 
     @cached_property
@@ -86,9 +88,9 @@ class RunParts(RunGraphs):
             InputError: it was not dumped.
             ImportFormatError: the dump is damaged.
         """
-        found = _ref_of(self.sources.golden_dump, key)
-        if found is not None:
-            return read_array(found)
+        value = or_raise(self._values.golden_or_why(key))
+        if value is not None:
+            return value
         if self._texts.shape(key) is not None:
             return self._texts.value(key)
         raise InputError(f"the golden value of {key} was not dumped")

@@ -1,1 +1,1 @@
-"""Values of tensor pairs, read and aligned."""
+"""The one reader of dumped values: of one tensor, and of pairs in golden's order."""

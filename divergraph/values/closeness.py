@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from divergraph.values.orders import may_block, reordered
+from divergraph.values.zero_points import is_8_bit, with_zero_of
 from graphstore.model import Reorder
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -32,14 +34,13 @@ def distance(device: Array, golden: Array) -> float:
 
     FAR if sizes differ or NaN and infinities are not at the same places. Of 8-bit integers the
     mean of golden counts for nothing: all that are quantised about one zero point share it.
-    Those with and without sign are FAR: their zero points differ.
+    Between those with and without sign the zero point may have been moved.
     """
     if device.size != golden.size:
         return FAR
     centre = 0.0
-    if _is_quantised(golden) and _is_quantised(device):
-        if device.dtype != golden.dtype:
-            return FAR
+    if is_8_bit(golden) and is_8_bit(device):
+        device = with_zero_of(device, golden)
         centre = float(golden.mean()) if golden.size else 0.0
     left, right = device.reshape(-1), golden.reshape(-1)
     apart = scale = 0.0
@@ -60,18 +61,15 @@ def distance(device: Array, golden: Array) -> float:
     return math.sqrt(apart) / math.sqrt(scale)
 
 
-def _is_quantised(value: Array) -> bool:
-    return value.dtype.kind in "iu" and value.dtype.itemsize == 1
-
-
 def is_near(device: Array, golden: Array, reorder: Reorder | None = None) -> bool:
     """False if some hundred values, taken anywhere, say that the two are far apart.
 
     *device* is looked at in the order *reorder*. Shapes must fit (:func:`reordered`).
     """
     places = _places(golden.size)
-    right = golden.reshape(-1)[places].astype(np.float64)
-    left = _picked(device, reorder, golden.shape, places).astype(np.float64)
+    there = golden.reshape(-1)[places]
+    here = with_zero_of(_picked(device, reorder, golden.shape, places), there)
+    right, left = there.astype(np.float64), here.astype(np.float64)
     finite = np.isfinite(right) & np.isfinite(left)
     right, left = right[finite], left[finite]
     scale = float(np.vdot(right, right))
@@ -96,23 +94,6 @@ def _picked(
     blocks = device.reshape(batch, channels // reorder.block, *space, reorder.block)
     picked: Array = blocks[(at[0], at[1] // reorder.block, *at[2:], at[1] % reorder.block)]
     return picked
-
-
-def reordered(device: Array, reorder: Reorder, golden_shape: Sequence[int]) -> Array | None:
-    """*device* in the golden tensor's order and shape; None if it cannot be that order."""
-    value = device
-    if reorder.block:
-        value_or_none = _unblocked(value, reorder.block, golden_shape)
-        if value_or_none is None:
-            return None
-        value = value_or_none
-    if reorder.axes:
-        if value.ndim != len(reorder.axes):
-            return None
-        value = value.transpose(reorder.axes)
-    if value.size != int(np.prod(golden_shape, dtype=np.int64)):
-        return None
-    return value.reshape(tuple(golden_shape))
 
 
 def best_reorder(device: Array, golden: Array) -> tuple[Reorder, float] | None:
@@ -159,24 +140,4 @@ def _orders(device: Array, golden: Array) -> Iterator[Reorder]:
         for axes in _fitting(device.shape, golden.shape):
             if axes != same:
                 yield Reorder(axes=axes)
-    yield from (
-        Reorder(block=block) for block in _BLOCKS if _may_block(device, block, golden.shape)
-    )
-
-
-def _may_block(value: Array, block: int, golden_shape: Sequence[int]) -> bool:
-    """Whether channels in blocks of *block*, the last filled up, give such a shape."""
-    if value.ndim < 3 or len(golden_shape) != value.ndim or value.shape[1] % block:
-        return False
-    if (value.shape[0], *value.shape[2:]) != (golden_shape[0], *golden_shape[2:]):
-        return False
-    return bool(golden_shape[1] <= value.shape[1] < golden_shape[1] + block)
-
-
-def _unblocked(value: Array, block: int, golden_shape: Sequence[int]) -> Array | None:
-    if not _may_block(value, block, golden_shape):
-        return None
-    batch, channels, *space = value.shape
-    blocks = value.reshape(batch, channels // block, *space, block)
-    plain = np.moveaxis(blocks, -1, 2).reshape(batch, channels, *space)
-    return plain[:, : golden_shape[1]]
+    yield from (Reorder(block=block) for block in _BLOCKS if may_block(device, block, golden.shape))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
-from divergraph.metrics.pairs.tensor_pairs import TensorPair, measured_pair
+from divergraph.metrics.pairs.tensor_pairs import measured_pair
+from divergraph.values.tensor_pair import TensorPair
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 
 

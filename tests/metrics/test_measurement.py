@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from divergraph.metrics.pairs.measurement import Measurement, measurement_json, measurement_value
-from divergraph.metrics.pairs.tensor_pairs import TensorPair, measured_pair
+from divergraph.metrics.pairs.tensor_pairs import measured_pair
+from divergraph.values.tensor_pair import TensorPair
 from graphstore.model import DType, Reason
 from importers.dumps.bare.index import find_tensors
 

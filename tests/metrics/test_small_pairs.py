@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from divergraph.metrics.measure import DEFAULT, Wanted, measure
 from divergraph.metrics.pairs.small_files import NpyFiles
 from divergraph.metrics.pairs.small_pairs import measured_together
-from divergraph.metrics.pairs.tensor_pairs import TensorPair
 from divergraph.metrics.pairs.work import MeasureWork
+from divergraph.values.tensor_pair import TensorPair
 from importers.dumps.bare.index import find_tensors
 
 SIZES = (1, 2, 7, 1000, 8192, 8193)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.comparison import CompareRequest, compare
 from divergraph.execute.stand_ins import make_stand_in
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
-from divergraph.rootcause.values import signed
+from divergraph.values.zero_points import with_zero_of
 
 RNG = np.random.default_rng(5)
 LAYERS = 4
@@ -157,4 +157,4 @@ def test_a_quantised_model_and_what_its_runtime_makes_of_it(tmp_path: Path, side
 def test_bytes_called_unsigned_and_a_moved_zero_are_the_same_numbers() -> None:
     golden = np.array([-128, -3, 0, 7, 127], np.int8)
     for dumped_as in (golden.view(np.uint8), (golden.astype(np.int16) + 128).astype(np.uint8)):
-        assert np.array_equal(signed(dumped_as, golden), golden)
+        assert np.array_equal(with_zero_of(dumped_as, golden), golden)

@@ -18,6 +18,8 @@ from divergraph.execute.tensorflow.files import (
 from divergraph.execute.tensorflow.step import is_variable, needed
 from divergraph.execute.tensorflow.values import as_typed
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.unread import or_raise
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph, TensorIO
 
@@ -43,7 +45,6 @@ def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
         InputError: the folder is missing or holds no variable.
     """
     from importers.dumps import scan_dumps
-    from importers.dumps.read import read_array
 
     tensors = scan_dumps(folder, graph).tensors
     variables = {op.id for op in graph.ops if op.type in VARIABLES}
@@ -54,7 +55,7 @@ def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
         variable = op.id if op.id in variables else source.op if source else ""
         key = (op.id, TensorIO.OUTPUT, 0)
         if variable in variables and variable not in found and key in tensors:
-            found[variable] = read_array(tensors[key])
+            found[variable] = or_raise(read_tensor(tensors[key]))
     if variables and not found:
         raise InputError("none of the model's variables is dumped here", where=str(folder))
     return found

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from divergraph.graphs.lineage import Lineage, Unmatched
-from divergraph.graphs.matching.values import DumpedValues
-from divergraph.values.closeness import best_reorder, distance, only_order, reordered
+from divergraph.values.closeness import best_reorder, distance, only_order
+from divergraph.values.dumped_values import DumpedValues
+from divergraph.values.orders import reordered
 from graphstore.model import LineageRule, ModelGraph, Op, Reorder, TensorMatch, TensorRef
 
 _BY_NAME = frozenset(

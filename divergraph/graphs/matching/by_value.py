@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
 from divergraph.graphs.matching.golden_reach import GoldenReach
 from divergraph.graphs.matching.judging import Candidate
 from divergraph.graphs.matching.sketches import Sketches, is_telling
-from divergraph.graphs.matching.values import DumpedValues
 from divergraph.values.closeness import (
     FAR,
     Array,
@@ -17,6 +17,8 @@ from divergraph.values.closeness import (
     distance,
     is_near,
 )
+from divergraph.values.dumped_values import DumpedValues
+from divergraph.values.zero_points import is_8_bit, moved_by_128, same_bytes
 from graphstore.model import TensorRef
 
 _LOOKED_AT = 8
@@ -45,7 +47,7 @@ class ValueLookup:
         if not is_telling(value):
             return []
         found: list[tuple[Candidate, Array]] = []
-        for ref in self._sketches.nearest(value, _LOOKED_AT, by_order=True):
+        for ref in self._nearest(value, by_order=True):
             golden = self._values.of(ref)
             if golden is None or squeezed(value) != squeezed(golden):
                 continue
@@ -60,9 +62,15 @@ class ValueLookup:
             found.extend(self._in_other_order(value, blocked=blocked))
         return list(_in_families(found))
 
+    def _nearest(self, value: Array, *, by_order: bool) -> Iterable[TensorRef]:
+        """The golden tensors to look at, also of those with another zero point."""
+        forms = (value, moved_by_128(value), same_bytes(value)) if is_8_bit(value) else (value,)
+        found = (self._sketches.nearest(each, _LOOKED_AT, by_order=by_order) for each in forms)
+        return dict.fromkeys(chain.from_iterable(found))
+
     def _in_other_order(self, value: Array, *, blocked: bool) -> Iterator[tuple[Candidate, Array]]:
         for stripped in self._stripped(value) if blocked else (value,):
-            for ref in self._sketches.nearest(stripped, _LOOKED_AT, by_order=False):
+            for ref in self._nearest(stripped, by_order=False):
                 golden = self._values.of(ref)
                 if golden is None or not (blocked or _is_permuted(value, golden)):
                     continue

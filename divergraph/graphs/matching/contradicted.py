@@ -13,8 +13,8 @@ from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.graphs.lineage.split_originals import HANDING_ON
 from divergraph.graphs.matching.by_value import squeezed
 from divergraph.graphs.matching.sketches import is_telling
-from divergraph.graphs.matching.values import DumpedValues
 from divergraph.values.closeness import AS_IT_LIES, FAR, Array, best_reorder, distance
+from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import LineageRule, Op, Reason, TensorMatch, TensorRef
 
 _AGREE = 0.3

@@ -17,9 +17,9 @@ from divergraph.graphs.matching.golden_reach import GoldenReach, ReachedPart
 from divergraph.graphs.matching.judging import SURE_ENOUGH, Candidate, CounterpartChoice, judge
 from divergraph.graphs.matching.pins import NO_PINS, Pins
 from divergraph.graphs.matching.re_execution import ReExecution
-from divergraph.graphs.matching.values import DumpedValues
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.values.closeness import AS_IT_LIES, FAR, distance
+from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import (
     Framework,
     LineageLink,
@@ -117,8 +117,9 @@ class _Matcher:
         self._device_constants = constant_ops(device)
         self._pins = sources.pins
         self._open_executor = sources.open_executor
-        self._device_values = DumpedValues(sources.device_dump, sources.memory)
-        self._golden_values = DumpedValues(sources.golden_dump, sources.memory)
+        kept = sources.memory // 4  # the rest is for what is re-run
+        self._device_values = DumpedValues(sources.device_dump, kept)
+        self._golden_values = DumpedValues(sources.golden_dump, kept)
         self._executor: Executor | None = None
         self._rerun = ReExecution(
             self._reach, self._device_values, self._golden_values, sources.memory // 2

@@ -9,7 +9,6 @@ from divergraph.execute.contract import Executor, RunnableSubgraph
 from divergraph.graphs.matching.by_value import family_of, squeezed
 from divergraph.graphs.matching.golden_reach import GoldenReach, ReachedPart
 from divergraph.graphs.matching.judging import Candidate
-from divergraph.graphs.matching.values import DumpedValues
 from divergraph.values.closeness import (
     AS_IT_LIES,
     FAR,
@@ -17,8 +16,10 @@ from divergraph.values.closeness import (
     best_reorder,
     distance,
     is_near,
-    reordered,
 )
+from divergraph.values.dumped_values import DumpedValues
+from divergraph.values.orders import reordered
+from divergraph.values.zero_points import with_zero_of
 from graphstore.model import Reorder, TensorMatch, TensorRef
 
 
@@ -93,8 +94,10 @@ class ReExecution:
         if value is None or reference is None:
             return value
         if match.reorder is not None:
-            return reordered(value, match.reorder, reference.shape)
-        return value.reshape(reference.shape) if value.size == reference.size else None
+            moved = reordered(value, match.reorder, reference.shape)
+        else:
+            moved = value.reshape(reference.shape) if value.size == reference.size else None
+        return None if moved is None else with_zero_of(moved, reference)
 
 
 def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.pairs.tensor_pairs import TensorPair, channels_of_a_block, read_pair
-from graphstore.errors import ImportFormatError
+from divergraph.values.pairs import read_pair
+from divergraph.values.tensor_pair import TensorPair
+from divergraph.values.unread import Unread
 from graphstore.model import Figures
-from importers.layouts import LayoutError
 
 _LARGEST = 4 << 20
 _IN_ALL = 16 << 20
@@ -25,31 +25,33 @@ def detailed_metrics(
     huge pairs those come first that are first, and *in_all* elements are the end."""
     for number, pair, found in pairs:
         figures, metrics = found.figures, found.metrics
-        if figures is None or metrics is None or pair.reorder is not None:
+        if figures is None or metrics is None:
             continue
         if not figures.bad or metrics.elements > min(in_all, _LARGEST):
             continue
         in_all -= max(metrics.elements, _A_TENSOR)
-        looked = _looked(pair, found, figures)
+        looked = _looked(pair, figures)
         if looked is not None:
             yield number, looked
 
 
-def _looked(pair: TensorPair, found: Measurement, figures: Figures) -> Figures | None:
+def _looked(pair: TensorPair, figures: Figures) -> Figures | None:
     """None for a file that has changed since it was measured, or fits no memory now."""
     from divergraph.metrics.inspection import inspect
 
+    values = read_pair(pair)
+    if isinstance(values, Unread):
+        return None
     try:
-        device, golden = read_pair(pair)
         inspection = inspect(
-            device,
-            golden,
+            values.device,
+            values.golden,
             atol=figures.atol,
             rtol=figures.rtol,
-            types=(found.device_dtype, found.golden_dtype),
-            layout=pair.golden_layout or pair.origin_layout,
-            c0=channels_of_a_block(pair.device),
+            types=values.dtypes,
+            layout=pair.layout,
+            c0=pair.c0,
         )
-    except (ImportFormatError, LayoutError, ValueError, MemoryError):
+    except (ValueError, MemoryError):
         return None
     return inspection.joined_to(figures)

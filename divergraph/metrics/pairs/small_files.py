@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.metrics.pairs.small_pairs import MOST_ELEMENTS, SMALL_TYPES, rows_at_once
+from divergraph.values.zero_points import may_move
 from importers.dumps.arrays.small_npy import PlainNpy, small_npy_bytes
 
 _PILED = SMALL_TYPES - {np.dtype(np.float16)}
@@ -39,10 +40,13 @@ Contents: TypeAlias = tuple[tuple[bytes, PlainNpy], tuple[bytes, PlainNpy]]
 
 
 def contents_of(files: NpyFiles) -> Contents | None:
-    """What is in small plain files of one shape; None of all others."""
+    """What is in small plain files of one shape; None of all others, and of 8-bit integers
+    whose zero point may have been moved."""
     device = small_npy_bytes(files.device_path, files.device_bytes)
     golden = device and small_npy_bytes(files.golden_path, files.golden_bytes)
     if device is None or golden is None or device[1].shape != golden[1].shape:
+        return None
+    if device[1] is not golden[1] and may_move(device[1].dtype, golden[1].dtype):
         return None
     return device, golden
 

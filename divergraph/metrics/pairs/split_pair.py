@@ -20,15 +20,16 @@ from divergraph.metrics.measure import DEFAULT, Wanted
 from divergraph.metrics.pairs.measurement import Measurement
 from divergraph.metrics.pairs.tensor_pairs import (
     AnyPair,
-    TensorPair,
     measured_pair,
-    read_pair,
     tensor_pair,
 )
 from divergraph.metrics.pairs.work import MeasureWork
 from divergraph.metrics.second_pass import Second, folded_second
 from divergraph.metrics.sums import NO_SECOND, SecondSums, Sums
 from divergraph.metrics.sweep import BLOCK, Seen, Sweeper, folded
+from divergraph.values.pairs import read_pair
+from divergraph.values.tensor_pair import TensorPair
+from divergraph.values.unread import or_raise
 from graphstore.errors import ImportFormatError
 
 _PART = BLOCK * 32
@@ -142,8 +143,8 @@ class SecondSweep:
 
 
 def _sides(pair: TensorPair, start: int, stop: int) -> tuple[Flat, Flat]:
-    device, golden = read_pair(pair)
-    return flat_float32(device)[start:stop], flat_float32(golden)[start:stop]
+    values = or_raise(read_pair(pair))
+    return flat_float32(values.device)[start:stop], flat_float32(values.golden)[start:stop]
 
 
 def _sweeper() -> Sweeper:

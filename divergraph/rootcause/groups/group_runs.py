@@ -10,8 +10,8 @@ from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause.devices.arithmetic import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.values import RunValues
 from divergraph.text.words import counted
+from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorRef
 
 _SHARE_OF_MEMORY = 8

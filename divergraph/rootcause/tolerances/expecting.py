@@ -28,7 +28,8 @@ from divergraph.rootcause.tolerances.noise_floor import (
 )
 from divergraph.rootcause.tolerances.nonfinite_origins import explained_by
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate, look_again
-from divergraph.rootcause.values import RunValues, is_numeric, relative
+from divergraph.rootcause.values import is_numeric, relative
+from divergraph.values.run_values import RunValues
 
 
 @dataclass(frozen=True)

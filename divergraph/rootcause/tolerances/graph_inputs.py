@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.values import RunValues, is_numeric, relative
+from divergraph.rootcause.values import is_numeric, relative
+from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, InputMismatch, TensorRef
 
 

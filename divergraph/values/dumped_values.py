@@ -1,0 +1,63 @@
+"""The values of one dump, read when asked for and kept a while."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from divergraph.values.kept import KeptArrays
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.tensor_pair import is_blocked
+from divergraph.values.unread import Unread
+from graphstore.model import DumpTensorRef, TensorIO, TensorRef
+from importers.dumps import DumpIndex
+
+Array: TypeAlias = NDArray[Any]
+
+
+class DumpedValues:
+    """Output tensors of one dump in their graph's order, by op and port; None where there is
+    nothing to read.
+
+    About *memory* bytes are kept for the next one who asks.
+    """
+
+    def __init__(self, dump: DumpIndex, memory: int) -> None:
+        self._dump = dump
+        self._kept = KeptArrays(memory)
+
+    def of(self, ref: TensorRef) -> Array | None:
+        """The values of an output."""
+        return self._read(ref, self._found(ref))
+
+    def of_input(self, name: str) -> Array | None:
+        """The values of a graph input."""
+        return self._read(name, self._dump.graph_inputs.get(name))
+
+    def has(self, ref: TensorRef) -> bool:
+        """Whether there is a dump of an output."""
+        return self._found(ref) is not None
+
+    def shape(self, ref: TensorRef) -> tuple[int, ...] | None:
+        """The shape of an output, as its dump says without being read."""
+        found = self._found(ref)
+        if found is None:
+            return None
+        return (is_blocked(found) and found.original_shape) or found.shape
+
+    def size(self, ref: TensorRef) -> int | None:
+        """Elements of an output, as its dump says without being read."""
+        shape = self.shape(ref)
+        return None if shape is None else prod(shape)
+
+    def _found(self, ref: TensorRef) -> DumpTensorRef | None:
+        return self._dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
+
+    def _read(self, key: TensorRef | str, found: DumpTensorRef | None) -> Array | None:
+        if found is None:
+            return None
+        # The comparison itself says what is wrong with a file.
+        value = self._kept.get(key, lambda: read_tensor(found))
+        return None if isinstance(value, Unread) else value

@@ -1,0 +1,65 @@
+"""One dumped tensor: as it is stored, or in its graph's order."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from divergraph.values.tensor_pair import is_blocked
+from divergraph.values.unread import Unread, unread
+from graphstore.errors import ImportFormatError
+from graphstore.model import DType, DumpFormat, DumpTensorRef
+from importers.dumps.read import read_array, read_npy
+from importers.layouts import LayoutError, align_to_golden, to_layout
+
+Array: TypeAlias = NDArray[Any]
+
+
+def is_closed(ref: DumpTensorRef) -> bool:
+    """True for a ``.npy`` file nobody has looked into yet."""
+    return ref.format is DumpFormat.NPY and ref.shape is None
+
+
+def stored_values(ref: DumpTensorRef) -> tuple[Array, DType | None]:
+    """The values in the stored (device) shape, and their element type; large ones are mapped.
+
+    Raises:
+        ImportFormatError: the file is damaged, or another one than was listed.
+    """
+    if is_closed(ref):
+        return read_npy(ref.path, ref.dtype, ref.nbytes)
+    return read_array(ref), ref.dtype
+
+
+def in_graph_order(array: Array, ref: DumpTensorRef, layout: str | None = None) -> Array:
+    """The stored *array* of *ref* with device blocks undone and padding cut off.
+
+    *layout* is what the graph says the tensor has. Without it the original shape tells NCHW
+    from NHWC. What lies in no blocks stays as it is; the result is a view where possible.
+
+    Raises:
+        LayoutError: the layout is not known, or does not fit the shapes.
+    """
+    if ref.layout is None or not is_blocked(ref):
+        return array
+    shape = ref.original_shape or None
+    if shape is not None:
+        return align_to_golden(array, ref.layout, layout, shape, shape, groups=ref.groups)
+    return to_layout(array, ref.layout, layout or "ND", groups=ref.groups)
+
+
+def read_stored(ref: DumpTensorRef) -> Array | Unread:
+    """The values of *ref* in the shape and layout they are stored in."""
+    try:
+        return stored_values(ref)[0]
+    except ImportFormatError as error:
+        return unread(ref.path, error)
+
+
+def read_tensor(ref: DumpTensorRef, layout: str | None = None) -> Array | Unread:
+    """The values of *ref* as its graph has them: see :func:`in_graph_order`."""
+    try:
+        return in_graph_order(stored_values(ref)[0], ref, layout)
+    except (ImportFormatError, LayoutError) as error:
+        return unread(ref.path, error)

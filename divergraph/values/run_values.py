@@ -1,0 +1,101 @@
+"""The values of a run's compared tensors and inputs, read when asked for and kept a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from divergraph.values.kept import KeptArrays
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.pairs import read_device, read_golden
+from divergraph.values.tensor_pair import TensorPair
+from divergraph.values.unread import Unread
+from graphstore.model import TensorIO, TensorRef
+from importers.dumps import DumpIndex
+
+Array: TypeAlias = NDArray[Any]
+
+
+class RunValues:
+    """Values of both sides of a run; None for what cannot be read or brought into order: the
+    comparison itself says what is wrong with a file.
+
+    *pairs* are the compared device outputs, *shapes* their golden shapes. About *memory*
+    bytes are kept for the next one who asks.
+    """
+
+    def __init__(
+        self,
+        pairs: Mapping[TensorRef, TensorPair],
+        shapes: Mapping[TensorRef, tuple[int, ...]],
+        golden_dump: DumpIndex,
+        device_dump: DumpIndex,
+        memory: int,
+    ) -> None:
+        self.pairs, self.shapes = pairs, shapes
+        self.golden_dump, self.device_dump = golden_dump, device_dump
+        self._kept = KeptArrays(memory)
+        self._of_golden = {
+            TensorRef(pair.golden.op, pair.golden.port): pair for pair in pairs.values()
+        }
+
+    def device(self, output: TensorRef) -> Array | None:
+        """What the device made, in golden's shape, order and numbers."""
+        pair = self.pairs[output]
+        return self._known(
+            ("device", output),
+            lambda: read_device(pair, self.shapes[output], lambda: read_golden(pair)),
+        )
+
+    def golden(self, ref: TensorRef) -> Array | None:
+        """What the golden side made, in the order of its graph."""
+        return _or_none(self.golden_or_why(ref))
+
+    def golden_or_why(self, ref: TensorRef | str) -> Array | Unread | None:
+        """The same, or of the model's input of this name; or why it cannot be read. None if it
+        was not dumped."""
+        if isinstance(ref, str):
+            given = self.golden_dump.graph_inputs.get(ref)
+            if given is None:
+                return None
+            return self._kept.get(("in", ref), lambda: read_tensor(given))
+        found = self.golden_dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
+        if found is None:
+            return None
+        pair = self._of_golden.get(ref)
+        if pair is not None and pair.golden == found:
+            return self._kept.get(("golden", ref), lambda: read_golden(pair))
+        return self._kept.get(("golden", ref), lambda: read_tensor(found))
+
+    def graph_input(self, name: str) -> Array | None:
+        """What the device was fed, else what the golden side was."""
+        device = self.device_input(name)
+        return self.golden_input(name) if device is None else device
+
+    def golden_input(self, name: str) -> Array | None:
+        """What the golden side was fed."""
+        return _or_none(self.golden_or_why(name))
+
+    def device_input(self, name: str) -> Array | None:
+        """What the device was fed, if its dump tells and it is of the golden input's shape."""
+        found = self.device_dump.graph_inputs.get(name)
+        golden = self.golden_dump.graph_inputs.get(name)
+        if found is None:
+            return None
+        if golden is None:
+            return self._known(("device in", name), lambda: read_tensor(found))
+        if golden.shape != found.shape:
+            return None
+        pair = TensorPair(found, golden)
+        return self._known(
+            ("device in", name), lambda: read_device(pair, golden.shape, lambda: read_golden(pair))
+        )
+
+    def _known(self, key: tuple[str, object], read: Callable[[], Array | Unread]) -> Array | None:
+        return _or_none(self._kept.get(key, read))
+
+
+def _or_none(value: Array | Unread | None) -> Array | None:
+    return None if isinstance(value, Unread) else value

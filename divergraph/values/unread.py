@@ -1,0 +1,47 @@
+"""Why values cannot be had, as a value instead of an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import Reason
+from importers.dumps.index import DamagedError
+from importers.layouts import LayoutError, UnsupportedLayoutError
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A tensor without values: ``reason`` is that of the comparison, ``error`` is for those
+    who cannot go on without."""
+
+    reason: Reason
+    detail: str
+    error: ImportFormatError
+
+
+def unread(path: Path, error: ImportFormatError | LayoutError) -> Unread:
+    """What *error* means for the tensor in the file *path*."""
+    if isinstance(error, ImportFormatError):
+        cause = error.__cause__
+        # What is no tensor of numbers is not damaged by that.
+        reason = cause.reason if isinstance(cause, DamagedError) else Reason.UNREADABLE_DUMP
+        return Unread(reason, str(error), error)
+    unsupported = isinstance(error, UnsupportedLayoutError)
+    reason = Reason.LAYOUT_UNSUPPORTED if unsupported else Reason.SHAPE_MISMATCH
+    return Unread(reason, str(error), ImportFormatError(path, str(error)))
+
+
+def or_raise(found: _T | Unread) -> _T:
+    """What was *found*.
+
+    Raises:
+        ImportFormatError: it could not be read, or its layout not undone.
+    """
+    if isinstance(found, Unread):
+        raise found.error
+    return found

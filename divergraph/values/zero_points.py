@@ -1,0 +1,66 @@
+"""8-bit integers of the other sign: optimisers move the zero point of quantised tensors by
+128, and some dumps call the bytes of int8 unsigned."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+_BLOCK = 1 << 13
+_BLOCKS = 64
+"""Blocks of elements that decide, evenly spaced: of large tensors a part is proof enough."""
+
+
+def is_8_bit(value: Array) -> bool:
+    """Whether *value* is of int8 or uint8."""
+    return value.dtype in _BYTES
+
+
+def may_move(device: np.dtype, golden: np.dtype) -> bool:
+    """Whether one side is int8 and the other uint8."""
+    return device in _BYTES and golden in _BYTES and device != golden
+
+
+def moved_by_128(value: Array) -> Array:
+    """The numbers of *value*, of 8 bits, with a zero point moved by 128, of the other sign."""
+    bits = value.view(np.uint8) ^ np.uint8(128)
+    return bits.view(_other(value.dtype))
+
+
+def same_bytes(value: Array) -> Array:
+    """The bytes of *value* as numbers of the other sign."""
+    return value.view(_other(value.dtype))
+
+
+def _as_they_are(value: Array) -> Array:
+    return value
+
+
+FORMS = (moved_by_128, same_bytes, _as_they_are)
+"""What 8-bit numbers of the other sign may stand for, likeliest first."""
+
+
+def with_zero_of(value: Array, golden: Array) -> Array:
+    """*value* as the 8-bit numbers *golden* has: that of :data:`FORMS` nearest to *golden*.
+
+    *value* itself if not one of both is int8 and the other uint8, or the sizes differ.
+    """
+    if not may_move(value.dtype, golden.dtype) or value.size != golden.size:
+        return value
+    here, there = value.reshape(-1), golden.reshape(-1)
+    apart = [0] * len(FORMS)
+    for start in range(0, value.size, max(_BLOCK, value.size // _BLOCKS)):
+        block = here[start : start + _BLOCK]
+        known = there[start : start + _BLOCK].astype(np.int16)
+        for number, form in enumerate(FORMS):
+            apart[number] += int(np.abs(form(block) - known).sum(dtype=np.int64))
+    return FORMS[apart.index(min(apart))](value)
+
+
+def _other(dtype: np.dtype) -> np.dtype:
+    return _BYTES[1] if dtype == _BYTES[0] else _BYTES[0]
