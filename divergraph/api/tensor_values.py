@@ -7,15 +7,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from divergraph.comparison.tensor_comparison import tensor_pair
 from divergraph.jobs.progress import Progress
-from divergraph.metrics.pairs.tensor_pairs import read_pair
 from divergraph.rootcause.stored import sources_of
 from divergraph.text.words import REASON_WORDS
+from divergraph.values.pairs import read_pair
+from divergraph.values.unread import Unread
 from graphstore.contract import RunData
-from graphstore.errors import ImportFormatError, InputError
+from graphstore.errors import InputError
 from graphstore.model import Comparison, TensorIO
-from importers.layouts import LayoutError
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -60,13 +59,10 @@ class RunTensors:
         pair, compared = self._pairs.get(key), self._compared.get(key)
         if pair is None or compared is None:
             raise InputError(f"{op}: {_why_not(compared, f'{io.value} {port}')}")
-        try:
-            device, golden = read_pair(tensor_pair(pair))
-        except LayoutError as error:
-            raise InputError(f"the layout cannot be undone: {error}", where=op) from error
-        except ImportFormatError as error:
-            raise InputError(error.what, where=error.where, hint=error.hint) from error
-        return TensorValues(op, io, port, device, golden, compared)
+        found = read_pair(pair.tensors)
+        if isinstance(found, Unread):
+            raise InputError(found.error.what, where=found.error.where, hint=found.error.hint)
+        return TensorValues(op, io, port, found.device, found.golden, compared)
 
 
 def _why_not(compared: Comparison | None, what: str) -> str:
