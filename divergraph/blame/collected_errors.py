@@ -20,7 +20,9 @@ from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.analysis import split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
-from divergraph.rootcause.devices.precision import Precision, precision_of, rounded
+from divergraph.rootcause.devices.precision import Precision, precision_named, precision_of
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.explaining import Judged
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
@@ -103,12 +105,12 @@ class Collected:
         """What an exact result still loses: compilers hand it on in the device's own type."""
         precision = precision_of(judged.device, None) or self.precision
         if judged.device.dtype == np.float16:
-            precision = Precision.FP16
-        if precision not in (Precision.FP16, Precision.BF16):
+            precision = FP16
+        if precision is None or not precision.rounds:
             return
         reference = np.asarray(judged.reference, np.float32)
         with np.errstate(all="ignore"):
-            lost = rounded(reference, precision) - reference
+            lost = precision.rounded(reference) - reference
         lost = np.where(np.isfinite(reference), lost, np.float32(0))
         self._roundings[tensor] = _where_golden_is_open(judged, lost)
 
@@ -170,11 +172,11 @@ def collect(
 ) -> Collected:
     """The errors introduced in a run, by splitting those of all that was compared."""
     found = data.run.analysis.arithmetic.precision
-    precision = Precision(found) if found else None
+    precision = precision_named(found) if found else None
     names = tensor_names(data.golden)
     with DeviceConstants(sources.device_path, data.device) as constants:
         readings = find_readings(data, constants.value)
-        graph, kind = OpGraph(data.golden), Precision.INT8
+        graph, kind = OpGraph(data.golden), INT8
         floors = Floors(executor, graph, kind, options.memory, readings.quantisers, plain=True)
         collected = Collected(names, options.memory // 2, wanted, precision, floors, readings)
         inputs = sources.inputs(data, looked_through(data, readings), constants.value)

@@ -25,7 +25,7 @@ from divergraph.execute.contract import (
 )
 from divergraph.execute.installed import open_executor
 from divergraph.jobs.progress import Progress
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run import RunSources
@@ -158,7 +158,7 @@ def _opened(
 
 def _nothing_to_imitate(arithmetic: DeviceArithmetic, items: Sequence[Introduced]) -> str:
     """Why a device of 8 bits is not imitated for all that; "" if it can be, or is none."""
-    in_8_bits = arithmetic.quantised or arithmetic.precision == Precision.INT8
+    in_8_bits = arithmetic.quantised or arithmetic.precision == INT8.name
     if not in_8_bits or any(each.reads for each in items):
         return ""
     return "it is not known by which scales ops that err read quantised"

@@ -43,7 +43,25 @@ side_option = click.option(
 
 _number = FiniteRange(min=0, min_open=True)
 _METHODS = ("auto", "root-cause", "thresholds")
+
+
 _PRECISIONS = ("auto", "fp32", "hf32", "tf32", "fp16", "bf16", "int8")
+"""As help lists them; installed ones are looked for when the option is used."""
+
+
+def _precision(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    from divergraph.rootcause.devices.precision import precisions
+
+    if value in _PRECISIONS:
+        return value
+    installed = {each.name for each in precisions()} - set(_PRECISIONS)
+    return str(click.Choice([*_PRECISIONS, *sorted(installed)]).convert(value, param, ctx))
+
+
+def _precisions_starting(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[str]:
+    return [each for each in _PRECISIONS if each.startswith(incomplete)]
 
 
 def root_cause_options(command: _Command) -> _Command:
@@ -67,7 +85,9 @@ def root_cause_options(command: _Command) -> _Command:
         ),
         click.option(
             "--precision",
-            type=click.Choice(_PRECISIONS),
+            callback=_precision,
+            shell_complete=_precisions_starting,
+            metavar=f"[{'|'.join(_PRECISIONS)}]",
             default="auto",
             show_default=True,
             help="The device's arithmetic; auto: found from its dump. hf32, tf32: fp32, but "
@@ -104,13 +124,14 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
         InputError: the limits contradict each other.
     """
     from divergraph.rootcause.devices.operand_precision import Operands
-    from divergraph.rootcause.devices.precision import Precision
+    from divergraph.rootcause.devices.precision import precision_named
+    from divergraph.rootcause.devices.precisions.fp32 import FP32
     from divergraph.rootcause.options import RootCauseOptions
 
     if precision in ("hf32", "tf32"):
         operands = Operands(precision)
-        return RootCauseOptions(suspect, guilty, Precision.FP32, memory << 20, operands)
-    chosen = None if precision == "auto" else Precision(precision)
+        return RootCauseOptions(suspect, guilty, FP32, memory << 20, operands)
+    chosen = None if precision == "auto" else precision_named(precision)
     return RootCauseOptions(suspect, guilty, chosen, memory << 20)
 
 

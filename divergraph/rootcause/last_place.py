@@ -46,14 +46,7 @@ def most_suspicion(
     share = error / scale
     if share < calibration.FAR_BELOW * min(inputs_error or 0.0, calibration.LEAST_LIMIT):
         return guilty
-    units = share / (
-        (
-            calibration.LAST_PLACE_UNITS_16_BIT
-            if precision in (Precision.FP16, Precision.BF16)
-            else calibration.LAST_PLACE_UNITS_32_BIT
-        )
-        * precision.unit
-    )
+    units = share / (precision.last_place_units * precision.unit)
     return min(guilty * max(units, 1.0), max(guilty, calibration.MOST_SUSPICION))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.last_place import most_suspicion
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.values import norms
@@ -34,7 +35,7 @@ class OutputValues:
     inputs_error: float | None
     absolute: float = 0.0
     handed: Iterable[Array] = ()
-    precision: Precision = Precision.FP32
+    precision: Precision = FP32
 
 
 def split_error(

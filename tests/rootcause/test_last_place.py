@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.last_place import most_suspicion, scale_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.splits import OutputValues, split_error
@@ -78,7 +79,7 @@ def test_the_fault_is_the_only_origin_beside_such_tails(tmp_path: Path) -> None:
     assert [each.op for each in data.origins] == ["product"]
 
 
-def most(device, reference, *handed, before=0.0, precision=Precision.FP32):
+def most(device, reference, *handed, before=0.0, precision=FP32):
     return most_suspicion(
         np.asarray(device, np.float32),
         np.asarray(reference, np.float32),
@@ -92,7 +93,7 @@ def most(device, reference, *handed, before=0.0, precision=Precision.FP32):
 def test_an_error_of_k_last_places_has_at_most_k_times_the_limit() -> None:
     right = np.array([1.0, -1.0, 1.0, 0.0] * 16)
     scale = scale_of(right)
-    unit = 4 * Precision.FP32.unit
+    unit = 4 * FP32.unit
     for places in (0.01, 1.0, 100.0):
         device = right.copy()
         device[3] += places * unit * scale
@@ -106,7 +107,7 @@ def test_what_is_lost_of_a_part_beside_a_mask_can_be_guilty() -> None:
     device = right.copy()
     device[100:200] = 0
     assert scale_of(right) < 2
-    assert most(device, right, precision=Precision.FP16) > 100 * GUILTY
+    assert most(device, right, precision=FP16) > 100 * GUILTY
 
 
 def test_of_nothing_but_zeros_the_scale_is_what_was_handed() -> None:

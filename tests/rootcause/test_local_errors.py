@@ -13,15 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
-from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.tolerances.local_errors import Noise, local_suspicion, with_local_floor
 from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 
 RNG = np.random.default_rng(6)
 WIDE = np.concatenate([RNG.standard_normal(3000), np.full(1000, -1e4)]).astype(np.float32)
 """Scores of attention, a quarter of them hidden by a mask."""
-HALF = rounded(WIDE, Precision.FP16)
-NOISE = Noise((HALF,), Precision.FP16)
+HALF = FP16.rounded(WIDE)
+NOISE = Noise((HALF,), FP16)
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 30.0, 1e4]))
@@ -30,9 +31,9 @@ def test_rounding_is_suspicious_in_no_part(seed: int, spread: float) -> None:
     value = rng.standard_normal(500).astype(np.float32) * np.exp2(
         rng.uniform(0, np.log2(spread), 500)
     ).astype(np.float32)
-    noise = Noise((rounded(value, Precision.FP16),), Precision.FP16)
+    noise = Noise((FP16.rounded(value),), FP16)
     other = value * (1 + rng.uniform(-1, 1, value.size) * 2.0**-11).astype(np.float32)
-    assert local_suspicion(value, rounded(other, Precision.FP16), noise) < 3
+    assert local_suspicion(value, FP16.rounded(other), noise) < 3
 
 
 def test_zeros_among_what_is_not_hidden_are_seen() -> None:
@@ -50,7 +51,7 @@ def test_a_coarse_quantiser_does_not_hide_a_lost_tail() -> None:
     value = RNG.standard_normal(4000).astype(np.float32)
     value[:40] *= 12
     quantised = np.clip(np.rint(value / 0.05), -60, 60).astype(np.float32) * np.float32(0.05)
-    noise = Noise((quantised,), Precision.FP32, alike=True, step=0.05)
+    noise = Noise((quantised,), FP32, alike=True, step=0.05)
     assert local_suspicion(value, quantised, noise) == 0
     next_step = quantised + np.float32(0.05) * RNG.integers(-1, 2, value.size)
     assert local_suspicion(value, next_step.astype(np.float32), noise) < 3
@@ -62,14 +63,14 @@ def test_a_coarse_quantiser_does_not_hide_a_lost_tail() -> None:
 def test_two_elements_may_be_off_by_chance() -> None:
     device = HALF.copy()
     device[:2] += 1
-    alone = Noise((HALF,), Precision.FP16, alike=True)
+    alone = Noise((HALF,), FP16, alike=True)
     assert local_suspicion(WIDE, device, alone) < 1
 
 
 @pytest.mark.parametrize("device", [HALF[:20], np.where(WIDE < 0, np.nan, WIDE)])
 def test_few_elements_and_no_numbers_say_nothing(device: np.ndarray) -> None:
     value = WIDE[: device.size]
-    noise = Noise((HALF[: device.size],), Precision.FP16)
+    noise = Noise((HALF[: device.size],), FP16)
     assert local_suspicion(value, device, noise) == 0
 
 

@@ -12,7 +12,7 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.jobs.progress import NO_PROGRESS
-from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.submodel.minimize.minimize_run import MinimizeRequest, minimize_run
 from divergraph.submodel.run_parts import opened
 from graphstore.model import ErrorSplit, TensorIO
@@ -172,7 +172,7 @@ def test_a_rounded_tensor_that_is_moved_about_is_not_the_precision_of_the_device
         capture(CaptureRequest(path, tmp_path / side, {"x": tmp_path / "x.npy"}))
     for dump in (tmp_path / "device").glob("*.npy"):
         if dump.name.partition(".")[0] in ("op6", "op7", "op8", "op9"):
-            np.save(dump, rounded(np.load(dump), Precision.BF16))
+            np.save(dump, BF16.rounded(np.load(dump)))
 
     data = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
 

@@ -27,7 +27,7 @@ from divergraph.rootcause.devices.operand_precision import (
     family_of,
     remark,
 )
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.model import Guilt, Op, TensorIO
 
@@ -115,7 +115,7 @@ def test_full_operands_are_believed_of_a_device_with_one_fault(sides):
 
 def test_the_user_may_say_it(sides):
     made = run_with(sides, Operands.HF32)
-    strict = compare(replace(made.request, root_cause=RootCauseOptions(precision=Precision.FP32)))
+    strict = compare(replace(made.request, root_cause=RootCauseOptions(precision=FP32)))
     assert {origin.op for origin in strict.origins} >= {f"conv{k}" for k in range(4)}
     said = compare(replace(made.request, root_cause=root_cause_of(6, 10, "hf32", 1024)))
     assert not said.origins

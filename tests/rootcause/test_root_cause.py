@@ -10,7 +10,7 @@ import pytest
 
 from divergraph.comparison import compare
 from divergraph.golden_capture import StandIn
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, InputError
@@ -151,7 +151,7 @@ def test_limits_and_precision_are_the_users(sides):
     high = compare(replace(request, root_cause=RootCauseOptions(500, 1000)))
     assert not high.origins
     assert (high.run.analysis.suspect, high.run.analysis.guilty) == (500, 1000)
-    coarse = compare(replace(request, root_cause=RootCauseOptions(precision=Precision.BF16)))
+    coarse = compare(replace(request, root_cause=RootCauseOptions(precision=BF16)))
     assert not coarse.origins
     assert str(coarse.run.analysis.arithmetic) == "bf16"
     with pytest.raises(InputError, match="suspect 10, guilty 6"):

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
-from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances import noise_floor as floors
 from divergraph.rootcause.tolerances.gains import with_gain_floor, with_inner_gain_floor
@@ -95,12 +95,12 @@ def test_a_gain_of_three_per_mille_in_half_precision_is_guilty(sides):
 
 RNG = np.random.default_rng(4)
 VALUES = RNG.standard_normal(4000).astype(np.float32)
-HALF = rounded(VALUES, Precision.FP16)
+HALF = FP16.rounded(VALUES)
 
 
 def floor_of_gain(device, ops=1):
     told = ToleranceEstimate(VALUES, 4e-4)
-    return with_gain_floor(told, device, [HALF], Precision.FP16, ops).floor
+    return with_gain_floor(told, device, [HALF], FP16, ops).floor
 
 
 def test_only_an_error_along_the_output_has_the_floor_of_a_gain():
@@ -118,7 +118,7 @@ def test_one_large_value_among_many_is_no_gain():
     spiky[7] = device[7] = 1e4
     device[7] *= np.float32(1.002)
     told = ToleranceEstimate(spiky, 4e-4)
-    found = with_gain_floor(told, device, [rounded(spiky, Precision.FP16)], Precision.FP16, 1)
+    found = with_gain_floor(told, device, [FP16.rounded(spiky)], FP16, 1)
     assert found.floor == 4e-4
 
 
@@ -130,7 +130,7 @@ def test_a_gain_inside_a_group_is_seen_where_it_moves_the_output():
 
     def floor(device):
         told = ToleranceEstimate(VALUES, 4e-4)
-        return with_inner_gain_floor(told, device, [HALF], Precision.FP16, ways).floor
+        return with_inner_gain_floor(told, device, [HALF], FP16, ways).floor
 
     assert floor(noise) == 4e-4
     assert floor(gain) < 2.5e-4

@@ -10,7 +10,7 @@ import numpy as np
 
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
 from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
-from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.precisions.bf16 import BF16
 
 _MOST_TRIES = 48
 _NEARLY, _UNSURE = 0.3, 0.7
@@ -87,7 +87,7 @@ def _roundings(weight: Array) -> Iterator[tuple[str, Array]]:
         for axis in dict.fromkeys((0, 1, weight.ndim - 1)):
             words = f"values rounded to {bits} bits by a scale for each of axis {axis}"
             yield words, _on_grid(weight, bits, axis)
-    yield "values rounded to bfloat16", rounded(weight, Precision.BF16)
+    yield "values rounded to bfloat16", BF16.rounded(weight)
     yield "values cut to bfloat16", _cut(weight)
 
 

@@ -11,7 +11,8 @@ from divergraph.rootcause.devices.arithmetic import find_operands
 from divergraph.rootcause.devices.functions import Approximated, find_functions
 from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTypes, borne_out
 from divergraph.rootcause.devices.operand_precision import Family, Taken
-from divergraph.rootcause.devices.precision import Precision, precision_of
+from divergraph.rootcause.devices.precision import Precision, precision_of, precisions
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantisers
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group
@@ -60,13 +61,13 @@ class Deciding:
         if self.options.precision is not None or self.quantisers.by_tensor:
             return Arithmetics(self._floors(precision, self._taken(precision, groups)))
         types = DeclaredTypes.of(self.device, self.runs.compared)
-        if precision is Precision.FP32:
+        if precision is FP32:
             return self._with_halves(types, groups)
         usual = self._floors(precision, self._taken(precision, groups))
         found = [group for group in groups if types.is_single(group)]
         if not found:
             return Arithmetics(usual)
-        single = self._floors(Precision.FP32, self._taken(Precision.FP32, found))
+        single = self._floors(FP32, self._taken(FP32, found))
         if not borne_out(found, self.runs.run, single, self.options.suspect):
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in found))
@@ -76,14 +77,14 @@ class Deciding:
         half = types.half
         coarse = frozenset(group.output for group in groups if half and types.is_half(group))
         others = [group for group in groups if group.output not in coarse]
-        taken = self._taken(Precision.FP32, others)
+        taken = self._taken(FP32, others)
         found = find_functions(
             self.runs.golden,
             others,
             self.runs.samples,
-            lambda functions: self._floors(Precision.FP32, taken, functions),
+            lambda functions: self._floors(FP32, taken, functions),
         )
-        usual = self._floors(Precision.FP32, taken, found)
+        usual = self._floors(FP32, taken, found)
         if half is None or not coarse:
             return Arithmetics(usual)
         return Arithmetics(usual, self._floors(half, {}), coarse)
@@ -99,7 +100,7 @@ class Deciding:
         """How matrix ops take their operands: as the user says, or as their errors do."""
         if self.options.operands is not None:
             return dict.fromkeys(Family, self.options.operands)
-        if self.options.precision is not None or precision is not Precision.FP32:
+        if self.options.precision is not None or precision is not FP32:
             return {}
         if self.quantisers.by_tensor:
             return {}
@@ -115,7 +116,7 @@ class Deciding:
 def coarsest(found: Mapping[Precision, int]) -> Precision:
     """The coarsest precision a good part of the tensors is in."""
     total = sum(found.values())
-    for precision in (Precision.BF16, Precision.FP16):
-        if found.get(precision, 0) > calibration.PRECISION_SHARE * total:
+    for precision in precisions():
+        if precision.rounds and found.get(precision, 0) > calibration.PRECISION_SHARE * total:
             return precision
-    return Precision.FP32
+    return FP32

@@ -16,14 +16,14 @@ from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
 from divergraph.rootcause.devices.operand_precision import Taken
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precision import Precision, half_of
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.model import Comparison, DType, Op, TensorRef
 
 _LOOKED_AT = 16
-_HALVES = {DType.FLOAT16: Precision.FP16, DType.BFLOAT16: Precision.BF16}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Arithmetics:
     @property
     def kept_single(self) -> frozenset[TensorRef]:
         """The outputs of ops that stay in float32 on a device of 16 bits."""
-        return frozenset() if self.usual.precision is Precision.FP32 else self.others
+        return frozenset() if self.usual.precision is FP32 else self.others
 
     @property
     def taken(self) -> Taken:
@@ -80,12 +80,12 @@ class DeclaredTypes:
     def of(cls, device: OpGraph, compared: Mapping[TensorRef, Comparison]) -> DeclaredTypes:
         """Looks at all dumps once."""
         halves = {ref: item.device_dtype for ref, item in compared.items()}
-        halves = {ref: kind for ref, kind in halves.items() if kind in _HALVES}
+        halves = {ref: kind for ref, kind in halves.items() if _is_half(kind)}
         if not halves:
             return cls(device, compared, None, told=False)
         ((most, _),) = Counter(halves.values()).most_common(1)
-        agreeing = sum(_declared(device, ref) in _HALVES for ref in halves)
-        half = None if most is None else _HALVES[most]
+        agreeing = sum(_is_half(_declared(device, ref)) for ref in halves)
+        half = half_of(most)
         return cls(
             device, compared, half, told=agreeing >= calibration.DECLARED_TRUSTED * len(halves)
         )
@@ -107,12 +107,12 @@ class DeclaredTypes:
     def is_half(self, group: Group) -> bool:
         """Whether 16 bits are, or may be, among what a group reads, makes and gives."""
         dumped = (self.compared[ref].device_dtype for ref in (group.output, *group.measured))
-        if any(kind in _HALVES for kind in dumped):
+        if any(map(_is_half, dumped)):
             return True
         ops = list(self._between(group))
         if not self.told:
             return len(ops) > 1  # what is not dumped between them may be anything
-        return any(kind in _HALVES for op in ops for kind in self._kinds(op))
+        return any(_is_half(kind) for op in ops for kind in self._kinds(op))
 
     def _between(self, group: Group) -> Iterator[Op]:
         """The device's ops from the measured outputs a group is fed to its own."""
@@ -143,7 +143,7 @@ class DeclaredTypes:
             *(_declared(self.device, ref) for ref in taken),
             *(each.dtype for each in op.outputs),
         ):
-            if kind is None or kind in _HALVES or kind is DType.FLOAT32:
+            if kind is None or _is_half(kind) or kind is DType.FLOAT32:
                 yield kind
 
 
@@ -158,6 +158,11 @@ def borne_out(
     ratios = [ratio_of(sample, single) for sample in samples(groups[::step])]
     known = [ratio for ratio in ratios if ratio is not None]
     return bool(known) and statistics.median(known) <= suspect
+
+
+def _is_half(kind: DType | None) -> bool:
+    """Whether dumps of this type tell of an arithmetic that rounds."""
+    return kind is not None and half_of(kind) is not None
 
 
 def _declared(device: OpGraph, ref: TensorRef) -> DType | None:

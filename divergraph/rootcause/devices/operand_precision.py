@@ -19,7 +19,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.precision import short
+from divergraph.rootcause.devices.mantissa import short
 from graphstore.model import Op
 
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}

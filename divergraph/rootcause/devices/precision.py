@@ -1,86 +1,120 @@
-"""The arithmetic a device computes in: found from its dumps, and imitated by rounding."""
+"""The arithmetics a device may compute in: found from its dumps, and imitated.
+
+Each is one file of ``precisions``, or an entry point of the group ``divergraph.precisions``.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.registry import discovered
+from graphstore.errors import InputError
 from graphstore.model import DType
 
+ENTRY_POINT_GROUP = "divergraph.precisions"
 _LOOKED_AT = 4096
-_BLOCK = 1 << 16
+SMALLEST_NORMAL_FP32 = 2.0**-126
+
+Disturb: TypeAlias = Callable[[Array, float], Array]
+"""A value, each element off by up to so much of itself by chance."""
 
 
-class Precision(StrEnum):
-    """An arithmetic; the value is the word of ``--precision`` and of the analysis."""
+class Precision(ABC):
+    """An arithmetic of a device. What is compared by identity: there is one of each.
 
-    FP32 = "fp32"
-    FP16 = "fp16"
-    BF16 = "bf16"
-    INT8 = "int8"
+    ``name`` is the word of ``--precision`` and of the analysis. ``unit`` is the largest relative
+    error of one rounding. ``smallest_normal``: of smaller numbers devices keep few bits, or
+    none. ``largest`` is the largest number, None where it is that of float32, which no model
+    exceeds. ``dtype`` is the element type of dumps that tell of it. ``least_kept`` is what
+    converters raise smaller constants to, 0 where they leave them. ``coarseness`` orders
+    hypotheses: what fits the coarser one fits the finer one too, so the coarsest is tried first.
+    """
+
+    name: str
+    unit: float
+    smallest_normal = SMALLEST_NORMAL_FP32
+    largest: float | None = None
+    dtype: DType | None = None
+    least_kept = 0.0
+    coarseness = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<precision {self.name}>"
 
     @property
-    def unit(self) -> float:
-        """Largest relative error of one rounding (of int8: of the fp32 around it)."""
-        return _UNIT[self]
+    def rounds(self) -> bool:
+        """Whether every value is rounded to fewer digits than float32 has, so that its rounding
+        can be imitated exactly; else all that is known is how far values may be off."""
+        return self.coarseness > 0
+
+    @property
+    @abstractmethod
+    def least_units(self) -> float:
+        """The least floor of many values, in units."""
+
+    @property
+    @abstractmethod
+    def last_place_units(self) -> float:
+        """What may be off by chance anywhere, in roundings of a tensor's scale."""
+
+    @property
+    @abstractmethod
+    def tie_units(self) -> float:
+        """How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
+
+    @property
+    def constant_least(self) -> float:
+        """What an element of a constant may be off by whatever its size."""
+        return 0.0
+
+    @abstractmethod
+    def rounded(self, value: Array) -> Array:
+        """*value* (float) with this arithmetic's digits, in the element type it had. An overflow
+        is no rounding: it is a fault, and values beyond the largest keep their size."""
+
+    def emulate(self, value: Array, disturb: Disturb) -> Array:
+        """*value* (float) as the device may have made it: rounded."""
+        return self.rounded(value)
+
+    def fits(self, value: Array) -> bool:
+        """Whether *value* (float) may have been rounded by this arithmetic."""
+        return np.array_equal(self.rounded(value), value, equal_nan=True)
 
 
-_UNIT = {
-    Precision.FP32: 2.0**-24,
-    Precision.FP16: 2.0**-11,
-    Precision.BF16: 2.0**-8,
-    Precision.INT8: 2.0**-24,
-}
+@cache
+def precisions() -> tuple[Precision, ...]:
+    """All that are installed, the coarsest first."""
+    found = discovered(f"{__package__}.precisions", "PRECISION", ENTRY_POINT_GROUP)
+    known = [each for each in found if isinstance(each, Precision)]
+    return tuple(sorted(known, key=lambda each: (-each.coarseness, each.name)))
 
 
-def rounded(value: Array, precision: Precision) -> Array:
-    """*value* (float) with the mantissa of *precision*, as float32 or what it was.
+def precision_named(name: str) -> Precision:
+    """The arithmetic of this name.
 
-    fp16 has its subnormals, but not its upper bound: an overflow is no rounding.
+    Raises:
+        InputError: none is called so.
     """
-    if value.dtype.kind != "f" or precision in (Precision.FP32, Precision.INT8):
-        return value
-    if precision is Precision.FP16 and value.dtype == np.float16:
-        return value
-    if value.size <= _BLOCK:
-        return _rounded(value, precision)
-    # Block by block: on the way there are several times as many bytes.
-    flat = np.ascontiguousarray(value).reshape(-1)
-    found = np.empty_like(flat)
-    for start in range(0, flat.size, _BLOCK):
-        found[start : start + _BLOCK] = _rounded(flat[start : start + _BLOCK], precision)
-    return found.reshape(value.shape)
+    for each in precisions():
+        if each.name == name:
+            return each
+    known = ", ".join(sorted(each.name for each in precisions()))
+    raise InputError(f"no precision {name!r}", hint=f"known are {known}")
 
 
-def _rounded(value: Array, precision: Precision) -> Array:
-    wide = np.asarray(value, np.float32)
-    found = short(wide, 16 if precision is Precision.BF16 else 13)
-    if precision is Precision.FP16:
-        small = np.abs(wide) < 2.0**-14
-        if small.any():
-            found[small] = wide[small].astype(np.float16)
-    if value.dtype != np.float16:
-        return found.astype(value.dtype, copy=False)
-    with np.errstate(over="ignore"):  # the largest float16 would be more as a bfloat16
-        narrow = found.astype(np.float16)
-    return np.where(np.isfinite(narrow), narrow, value)
-
-
-def short(wide: Array, bits: int) -> Array:
-    """float32 without its last *bits* of mantissa, rounded to nearest even, never to Inf."""
-    raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
-    kept = np.right_shift(raw, np.uint32(bits), out=np.empty_like(raw))
-    kept &= np.uint32(1)  # in place from here on: temporaries cost more than sums
-    kept += raw
-    kept += np.uint32((1 << (bits - 1)) - 1)
-    kept &= np.uint32((1 << 32) - (1 << bits))
-    found = kept.view(np.float32)
-    finite = np.isfinite(found) & np.isfinite(wide)
-    # NaN may lose what makes it one; and what rounds up to infinity is no rounding.
-    return found if finite.all() else np.where(finite, found, wide)
+def half_of(dtype: DType | None) -> Precision | None:
+    """The arithmetic that rounds whose dumps have element type *dtype*; None for other types."""
+    return next((each for each in precisions() if each.rounds and each.dtype is dtype), None)
 
 
 def precision_of(value: Array, dtype: DType | None) -> Precision | None:
@@ -88,28 +122,24 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
 
     A float32 dump may hold values that were rounded to 16 bits before.
     """
-    if dtype is DType.FLOAT16:
-        return Precision.FP16
-    if dtype is DType.BFLOAT16:
-        return Precision.BF16
+    told = half_of(dtype) if dtype is not None else None
+    if told is not None:
+        return told
     if value.dtype.kind != "f":
         return None
     flat = value.reshape(-1)
     sample = flat[:: max(1, flat.size // _LOOKED_AT)]
     sample = sample[np.isfinite(sample) & (sample != 0)]
-    if np.unique(sample).size < calibration.PRECISION_VALUES or np.array_equal(
-        np.rint(sample), sample
-    ):
-        return None  # whole numbers fit 16 bits whatever computed them
-    for precision in (Precision.BF16, Precision.FP16):
-        if np.array_equal(rounded(sample, precision), sample):
-            return precision
-    return Precision.FP32
+    # Few values, and whole numbers, fit 16 bits whatever computed them.
+    few = np.unique(sample).size < calibration.PRECISION_VALUES
+    if few or np.array_equal(np.rint(sample), sample):
+        return None
+    rounding = (each for each in precisions() if each.rounds and each.fits(sample))
+    return next(rounding, precision_named("fp32"))
 
 
 def fits_half(value: Array) -> bool:
     """Whether converters to fp16 leave *value* (float) as it is but for rounding."""
     sizes = np.abs(value[value != 0])
-    return bool(
-        np.all((sizes <= calibration.KEPT_LARGEST) & (sizes >= calibration.CONVERTED_LEAST))
-    )
+    kept = (sizes <= calibration.KEPT_LARGEST) & (sizes >= calibration.CONVERTED_LEAST)
+    return bool(np.all(kept))

@@ -22,7 +22,6 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import GroupSample
-from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -96,7 +95,7 @@ class QuantisedOps:
         precision = self.floors.precision
         plain = _made(replace(self.floors, plain=True), groups, feeds)
         either = [
-            _made(replace(self.floors, shift=way * _tie_units(precision)), groups, feeds)
+            _made(replace(self.floors, shift=way * precision.tie_units), groups, feeds)
             for way in (1, -1)
         ]
         found: list[Expected | None] = []
@@ -186,13 +185,6 @@ class QuantisedOps:
                 batch, held = [], 0
         if batch:
             yield batch
-
-
-def _tie_units(precision: Precision) -> float:
-    """How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
-    if precision in (Precision.FP16, Precision.BF16):
-        return calibration.QUANTISED_TIE_UNITS_16_BIT
-    return calibration.QUANTISED_TIE_UNITS_32_BIT
 
 
 def _made(

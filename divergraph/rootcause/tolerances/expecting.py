@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -73,15 +72,15 @@ class Expecting:
         self, group: Group, given: Mapping[str, Array], reference: Array, floors: Floors
     ) -> Mask | None:
         """Where the reference holds numbers that stand for infinity."""
-        huge = floors.huge(group)
-        device = self.values.device(group.output) if floors.precision is Precision.FP16 else None
-        if device is None:
+        largest, huge = floors.precision.largest, floors.huge(group)
+        device = None if largest is None else self.values.device(group.output)
+        if device is None or largest is None:
             return None
-        found = standing_for_infinity(reference, device, huge)
-        scaled = past_the_end(reference, device, given.values(), huge)
+        found = standing_for_infinity(reference, device, huge, largest)
+        scaled = past_the_end(reference, device, given.values(), huge, largest)
         if found is None or scaled is None:
             return found or scaled
-        return Mask(found.held | scaled.held, found.missed & ~scaled.held)
+        return Mask(found.held | scaled.held, found.missed & ~scaled.held, largest)
 
     def _looked(
         self,
@@ -135,7 +134,7 @@ class Expecting:
         many = len(group.ops)
         found = with_gain_floor(told, device, imitations, precision, many)
         introduced = relative(device, told.reference)
-        if many < 2 or precision not in (Precision.FP16, Precision.BF16):
+        if many < 2 or not precision.rounds:
             return found
         if (
             not calibration.GAIN_ASKED * self.options.suspect

@@ -41,7 +41,7 @@ def with_gain_floor(
     moves the output; None for one of the output itself.
     """
     reference = told.reference
-    if precision not in (Precision.FP16, Precision.BF16) or not imitations:
+    if not precision.rounds or not imitations:
         return told
     emulated = imitations[0]
     if not all(each.dtype.kind == "f" and each.size for each in (device, reference, emulated)):

@@ -22,8 +22,6 @@ from divergraph.rootcause.values import norms, relative
 
 _MOST = 1 << 19
 """Of more elements every k-th is looked at."""
-_SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
-"""Devices set smaller numbers to zero, or keep few bits of them."""
 _ROW = 128
 _NOTHING = 1e-300
 _FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
@@ -85,7 +83,7 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
         return 0.0
     right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
-    normal = _SMALLEST_NORMAL.get(noise.precision, 2.0**-126)
+    normal = noise.precision.smallest_normal
     off = np.maximum(off, noise.least * math.sqrt(float(np.mean(np.square(right)))))
     off = np.maximum(off, np.where(right < normal, normal, 0.0))
     if noise.alike:

@@ -24,15 +24,14 @@ MASKING = frozenset(
 )
 _MAKING_MASKS = MASKING | {"Mul"}
 """Masks are made by a product with a constant, too: of 1 where nothing is to be seen."""
-FP16_MOST = 65504.0
 
 
-def huge_values(constant: Array) -> tuple[float, ...]:
-    """The few values of *constant* that float16 does not hold; () for another constant."""
+def huge_values(constant: Array, largest: float) -> tuple[float, ...]:
+    """The few values of *constant* beyond the *largest* of a type; () for another constant."""
     if constant.dtype.kind != "f" or not constant.size:
         return ()
     with np.errstate(invalid="ignore"):
-        beyond = constant[np.isfinite(constant) & (np.abs(constant) > FP16_MOST)]
+        beyond = constant[np.isfinite(constant) & (np.abs(constant) > largest)]
     found = np.unique(beyond)
     return tuple(map(float, found)) if found.size <= calibration.MASK_VALUES else ()
 
@@ -45,24 +44,27 @@ def is_mask_maker(op_type: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Mask:
     """The places of a tensor whose values stand for infinity: those where the device holds
-    as much as it can, and those where it does not."""
+    as much as it can, ``largest``, and those where it does not."""
 
     held: Array
     missed: Array
+    largest: float
 
 
 def without(mask: Mask | None, value: Array) -> Array:
-    """*value* with 0 where *mask* is held, and within float16 where it is missed."""
+    """*value* with 0 where *mask* is held, and within the type where it is missed."""
     if mask is None:
         return value
     found = np.where(mask.held.reshape(value.shape), value.dtype.type(0), value)
     if not mask.missed.any():
         return found
-    within = np.clip(found, -FP16_MOST, FP16_MOST)
+    within = np.clip(found, -mask.largest, mask.largest)
     return np.where(mask.missed.reshape(value.shape), within, found)
 
 
-def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ...]) -> Mask | None:
+def standing_for_infinity(
+    reference: Array, device: Array, huge: tuple[float, ...], largest: float
+) -> Mask | None:
     """Where *reference* is one of the values *huge*, against a *device* of its size; None if
     nowhere."""
     if not huge or reference.dtype.kind != "f" or not is_numeric(device):
@@ -77,33 +79,37 @@ def standing_for_infinity(reference: Array, device: Array, huge: tuple[float, ..
             there |= np.abs(wide - value) <= calibration.MASK_NEAR * abs(value)
         given = device.reshape(reference.shape)
         held = (np.abs(given) >= calibration.MASK_LEAST) & (np.signbit(given) == np.signbit(wide))
-    return Mask(there & held, there & ~held) if there.any() else None
+    return Mask(there & held, there & ~held, largest) if there.any() else None
 
 
 def past_the_end(
-    reference: Array, device: Array, given: Iterable[Array], huge: tuple[float, ...]
+    reference: Array,
+    device: Array,
+    given: Iterable[Array],
+    huge: tuple[float, ...],
+    largest: float,
 ) -> Mask | None:
-    """Where what stands for infinity was scaled past the end of float16, and *device* (of the
+    """Where what stands for infinity was scaled past the *largest* number, and *device* (of the
     reference's size) has infinity; None if nowhere.
 
-    It stands in one of *given*, as the largest number of float16, or was made of one of *huge*.
+    It stands in one of *given*, as that number, or was made of one of *huge*.
     """
     if reference.dtype.kind != "f" or device.dtype.kind != "f" or device.size != reference.size:
         return None
     found = device.reshape(reference.shape)
-    there = np.isinf(found) & (np.abs(reference) > FP16_MOST)
+    there = np.isinf(found) & (np.abs(reference) > largest)
     there &= np.signbit(found) == np.signbit(reference)
     if not there.any():
         return None
     standing = np.zeros(reference.shape, np.bool_)
     for value in given:
         if value.dtype.kind == "f" and value.shape == reference.shape:
-            standing |= np.abs(value) >= FP16_MOST
+            standing |= np.abs(value) >= largest
     for number in huge:
         scale = np.asarray(reference, np.float64) / number
         standing |= (scale >= 1 / calibration.MASK_SCALED) & (scale <= calibration.MASK_SCALED)
     there &= standing
-    return Mask(there, np.zeros_like(there)) if there.any() else None
+    return Mask(there, np.zeros_like(there), largest) if there.any() else None
 
 
 def told_as_infinity(value: Array) -> Array | None:

@@ -17,13 +17,12 @@ import numpy as np
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.operand_precision import Taken, as_taken
-from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.masks import (
-    FP16_MOST,
     MASKING,
     huge_values,
     is_mask_maker,
@@ -34,7 +33,6 @@ from graphstore.model import Op
 
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
-_FP16_NORMAL = 2.0**-14
 
 
 @dataclass
@@ -73,7 +71,7 @@ class Floors:
     def doubted(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, of inputs as they may have been before they were rounded for the
         dump; None where they are not known to be rounded."""
-        if self.precision not in (Precision.FP16, Precision.BF16):
+        if not self.precision.rounds:
             return None
         fed = self._fed(given)
         for name, value in given.items():
@@ -84,23 +82,26 @@ class Floors:
 
     def _was_rounded(self, value: Array) -> bool:
         """Whether *value* may have been something else before; whole numbers mean themselves."""
-        if not np.array_equal(rounded(value, self.precision), value, equal_nan=True):
-            return False
-        return not np.array_equal(np.rint(value), value, equal_nan=True)
+        return self.precision.fits(value) and not np.array_equal(
+            np.rint(value), value, equal_nan=True
+        )
 
     def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
-        """As ``emulated``, with constants too small for float16 as converters make them; None
-        if there are none."""
+        """As ``emulated``, with constants too small for the device's type as converters make
+        them; None if there are none."""
+        least = self.precision.least_kept
+        if not least:
+            return None
         states = [GroupState(group, self.golden, self._fed(given))]
         weights = self._weights(states)
         small = {
             name: np.where(
                 found,
-                np.copysign(np.asarray(calibration.CONVERTED_LEAST, value.dtype), value),
+                np.copysign(np.asarray(least, value.dtype), value),
                 value,
             )
             for name, value in weights.items()
-            if (found := (value != 0) & (np.abs(value) < calibration.CONVERTED_LEAST)).any()
+            if (found := (value != 0) & (np.abs(value) < least)).any()
         }
         return self._run(states, {**weights, **small})[0] if small else None
 
@@ -112,9 +113,9 @@ class Floors:
         return [self._result(state) for state in states]
 
     def huge(self, group: Group) -> tuple[float, ...]:
-        """Constants of *group* beyond float16 that may stand for infinity there, once it was
-        emulated; () for other arithmetics."""
-        if self.precision is not Precision.FP16 or not self._huge:
+        """Constants of *group* beyond the device's type that may stand for infinity there, once
+        it was emulated; () for other arithmetics."""
+        if not self._huge:
             return ()
         ops = [self.golden.ops[op_id] for op_id in group.ops]
         makers = [op for op in ops if is_mask_maker(op.type)]
@@ -157,9 +158,10 @@ class Floors:
     def _stored(self, constant: Array) -> Array:
         """A constant as the device holds it: within the range of its type, too."""
         found = self._round(constant)
-        if self.precision is not Precision.FP16:
+        most = self.precision.largest
+        if most is None:
             return found
-        return np.where(np.isfinite(found), np.clip(found, -FP16_MOST, FP16_MOST), found)
+        return np.where(np.isfinite(found), np.clip(found, -most, most), found)
 
     def _result(self, state: GroupState) -> Array | None:
         value = state.result()
@@ -199,9 +201,10 @@ class Floors:
         found, op = state.inputs(piece, weights), state.next_op()
         if op is None:
             return found
-        if op.type in MASKING and self.precision is Precision.FP16 and not self.plain:
+        most = self.precision.largest
+        if op.type in MASKING and most is not None and not self.plain:
             for name in found.keys() - state.values.keys():
-                found[name] = np.asarray(np.clip(found[name], -FP16_MOST, FP16_MOST))
+                found[name] = np.asarray(np.clip(found[name], -most, most))
         for name in state.quantised & found.keys():
             quantiser = self.quantisers.reads(op.id, name)
             if quantiser is not None and found[name].dtype.kind == "f":
@@ -212,13 +215,7 @@ class Floors:
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f" or self.plain:
             return value
-        if self.precision in (Precision.FP16, Precision.BF16):
-            return rounded(value, self.precision)
-        return self._disturbed(value)
-
-    def _disturbed(self, value: Array) -> Array:
-        """*value* off by a few units of the last place, each element by chance."""
-        return self._noisy(value, calibration.FP32_UNITS * self.precision.unit)
+        return self.precision.emulate(value, self._noisy)
 
     def _noisy(self, value: Array, size: float) -> Array:
         """*value* off by up to *size* of each element by chance."""
@@ -235,10 +232,12 @@ class Floors:
         """A value that may have become *value* by rounding."""
         value = np.asarray(value, np.float32)
         found = self._noisy(value, self.precision.unit)
-        if self.precision is not Precision.FP16:
+        normal = np.float32(self.precision.smallest_normal)
+        small = (value != 0) & (np.abs(value) < normal)
+        if not small.any():
             return found
-        small = (value != 0) & (np.abs(value) < _FP16_NORMAL)
-        factors = np.divide(_FP16_NORMAL, np.abs(value), where=small, out=np.ones_like(value))
+        # The distance of subnormal numbers is that of the smallest normal ones.
+        factors = np.divide(normal, np.abs(value), where=small, out=np.ones_like(value))
         with np.errstate(invalid="ignore"):  # infinities are no small numbers
             return np.where(small, value + (found - value) * factors, found)
 
@@ -251,7 +250,8 @@ class Floors:
             value = result.values.get(result.key)
             if value is None or value.dtype.kind != "f":
                 continue
-            if huge := huge_values(value):
+            most = self.precision.largest
+            if most is not None and (huge := huge_values(value, most)):
                 self._huge[result.key] = huge
             quantiser = self.quantisers.by_tensor.get(result.key)
             if quantiser is None:
@@ -268,19 +268,15 @@ class Floors:
 
 def constant_floor(reference: Array, precision: Precision) -> float:
     """The relative error of a constant too small for the device's type."""
-    if precision is not Precision.FP16 or reference.dtype.kind != "f":
+    if not precision.constant_least or reference.dtype.kind != "f":
         return 0.0
     _, scale = norms(reference, reference)
-    return calibration.CONSTANT_LEAST_FP16 * math.sqrt(reference.size) / scale if scale else 0.0
+    return precision.constant_least * math.sqrt(reference.size) / scale if scale else 0.0
 
 
 def least_floor(precision: Precision, size: int) -> float:
     """The relative error any *size* values may have by one rounding."""
-    usual = (
-        calibration.LEAST_UNITS_16_BIT
-        if precision in (Precision.FP16, Precision.BF16)
-        else calibration.LEAST_UNITS_32_BIT
-    ) * precision.unit
+    usual = precision.least_units * precision.unit
     return usual * (1.0 + calibration.CHANCE_OF_ONE_VALUE / math.sqrt(max(size, 1)))
 
 

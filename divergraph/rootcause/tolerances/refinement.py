@@ -18,14 +18,11 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.precision import Precision, rounded
+from divergraph.rootcause.devices.precision import SMALLEST_NORMAL_FP32
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.tolerances.masks import Mask, without
 from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.rootcause.values import norms
-
-_SMALLEST_NORMAL = {Precision.FP16: 2.0**-14}
-_SMALLEST_NORMAL_OF_WIDE = 2.0**-126
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +65,11 @@ def look_again(
         ):
             imitations += (doubted,)
         floor = max(floor, off)
-    normal = _SMALLEST_NORMAL.get(floors.precision, _SMALLEST_NORMAL_OF_WIDE)
-    if not np.array_equal(rounded(device, floors.precision), device, equal_nan=True):
-        normal = _SMALLEST_NORMAL_OF_WIDE  # held in more bits than the device computes in
-    absolute = _spacing(normal) * math.sqrt(reference.size)
-    raised = floors.raised(group, given) if normal > _SMALLEST_NORMAL_OF_WIDE else None
+    narrow = floors.precision.fits(device)  # else held in more bits than the device computes in
+    normal = floors.precision.smallest_normal if narrow else SMALLEST_NORMAL_FP32
+    spacing = (floors.precision.least_kept if narrow else 0.0) or normal
+    absolute = spacing * math.sqrt(reference.size)
+    raised = floors.raised(group, given) if narrow else None
     if raised is not None and raised.shape == reference.shape:
         raised = without(first.masked, raised)
         absolute = max(absolute, _among_small(raised, reference, normal))
@@ -96,11 +93,6 @@ def _drawn(floors: Floors, group: Group, given: Mapping[str, Array], size: int) 
         if drawn is None:
             return
         yield drawn
-
-
-def _spacing(normal: float) -> float:
-    """The distance of subnormal numbers; of float16, what converters raise constants to."""
-    return calibration.CONVERTED_LEAST if normal == _SMALLEST_NORMAL[Precision.FP16] else normal
 
 
 def _among_small(raised: Array, reference: Array, normal: float) -> float:

@@ -84,7 +84,7 @@ class Command:
         environment = os.environ | {
             "DIVERGRAPH_BUNDLE": str(bundle),
             "DIVERGRAPH_VARIANT": variant.value,
-            "DIVERGRAPH_PRECISION": self._values.precision.value,
+            "DIVERGRAPH_PRECISION": self._values.precision.name,
         }
         with tempfile.TemporaryFile() as output:
             try:

@@ -15,7 +15,9 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.functions import Approximated
 from divergraph.rootcause.devices.operand_precision import Family, Operands, Taken
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precision import Precision, precision_named
+from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers, find_quantisers
 from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -49,12 +51,12 @@ class PartFloors:
         group = Group(output, output, chosen, tuple(Feed(name) for name in feeds))
         single = self._stays_single(part)
         floors = self._single if single else self._usual
-        precision = Precision.FP32 if single else self.precision
+        precision = FP32 if single else self.precision
         emulated = None
         if floors is not None:
             (emulated,) = floors.emulated([group], [feeds])
         floor = floor_of(reference, emulated, precision, len(chosen))
-        if precision is Precision.INT8 and not self._quantisers.by_tensor:
+        if precision is INT8 and not self._quantisers.by_tensor:
             return max(floor, calibration.HIDDEN_BODIES)
         return floor
 
@@ -64,7 +66,7 @@ class PartFloors:
         if self._given is not None:
             return self._given
         found = self._found.precision
-        return Precision(found) if found else Precision.FP32
+        return precision_named(found) if found else FP32
 
     @property
     def _found(self) -> DeviceArithmetic:
@@ -90,7 +92,7 @@ class PartFloors:
 
     @cached_property
     def _single(self) -> Floors | None:
-        return self._made(Precision.FP32)
+        return self._made(FP32)
 
     def _made(self, precision: Precision) -> Floors | None:
         """None where the golden model does not run here."""
@@ -98,7 +100,7 @@ class PartFloors:
             executor = self._executor()
         except ExecutionError:
             return None
-        single = precision is Precision.FP32
+        single = precision is FP32
         taken = self._taken if single else {}
         functions = self._functions if single else {}
         graph, quantisers = OpGraph(self._parts.golden), self._quantisers

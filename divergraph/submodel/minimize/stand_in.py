@@ -12,7 +12,9 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.session import first_line, runtime_errors
 from divergraph.execute.stand_ins import StandIn, make_stand_in
-from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.submodel.export.onnx_export import export_onnx
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
 from divergraph.submodel.minimize.part_values import NoValueError, PartValues
@@ -23,9 +25,9 @@ from graphstore.errors import ExecutionError, InputError
 from graphstore.model import Framework, OracleAnswer, PartVerdict
 
 _PRECISION = {
-    StandIn.FP16: Precision.FP16,
-    StandIn.INT8: Precision.INT8,
-    StandIn.OPTIMIZED: Precision.FP32,
+    StandIn.FP16: FP16,
+    StandIn.INT8: INT8,
+    StandIn.OPTIMIZED: FP32,
 }
 
 

@@ -1,0 +1,1 @@
+"""The built-in arithmetics, one a file: each is called ``PRECISION`` there."""

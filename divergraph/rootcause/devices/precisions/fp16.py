@@ -1,0 +1,71 @@
+"""float16: 11 bits of mantissa, few exponents. Reason: the usual type of Ascend's cube unit.
+
+Source: IEEE 754 binary16. It has its subnormals here, but not its upper bound.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.mantissa import in_blocks, in_type_of, short
+from divergraph.rootcause.devices.precision import Precision
+from graphstore.model import DType
+
+_DROPPED = 13
+"""Bits of a float32 mantissa (23) that float16 does not have."""
+
+
+class Half(Precision):
+    """float16, of which devices set the smallest numbers to zero and converters the constants."""
+
+    name = "fp16"
+    unit = 2.0**-11
+    smallest_normal = 2.0**-14
+    largest = 65504.0
+    dtype = DType.FLOAT16
+    coarseness = 1
+
+    @property
+    def least_units(self) -> float:
+        """One rounding at random."""
+        return calibration.LEAST_UNITS_16_BIT
+
+    @property
+    def last_place_units(self) -> float:
+        """One rounding."""
+        return calibration.LAST_PLACE_UNITS_16_BIT
+
+    @property
+    def tie_units(self) -> float:
+        """One rounding."""
+        return calibration.QUANTISED_TIE_UNITS_16_BIT
+
+    @property
+    def least_kept(self) -> float:  # type: ignore[override]  # read when needed, as all numbers
+        """What converters raise weights to; the spacing of subnormals is half of it."""
+        return calibration.CONVERTED_LEAST
+
+    @property
+    def constant_least(self) -> float:
+        """A constant may have been raised by the converter, and its sign lost."""
+        return calibration.CONSTANT_LEAST_FP16
+
+    def rounded(self, value: Array) -> Array:
+        """To 11 bits, below 2^-14 to a multiple of 2^-24."""
+        if value.dtype.kind != "f" or value.dtype == np.float16:
+            return value
+        return in_blocks(value, _rounded)
+
+
+def _rounded(value: Array) -> Array:
+    wide = np.asarray(value, np.float32)
+    found = short(wide, _DROPPED)
+    small = np.abs(wide) < Half.smallest_normal
+    if small.any():  # subnormals have fewer bits, which only the type itself rounds to
+        found[small] = wide[small].astype(np.float16)
+    return in_type_of(found, value)
+
+
+PRECISION = FP16 = Half()

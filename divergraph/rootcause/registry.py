@@ -1,0 +1,30 @@
+"""What the analysis finds instead of listing: built-in modules of a folder, and plug-ins.
+
+A device precision, a tolerance or a cause is one file: a module of its folder that gives itself
+under an agreed name, or whatever an installed package names as an entry point of that group.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+
+_LOG = logging.getLogger(__name__)
+
+
+def discovered(package: str, attribute: str, group: str) -> Iterator[object]:
+    """What the modules of *package* call *attribute*, in the order of their names, then what the
+    entry points of *group* load; those that cannot be loaded are logged and left out."""
+    folder = import_module(package)
+    for found in sorted(iter_modules(folder.__path__), key=lambda each: each.name):
+        module = import_module(f"{package}.{found.name}")
+        if hasattr(module, attribute):
+            yield getattr(module, attribute)
+    for entry in sorted(entry_points(group=group), key=lambda each: each.name):
+        try:
+            yield entry.load()
+        except Exception as error:  # noqa: BLE001 - someone else's code: whatever it raises
+            _LOG.warning("%s %s (%s) cannot be loaded: %s", group, entry.name, entry.value, error)
