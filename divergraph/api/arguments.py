@@ -67,14 +67,15 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
         InputError: the limits contradict each other, or no such precision.
     """
     from divergraph.rootcause.devices.operand_precision import Operands
-    from divergraph.rootcause.devices.precision import Precision
+    from divergraph.rootcause.devices.precision import precision_named
+    from divergraph.rootcause.devices.precisions.fp32 import FP32
     from divergraph.rootcause.options import RootCauseOptions
 
     size = at_least_one(memory, "memory") * MIB
     if precision in ("hf32", "tf32"):
         operands = Operands(precision)
-        return RootCauseOptions(suspect, guilty, Precision.FP32, size, operands)
-    chosen = None if precision == "auto" else word(Precision, precision, "precision")
+        return RootCauseOptions(suspect, guilty, FP32, size, operands)
+    chosen = None if precision == "auto" else precision_named(precision)
     return RootCauseOptions(suspect, guilty, chosen, size)
 
 
