@@ -179,7 +179,7 @@ class _Analysis:
 
     def _arithmetic(self, precision: Precision, arithmetics: Arithmetics) -> DeviceArithmetic:
         return DeviceArithmetic(
-            precision.value,
+            precision.name,
             bool(self.quantisers.by_tensor),
             {
                 family.value: kind.value
