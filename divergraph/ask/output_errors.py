@@ -16,7 +16,8 @@ from graphstore.contract import GraphStore
 from graphstore.cypher.original_ids import may_be_escaped, original_ids
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ErrorSplit, Level, Run, Side, TensorRef
-from graphstore.schema.split_columns import split_value
+from graphstore.schema.double_columns import with_nan
+from graphstore.schema.split_columns import split_values
 
 _SLICE = 50_000
 _LEVELS = {None: None} | {level.value: level for level in Level}
@@ -47,33 +48,38 @@ def output_errors(store: GraphStore, run: Run) -> list[OutputError]:
     """The outputs of *run* in saved order."""
     with gc_paused():
         partners: dict[Any, Any] = dict(store.named("output_partners", run.name, {}).rows)  # type: ignore[arg-type]
-        rows: list[dict[str, Any]] = []
+        rows: list[tuple[Any, ...]] = []
+        names: tuple[str, ...] = ()
         for first in range(0, run.counts.ops, _SLICE):
             window = {"first": first, "until": first + _SLICE}
             answer = store.named("output_errors", run.name, window)
-            rows += (dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
-        rows.sort(key=itemgetter("seq"))
-        found = [_output(row, partners) for row in rows]
+            names = answer.columns
+            rows += answer.rows
+        rows.sort(key=itemgetter(0))
+        found = _outputs(dict(zip(names, zip(*rows, strict=True), strict=False)), partners)
     if may_be_escaped(one.op for one in found) or may_be_escaped(partners.values()):
         return _with_own_names(store, run.name, found)
     return found
 
 
-def _output(row: dict[str, Any], partners: Mapping[Any, Any]) -> OutputError:
-    row["golden_op"] = partners.get(row["seq"], row["golden_op"])
-    row |= dict.fromkeys(row["nan"] or (), math.nan)
-    golden, distance = row["golden_op"], row["relative_euclidean_distance"]
-    return OutputError(
-        row["topo"],
-        row["op"],
-        row["type"],
-        row["port"],
-        row["compared"],
-        _LEVELS[row["level"]],
-        None if golden is None else TensorRef(golden, row["golden_port"]),
-        math.nan if distance is None else distance,
-        bool(row["device_nonfinite"]),
-        split_value(row),
+def _outputs(
+    columns: Mapping[str, Sequence[Any]], partners: Mapping[Any, Any]
+) -> list[OutputError]:
+    if not columns:
+        return []
+    golden = list(map(partners.get, columns["seq"], columns["golden_op"]))
+    columns = with_nan({**columns, "golden_op": golden})
+    refs = zip(golden, columns["golden_port"], strict=True)
+    return list(
+        map(
+            OutputError,
+            *(columns[name] for name in ("topo", "op", "type", "port", "compared")),
+            map(_LEVELS.__getitem__, columns["level"]),
+            [None if op is None else TensorRef(op, port) for op, port in refs],
+            [math.nan if one is None else one for one in columns["relative_euclidean_distance"]],
+            map(bool, columns["device_nonfinite"]),
+            split_values(columns),
+        )
     )
 
 

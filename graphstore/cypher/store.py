@@ -87,7 +87,7 @@ class CypherStore(CypherQueries):
         place = self._place(target)
         key, _ = place.graph(side)
 
-        def ask(name: str, first: int, until: int) -> Sequence[tuple[Any, ...]]:
+        def ask(name: str, first: int, until: int) -> QueryResult:
             query = load(name, self.dialect)
             params = {**self._implied(place, query), "first": first, "until": until}
             if "graph" in params:
@@ -95,7 +95,7 @@ class CypherStore(CypherQueries):
             if "$first_node" in query.text:
                 params |= {"first_node": first_id(key) + first, "end_node": first_id(key) + until}
                 del params["until"]
-            return self._ask(place, query, params).rows
+            return self._ask(place, query, params)
 
         loose: dict[str, list[tuple[int, str]]] = {}
         if place.run is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ class DoubleColumns:
     def nan(self) -> list[list[str] | None]:
         """For each row the names of its columns that are NaN, or None."""
         return [self._names.get(row) for row in range(self._rows)]
+
+
+def with_nan(columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+    """*columns* as they were given, NaN where the column ``nan`` says so."""
+    found: dict[str, list[Any]] = {}
+    for row, names in enumerate(columns["nan"]):
+        for name in names or ():
+            if name in columns:
+                found.setdefault(name, list(columns[name]))[row] = math.nan
+    return {**columns, **found} if found else columns
 
 
 def places(values: Iterable[Any]) -> tuple[NDArray[np.int64], list[Any]]:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from operator import attrgetter
 from typing import Any
 
 from graphstore.model import Comparison, Figures, MetricSet, SideFigures
-from graphstore.schema.codec import plain_texts
+from graphstore.schema.codec import declared, plain_texts
 from graphstore.schema.double_columns import DoubleColumns, integers, others, places
 from graphstore.schema.row_slices import Columns, ColumnValues
-from graphstore.schema.tables import FIGURE_COLUMNS, ColumnType
-
-_SIDES = ("device", "golden")
-_REST = [field.name for field in fields(Figures) if field.name not in (*_SIDES, "where_bad")]
-_FINITE = {f"{side}_finite_{name}": f"{side}_{name}" for side in _SIDES for name in ("mean", "std")}
-"""Columns that are null where the values of all elements, in the others, are the same."""
-_SPREAD = ("device_mean", "device_std", "golden_mean", "golden_std")
+from graphstore.schema.tables import (
+    FIGURE_COLUMNS,
+    FINITE_COLUMNS,
+    SIDES,
+    SPREAD_COLUMNS,
+    ColumnType,
+)
 
 
 def figure_columns(items: Sequence[Comparison], doubles: DoubleColumns) -> Columns:
@@ -28,8 +27,8 @@ def figure_columns(items: Sequence[Comparison], doubles: DoubleColumns) -> Colum
     columns: list[ColumnValues] = []
     for column in FIGURE_COLUMNS:
         values = list(map(attrgetter(_path(column.name)), known))
-        if column.name in _FINITE:
-            values = _other_than(values, metrics, _SPREAD.index(_FINITE[column.name]))
+        if column.name in FINITE_COLUMNS:
+            values = _other_than(values, metrics, SPREAD_COLUMNS.index(FINITE_COLUMNS[column.name]))
         if column.type is ColumnType.DOUBLE:
             columns.append(doubles.column(column.name, where, values))
         elif column.type is ColumnType.INT64:
@@ -41,55 +40,33 @@ def figure_columns(items: Sequence[Comparison], doubles: DoubleColumns) -> Colum
     return columns
 
 
-def figures_value(row: Mapping[str, Any]) -> Figures | None:
-    """The figures of a Metric row (NaN already in place), None if it has none."""
-    if row["bad"] is None:
-        return None
-    device, golden = (
-        SideFigures(
-            *(row[f"{side}_{name}"] for name in ("low", "high")),
-            *(_finite(row, f"{side}_finite_{name}") for name in ("mean", "std")),
-            *(row[f"{side}_{name}"] for name in ("zeros", "nans", "infinities")),
-        )
-        for side in _SIDES
-    )
-    rest = {name: row[name] for name in _REST}
-    return Figures(device, golden, **rest, where_bad=row["where_bad"] or "")
-
-
 def figures_values(columns: Mapping[str, Sequence[Any]]) -> list[Figures | None]:
-    """The figures of many Metric rows, given column by column; none of them is NaN."""
+    """The figures of many Metric rows, given column by column (NaN in place)."""
     there = [bad is not None for bad in columns["bad"]]
     if not any(there):
         return [None] * len(there)
-
-    def known(name: str) -> list[Any]:
-        return list(compress(columns[name], there))
-
-    def finite(name: str) -> list[Any]:
-        others = known(_FINITE[name])
-        return [
-            other if one is None else one for one, other in zip(known(name), others, strict=True)
+    known = {column.name: list(compress(columns[column.name], there)) for column in FIGURE_COLUMNS}
+    for name, usual in FINITE_COLUMNS.items():
+        others = compress(columns[usual], there)
+        known[name] = [
+            other if one is None else one for one, other in zip(known[name], others, strict=True)
         ]
-
-    sides = [
-        map(
-            SideFigures,
-            *(known(f"{side}_{name}") for name in ("low", "high")),
-            *(finite(f"{side}_finite_{name}") for name in ("mean", "std")),
-            *(known(f"{side}_{name}") for name in ("zeros", "nans", "infinities")),
-        )
-        for side in _SIDES
-    ]
-    where = [text or "" for text in known("where_bad")]
-    made = map(Figures, *sides, *map(known, _REST), where)
+    known["where_bad"] = [text or "" for text in known["where_bad"]]
+    parts: list[Iterable[Any]] = []
+    for name in declared(Figures):
+        if name in SIDES:
+            own = (values for column, values in known.items() if column.startswith(f"{name}_"))
+            parts.append(map(SideFigures, *own))
+        else:
+            parts.append(known[name])
+    made = map(Figures, *parts)
     return [next(made) if one else None for one in there]
 
 
 def _path(column: str) -> str:
     """Where a column's value is in the figures."""
     side, _, name = column.partition("_")
-    return f"{side}.{name.removeprefix('finite_')}" if side in _SIDES else column
+    return f"{side}.{name.removeprefix('finite_')}" if side in SIDES else column
 
 
 def _other_than(
@@ -103,7 +80,3 @@ def _other_than(
 
 def _is_same(one: float, other: float) -> bool:
     return one == other or (one != one and other != other)
-
-
-def _finite(row: Mapping[str, Any], name: str) -> Any:
-    return row[_FINITE[name]] if row[name] is None else row[name]

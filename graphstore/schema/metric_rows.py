@@ -27,20 +27,8 @@ from graphstore.schema.double_columns import DoubleColumns, integers, places
 from graphstore.schema.figure_columns import figure_columns
 from graphstore.schema.row_slices import Columns, ColumnValues, Table
 from graphstore.schema.split_columns import split_columns
-from graphstore.schema.tables import METRIC_COLUMNS
+from graphstore.schema.tables import COUNT_COLUMNS, METRIC_COLUMNS, SPREAD_COLUMNS
 
-METRIC_SET_COLUMNS = (
-    *METRIC_COLUMNS,
-    "nan",
-    "notes_json",
-    "elements",
-    "device_nonfinite",
-    "golden_nonfinite",
-    "different",
-)
-"""The columns of a Metric row that hold its metric set."""
-_SPREAD = ("device_mean", "device_std", "golden_mean", "golden_std")
-"""The columns of the standard deviation, in its order."""
 _WORDS: dict[object, str | None] = {None: None} | {
     word: word.value
     for words in (TensorIO, OpState, Level, LineageRule, Reason, DType)
@@ -133,15 +121,14 @@ def _metric_columns(sets: Sequence[MetricSet | None], doubles: DoubleColumns) ->
     where, known = places(sets)
     columns: list[ColumnValues] = []
     for name in METRIC_COLUMNS:
-        if name in _SPREAD:
-            part = _SPREAD.index(name)
+        if name in SPREAD_COLUMNS:
+            part = SPREAD_COLUMNS.index(name)
             numbers = [one.standard_deviation[part] for one in known]
         else:
             numbers = list(map(attrgetter(name), known))
         columns.append(doubles.column(name, where, numbers))
     columns.append([None if one is None else _notes_text(one.notes) for one in sets])
     columns += [
-        integers(len(sets), where, list(map(attrgetter(name), known)))
-        for name in ("elements", "device_nonfinite", "golden_nonfinite", "different")
+        integers(len(sets), where, list(map(attrgetter(name), known))) for name in COUNT_COLUMNS
     ]
     return columns

@@ -2,82 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from itertools import compress, repeat
 from typing import Any
 
 from graphstore.model import Comparison, ErrorSplit, Guilt, Role
 from graphstore.schema.codec import plain_texts
 from graphstore.schema.double_columns import DoubleColumns, others, places
-from graphstore.schema.row_slices import Columns
+from graphstore.schema.row_slices import Columns, ColumnValues
+from graphstore.schema.tables import SPLIT_COLUMNS, ColumnType
 
-_DOUBLES = ("introduced", "propagated", "floor", "amplification")
-_ROLES = {role.value: role for role in Role}
-_GUILTS = {guilt.value: guilt for guilt in Guilt}
+_ENUMS: dict[str, dict[str, Any]] = {
+    "role": {role.value: role for role in Role},
+    "guilt": {guilt.value: guilt for guilt in Guilt},
+}
+_TEXTS = {field.name for field in fields(ErrorSplit) if field.default == ""}
 
 
 def split_columns(items: Sequence[Comparison], doubles: DoubleColumns) -> Columns:
     """The columns SPLIT_COLUMNS of a slice of the comparisons."""
     where, known = places(item.split for item in items)
     size = len(items)
-    groups = [
-        _group_of(items[row], split.group) for row, split in zip(where.tolist(), known, strict=True)
-    ]
-    return [
-        others(size, where, [split.role.value for split in known]),
-        others(size, where, [split.guilt.value for split in known]),
-        *(
-            doubles.column(name, where, [getattr(split, name) for split in known])
-            for name in _DOUBLES
-        ),
-        others(size, where, groups),
-        others(size, where, plain_texts([split.reference or None for split in known])),
-        others(size, where, plain_texts([split.failure or None for split in known])),
-    ]
-
-
-def split_value(row: Mapping[str, Any]) -> ErrorSplit | None:
-    """The split of a Metric row (NaN already in place), None if it has none.
-
-    ``golden_op`` in the row is the golden op the tensor is held against.
-    """
-    if row["role"] is None:
-        return None
-    group = row["split_group"]
-    return ErrorSplit(
-        role=_ROLES[row["role"]],
-        guilt=_GUILTS[row["guilt"]],
-        introduced=row["introduced"],
-        propagated=row["propagated"],
-        floor=row["floor"],
-        suspicion=row["suspicion"],
-        amplification=row["amplification"],
-        group=(row["golden_op"],) if group is None else tuple(group),
-        reference=row["reference"] or "",
-        failure=row["failure"] or "",
-    )
+    columns: list[ColumnValues] = []
+    for column in SPLIT_COLUMNS:
+        if column.type is ColumnType.DOUBLE:
+            numbers = [getattr(split, column.name) for split in known]
+            columns.append(doubles.column(column.name, where, numbers))
+            continue
+        values: Sequence[Any]
+        if column.type is ColumnType.STRINGS:
+            rows = zip(where.tolist(), known, strict=True)
+            values = [_group_of(items[row], split.group) for row, split in rows]
+        elif column.name in _ENUMS:
+            values = [getattr(split, column.name).value for split in known]
+        else:
+            values = plain_texts([getattr(split, column.name) or None for split in known])
+        columns.append(others(size, where, values))
+    return columns
 
 
 def split_values(columns: Mapping[str, Sequence[Any]]) -> list[ErrorSplit | None]:
-    """The splits of many Metric rows, given column by column; none of them is NaN."""
+    """The splits of many Metric rows, given column by column (NaN in place).
+
+    ``golden_op`` is the golden op a tensor is held against. Columns that were not asked for
+    leave their field at its default.
+    """
     there = [role is not None for role in columns["role"]]
     if not any(there):
         return [None] * len(there)
 
-    def known(name: str) -> list[Any]:
-        return list(compress(columns[name], there))
+    def values(name: str, default: object) -> Iterable[Any]:
+        column = "split_group" if name == "group" else name
+        if column not in columns:
+            return repeat(default)
+        known = compress(columns[column], there)
+        if name == "group":
+            ops = compress(columns["golden_op"], there)
+            return (
+                (op,) if group is None else tuple(group)
+                for op, group in zip(ops, known, strict=True)
+            )
+        if name in _ENUMS:
+            return map(_ENUMS[name].__getitem__, known)
+        return (text or "" for text in known) if name in _TEXTS else known
 
-    groups = zip(known("golden_op"), known("split_group"), strict=True)
-    made = map(
-        ErrorSplit,
-        map(_ROLES.__getitem__, known("role")),
-        map(_GUILTS.__getitem__, known("guilt")),
-        *(known(name) for name in ("introduced", "propagated", "floor", "suspicion")),
-        known("amplification"),
-        [(op,) if group is None else tuple(group) for op, group in groups],
-        [text or "" for text in known("reference")],
-        [text or "" for text in known("failure")],
-    )
+    made = map(ErrorSplit, *(values(field.name, field.default) for field in fields(ErrorSplit)))
     return [next(made) if one else None for one in there]
 
 

@@ -16,6 +16,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from graphstore.model import ErrorSplit, Figures, Metric, MetricSet, SideFigures
+from graphstore.schema.codec import declared
 
 SCHEMA_VERSION = 3
 """Raised whenever tables or columns change. Newer stores are refused."""
@@ -75,68 +80,55 @@ def _columns(**groups: str) -> tuple[Column, ...]:
     return tuple(Column(name, ColumnType[kind]) for name, kind in groups.items())
 
 
-METRIC_COLUMNS = (
-    "cosine_similarity",
-    "max_absolute_error",
-    "accumulated_relative_error",
-    "relative_euclidean_distance",
-    "kullback_leibler_divergence",
-    "device_mean",
-    "device_std",
-    "golden_mean",
-    "golden_std",
-    "mean_absolute_error",
-    "root_mean_square_error",
-    "max_relative_error",
-    "mean_relative_error",
-)
-"""The ten metrics as columns; ``standard_deviation`` is its four numbers."""
+def _column_of(name: str, declared_type: Any) -> Column:
+    """The column of a field of a record; whether it may be None makes no difference."""
+    inner = [each for each in get_args(declared_type) if each is not NoneType]
+    is_tuple = get_origin(declared_type) is tuple
+    base = ColumnType.STRINGS if is_tuple else _TYPES.get(inner[0] if inner else declared_type)
+    return Column(name, base or ColumnType.STRING)
 
-SPLIT_COLUMNS = _columns(
-    role="STRING",
-    guilt="STRING",
-    introduced="DOUBLE",
-    propagated="DOUBLE",
-    floor="DOUBLE",
-    amplification="DOUBLE",
-    split_group="STRINGS",
-    reference="STRING",
-    failure="STRING",
-)
-"""How an error splits; with ``suspicion``, which is older. ``role`` is always set.
 
-``split_group`` is null where it is the golden op the tensor is held against.
+_TYPES = {float: ColumnType.DOUBLE, int: ColumnType.INT64, bool: ColumnType.BOOL}
+
+SPREAD_COLUMNS = ("device_mean", "device_std", "golden_mean", "golden_std")
+"""The four numbers of ``standard_deviation``, in its order."""
+METRIC_COLUMNS = tuple(
+    name
+    for metric in Metric
+    for name in (SPREAD_COLUMNS if metric is Metric.STANDARD_DEVIATION else (metric.value,))
+)
+"""The ten metrics as columns."""
+COUNT_COLUMNS = tuple(name for name, kind in declared(MetricSet).items() if kind is int)
+METRIC_SET_COLUMNS = (*METRIC_COLUMNS, "nan", "notes_json", *COUNT_COLUMNS)
+"""The columns of a Metric row that hold its metric set."""
+
+SPLIT_COLUMNS = tuple(
+    _column_of("split_group" if name == "group" else name, kind)
+    for name, kind in declared(ErrorSplit).items()
+    if name != "suspicion"
+)
+"""How an error splits; ``suspicion`` stands apart, it is known of origins by thresholds, too.
+``role`` is always set, ``split_group`` null where it is the golden op the tensor is held against.
 """
 
-_SIDE = {
-    "low": "DOUBLE",
-    "high": "DOUBLE",
-    "finite_mean": "DOUBLE",
-    "finite_std": "DOUBLE",
-    "zeros": "INT64",
-    "nans": "INT64",
-    "infinities": "INT64",
+SIDES = ("device", "golden")
+FINITE_COLUMNS = {
+    f"{side}_finite_{name}": f"{side}_{name}" for side in SIDES for name in ("mean", "std")
 }
-FIGURE_COLUMNS = _columns(
-    bad="INT64",
-    equal="INT64",
-    first_bad="INT64",
-    worst="INT64",
-    worst_device="DOUBLE",
-    worst_golden="DOUBLE",
-    snr="DOUBLE",
-    psnr="DOUBLE",
-    max_ulp="DOUBLE",
-    cosine_distance="DOUBLE",
-    where_bad="STRING",
-    atol="DOUBLE",
-    rtol="DOUBLE",
-    **{f"{side}_{name}": kind for side in ("device", "golden") for name, kind in _SIDE.items()},
+"""Mean and std of the finite values; null where they are those of all values, in the others."""
+FIGURE_COLUMNS = tuple(
+    column
+    for name, kind in declared(Figures).items()
+    for column in (
+        [
+            _column_of(f"{name}_finite_{part}" if part in ("mean", "std") else f"{name}_{part}", of)
+            for part, of in declared(SideFigures).items()
+        ]
+        if name in SIDES
+        else [_column_of(name, kind)]
+    )
 )
-"""The figures of a tensor pair; ``bad`` is always set.
-
-Mean and std of the finite values are null where they are ``device_mean`` and so on.
-"""
+"""The figures of a tensor pair; ``bad`` is always set."""
 
 NODES: tuple[NodeTable, ...] = (
     NodeTable("Model", _columns(id="STRING", name="STRING", framework="STRING")),
@@ -243,10 +235,7 @@ NODES: tuple[NodeTable, ...] = (
         + _columns(
             nan="STRINGS",
             notes_json="STRING",
-            elements="INT64",
-            device_nonfinite="INT64",
-            golden_nonfinite="INT64",
-            different="INT64",
+            **dict.fromkeys(COUNT_COLUMNS, "INT64"),
             failed="STRINGS",
             golden_name="STRING",
             golden_port="INT64",

@@ -6,24 +6,40 @@ and one ``// Parameter name: kind`` a parameter.
 Kinds that end in ``op`` or ``ops`` take op ids of a graph; the store turns them into
 node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target. Where only
 so many rows are wanted, ``$end_topo`` and the like say among which ops they are looked for.
+
+``$$metrics``, ``$$split``, ``$$brief_split`` and ``$$figures`` stand for the columns that hold
+these of a Metric ``m``: the list follows from their records, and what is asked and shown is the
+text with the list in it.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 
 from graphstore.errors import UnknownNameError
+from graphstore.schema.tables import FIGURE_COLUMNS, METRIC_SET_COLUMNS, SPLIT_COLUMNS
 
 _ANSWERS = re.compile(r"^// (Answers|Internal): (.+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"^// Parameter (\w+): (.+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z]\w*")
 _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
+_GROUP = ("split_group", "reference")
+"""What was run to split an error: texts a table of all ops has no room for."""
+_COLUMNS: Mapping[str, Sequence[str]] = {
+    "$$metrics": METRIC_SET_COLUMNS,
+    "$$split": [column.name for column in SPLIT_COLUMNS],
+    "$$brief_split": [column.name for column in SPLIT_COLUMNS if column.name not in _GROUP],
+    "$$figures": [column.name for column in FIGURE_COLUMNS],
+}
+_WIDTH = 100
+_INDENT = " " * len("RETURN ")
 
 
 WINDOW = "end_topo"
@@ -81,10 +97,22 @@ def list_queries() -> list[NamedQuery]:
 @cache
 def _texts() -> dict[str, str]:
     return {
-        entry.name.removesuffix(".cypher"): entry.read_text(encoding="utf-8")
+        entry.name.removesuffix(".cypher"): _completed(entry.read_text(encoding="utf-8"))
         for entry in files(__name__).iterdir()
         if entry.name.endswith(".cypher")
     }
+
+
+def _completed(text: str) -> str:
+    """*text* with the columns its placeholders stand for, in lines of usual length."""
+    for placeholder, columns in _COLUMNS.items():
+        if placeholder not in text:
+            continue
+        listed = ", ".join(f"m.{name} AS {name}" for name in columns)
+        # Broken at commas only: "m.x AS x" stays whole.
+        lines = textwrap.wrap(listed.replace(" AS ", "\0AS\0"), _WIDTH - len(_INDENT))
+        text = text.replace(placeholder, f"\n{_INDENT}".join(lines).replace("\0", " "))
+    return text
 
 
 def _parse(name: str, text: str) -> NamedQuery:

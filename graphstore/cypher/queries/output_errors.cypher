@@ -8,6 +8,4 @@ RETURN m.seq AS seq, o.topo AS topo, o.name AS op, o.type AS type, m.port AS por
        m.compared AS compared, m.level AS level, m.golden_name AS golden_op,
        m.golden_port AS golden_port, m.relative_euclidean_distance AS relative_euclidean_distance,
        m.device_nonfinite AS device_nonfinite, m.nan AS nan,
-       m.role AS role, m.guilt AS guilt, m.introduced AS introduced, m.propagated AS propagated,
-       m.floor AS floor, m.suspicion AS suspicion, m.amplification AS amplification,
-       m.split_group AS split_group, m.reference AS reference, m.failure AS failure
+       m.suspicion AS suspicion, $$split
