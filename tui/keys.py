@@ -1,6 +1,6 @@
 """The table of all keys: what each is called, what it does and where it works.
 
-Bindings, the ``?`` page and ``docs/keys.md`` are made from this table, and a ``[keys]``
+Bindings, the ``?`` page and ``docs/reference/keys.md`` are made from this table, and a ``[keys]``
 table in the settings file gives an id other keys.
 """
 
@@ -181,8 +181,8 @@ def markdown() -> str:
     lines = [
         "# Keys of the terminal UI",
         "",
-        "Made from `tui/keys.py` (`python -m tui.keys > docs/keys.md`). A `[keys]` table in",
-        "the settings file `divergraph.toml` of the user configuration folder gives an id",
+        "Made from `tui/keys.py` (`python -m tui.keys > docs/reference/keys.md`). A `[keys]` table",
+        "in the settings file `divergraph.toml` of the user configuration folder gives an id",
         'other keys, for example `"list.down" = "j,down"`. The folder is shown by `?`.',
     ]
     for scope, keys in by_scope(TABLE).items():

@@ -186,7 +186,7 @@ def _fits(tensor: BareTensor, pattern: str) -> bool:
 
 def _seen(dump: BareDump) -> str:
     if not dump.passed_over:
-        return "docs/diff.md lists what is read"
+        return "docs/how-to/diff.md lists what is read"
     names = ", ".join(dump.examples)
     return f"{counted(dump.passed_over, 'file')} of no known kind: {names}"
 

@@ -135,7 +135,7 @@ def _checked(source: DumpSource, graph: ModelGraph, side: str) -> DumpSource:
         raise InputError(
             f"none of the {index.files} files here belongs to an op of {graph.name!r}",
             where=str(folder),
-            hint="is this the dump of that graph? docs/dumps.md says how names are matched",
+            hint="is this the dump of that graph? docs/reference/dumps.md says how names match",
         )
     return source
 

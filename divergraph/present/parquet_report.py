@@ -28,7 +28,7 @@ def write_parquet_to(file: IO[bytes], report: RunReport) -> None:
 
 
 def parquet_table(report: RunReport) -> pa.Table:
-    """The table :func:`write_parquet_to` writes; docs/reports.md names its columns."""
+    """The table :func:`write_parquet_to` writes; docs/how-to/reports.md names its columns."""
     import pyarrow as pa
 
     items = report.tensors

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 SUSPECT = 6.0
 """Suspicion above which an op is suspect. Measured: healthy ops have a median of 1.0 to 1.2 and
-stay below 5 on ONNX Runtime's float16 runs (docs/root-cause.md)."""
+stay below 5 on ONNX Runtime's float16 runs (docs/explanation/root-cause.md)."""
 
 GUILTY = 10.0
 """Suspicion above which an op is guilty, an origin. Measured: few healthy ops pass it (table of

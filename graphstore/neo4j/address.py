@@ -53,7 +53,7 @@ def parse_address(url: str) -> Address:
         raise InputError(
             "a store URL has no user name or password in it",
             where=f"{scheme}://{rest.rpartition('@')[2]}",
-            hint="set NEO4J_USERNAME and NEO4J_PASSWORD, or use the file of docs/teams.md",
+            hint="set NEO4J_USERNAME and NEO4J_PASSWORD, or use the file of docs/how-to/teams.md",
         )
     if scheme not in SCHEMES:
         raise InputError(f"no Neo4j behind {scheme}://", hint=f"known: {', '.join(SCHEMES)}")

@@ -16,7 +16,7 @@ _STAMP = re.compile(r"\d{8,}")
 _TRAILING = re.compile(r"_(\d+)$")
 _EXPECTED = (
     "expected {op type}.{op name}.{task}.{stream}.{time} or {op name}.{output}.{time}.npy "
-    "files, here or below; docs/dumps.md lists every kind"
+    "files, here or below; docs/reference/dumps.md lists every kind"
 )
 _LISTED = 8
 

@@ -12,7 +12,7 @@ import pytest
 
 from importers.proto.messages import dump_data_pb2 as pb
 
-PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 
 

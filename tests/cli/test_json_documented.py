@@ -1,4 +1,4 @@
-"""docs/json.md lists exactly the fields each command prints."""
+"""docs/reference/json.md lists exactly the fields each command prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 END = "gradients/AddN_7"
 METRICS = "metrics"

@@ -251,7 +251,7 @@ def test_a_pipe_is_no_file_to_restore_from(tmp_path: Path, store: EmbeddedStore)
 
 
 def test_the_file_needs_no_program_of_ours_to_be_read(good: Path) -> None:
-    """Plain zip, plain JSON lines, SHA-256: as docs/stores.md says."""
+    """Plain zip, plain JSON lines, SHA-256: as docs/how-to/stores.md says."""
     manifest, members = contents(good)
     assert (manifest["format"], manifest["version"]) == ("divergraph-backup", 2)
     for name, facts in manifest["members"].items():

@@ -1,4 +1,4 @@
-"""Every query of docs/cypher.md, with its answer, on runs made for it."""
+"""Every query of docs/reference/cypher.md, with its answer, on runs made for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from graphstore.model import (
 )
 from graphstore.schema.tables import NODES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cypher.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cypher.md").read_text(encoding="utf-8")
 
 DEVICE = {
     # op: type, originals, what feeds it

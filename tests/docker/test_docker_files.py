@@ -1,6 +1,6 @@
 """The files of docker/, without a Docker engine: linters, and the same settings on a real server.
 
-docs/teams.md says what was not run.
+docs/how-to/teams.md says what was not run.
 """
 
 from __future__ import annotations

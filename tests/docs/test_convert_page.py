@@ -38,7 +38,7 @@ def test_the_convert_page(lenet, tmp_path):
     golden = f"--golden '{lenet}/model.ckpt.meta' --golden-dump '{lenet}/golden'"
     shell(f"divergraph compare {golden} {side}", code=1)
     printed, shown = "", 0
-    page = (ROOT / "docs" / "convert.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "convert.md").read_text(encoding="utf-8")
     for language, text in BLOCK.findall(page):
         if language == "bash":
             printed = shell(text)

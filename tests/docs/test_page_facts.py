@@ -14,11 +14,12 @@ from graphstore.model import Level, LineageRule, Metric, OpState, Reason, Verdic
 from tui.style.glyphs import UNICODE
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 
 
 def page(name: str) -> str:
-    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+    (path,) = ROOT.glob(f"docs/*/{name}")
+    return path.read_text(encoding="utf-8")
 
 
 def rows(text: str, heading: str) -> list[list[str]]:

@@ -51,7 +51,7 @@ def shell(tmp_path):
 def test_the_tutorial(shell):
     printed = ""
     shown = 0
-    for language, text in blocks("docs/tutorial.md"):
+    for language, text in blocks("docs/tutorials/lenet.md"):
         if language == "bash":
             printed = shell(text)
             assert printed or text.startswith("cat"), text
@@ -67,8 +67,8 @@ def test_what_the_readme_says_the_demo_prints(shell):
 
 
 def test_the_python_page(shell, tmp_path):
-    code = [text for language, text in blocks("docs/python.md") if language == "python"]
-    output = [text for language, text in blocks("docs/python.md") if language == "text"]
+    code = [text for language, text in blocks("docs/reference/python.md") if language == "python"]
+    output = [text for language, text in blocks("docs/reference/python.md") if language == "text"]
     (tmp_path / "page.py").write_text("\n".join(code))
     printed = shell(f"'{sys.executable}' -W error page.py")
     for text in output:

@@ -1,4 +1,4 @@
-"""The commands of docs/reports.md, and what the page says they print."""
+"""The commands of docs/how-to/reports.md, and what the page says they print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from divergraph.cli.main import run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "reports.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^divergraph (.+)$", PAGE, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""The commands of docs/spread.md, on runs of the network it speaks of."""
+"""The commands of docs/explanation/propagation.md, on runs of the network it speaks of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spread.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "propagation.md").read_text(
+    encoding="utf-8"
+)
 BLOCKS = re.findall(r"^```(bash|text)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NODES = (
     ("MatMul", ("x", "w_stem"), "stem"),

@@ -1,4 +1,4 @@
-"""The commands of docs/stores.md, one after the other in one folder."""
+"""The commands of docs/how-to/stores.md, one after the other in one folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from divergraph.cli.main import run
 
-PAGE = Path(__file__).parents[2] / "docs" / "stores.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "stores.md"
 COMMANDS = re.findall(r"^divergraph (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/teams.md: its commands for a server of one's own run as they stand."""
+"""docs/how-to/teams.md: its commands for a server of one's own run as they stand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from graphstore.neo4j.address import SCHEMES, parse_address
 from graphstore.neo4j.credentials import config_path, find_credentials
 
-PAGE = (Path(__file__).parents[2] / "docs" / "teams.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "teams.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:

@@ -215,7 +215,9 @@ def test_a_killed_capture_shows_no_half_folder(tmp_path: Path) -> None:
 
 
 def test_the_page_on_capturing_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "capture.md").read_text(
+        encoding="utf-8"
+    )
     small_net(tmp_path / "model.onnx")
     np.save(tmp_path / "input.npy", np.ones((1, 4, 8, 8), np.float32))
     place = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

@@ -200,7 +200,7 @@ def test_who_allows_a_larger_distance_allows_larger_single_errors(tmp_path, text
 
 
 def test_the_page_has_the_limits_of_each_element_type():
-    page = (Path(__file__).parents[2] / "docs" / "thresholds.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "thresholds.md").read_text("utf-8")
     rows = [line.strip("|").split("|") for line in page.splitlines() if line.startswith("| ")]
     told = {row[0].strip(): [cell.strip() for cell in row[1:]] for row in rows}
     names = {

@@ -22,8 +22,8 @@ _TENSOR, _WEIGHT = 4, 32
 """MiB of each value and of the weight of the last op."""
 _ALLOWED = 16
 _ONE_OP = 16 * 2 * _TENSOR // 4 + 2 * _WEIGHT
-"""What the last words of docs/root-cause.md say one op may take: versions of what it reads and
-makes, and its weights as they are and as they are packed."""
+"""What the last words of docs/explanation/root-cause.md say one op may take: versions of what it
+reads and makes, and its weights as they are and as they are packed."""
 
 _CHILD = """
 import sys

@@ -59,7 +59,7 @@ def test_every_key_has_its_action(key):
 
 
 def test_the_page_of_keys_is_the_one_in_the_docs():
-    page = Path(__file__).parents[2] / "docs" / "keys.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "keys.md"
     assert page.read_text(encoding="utf-8") == keys.markdown()
 
 

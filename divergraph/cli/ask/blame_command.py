@@ -108,7 +108,8 @@ def blame_command(
     if block_list is not None and (held := constants_read(data, found.keep)):
         say(
             f"note: these nodes read {counted(len(held), 'Constant node')}, which converters to "
-            "float16 make halves of; make initializers of them first, see docs/blame.md",
+            "float16 make halves of; make initializers of them first, see "
+            "docs/explanation/blame.md",
             err=True,
         )
     for warning in found.warnings:

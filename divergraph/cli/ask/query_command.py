@@ -56,7 +56,7 @@ def query_command(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Ask the store in Cypher, read-only; docs/cypher.md has the schema and examples.
+    """Ask the store in Cypher, read-only; docs/reference/cypher.md has the schema and examples.
 
     CYPHER may also be the name of a query that --list shows, with --run and its
     parameters, or - for a text on standard input:

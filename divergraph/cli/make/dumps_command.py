@@ -28,7 +28,9 @@ def dumps_command(path: Path, as_json: bool) -> None:
     found = list_dumps(path)
     if not found:
         raise InputError(
-            "no dump files here or below", where=str(path), hint="docs/dumps.md lists every kind"
+            "no dump files here or below",
+            where=str(path),
+            hint="docs/reference/dumps.md lists every kind",
         )
     rows = [dump_json(dump) for dump in found]
     if as_json:

@@ -2,7 +2,7 @@
 
 The limits are built in (:mod:`divergraph.metrics.limits.defaults`) and a file may change
 them for all tensors, or by element type, op type or name; the most specific rule wins. A
-value at its limit passes. docs/thresholds.md says what the defaults catch, and why.
+value at its limit passes. docs/how-to/thresholds.md says what the defaults catch, and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON of ``blame``; see docs/json.md."""
+"""The JSON of ``blame``; see docs/reference/json.md."""
 
 from __future__ import annotations
 

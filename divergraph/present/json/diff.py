@@ -1,4 +1,4 @@
-"""The JSON of ``divergraph diff``; documented in docs/json.md."""
+"""The JSON of ``divergraph diff``; documented in docs/reference/json.md."""
 
 from __future__ import annotations
 

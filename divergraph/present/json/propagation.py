@@ -1,4 +1,4 @@
-"""The JSON of what is asked about origins, traces, roles and several runs; see docs/json.md."""
+"""The JSON of origins, traces, roles and several runs; see docs/reference/json.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON the command line prints; documented in docs/json.md.
+"""The JSON the command line prints; documented in docs/reference/json.md.
 
 Field names are stable. NaN and infinity become null, and ``notes`` then says which it
 was and why; fields that are not known yet are null.

@@ -61,7 +61,7 @@ def find_tensors(path: Path, form: RawForm = NO_FORM) -> BareDump:
         raise InputError(
             "this is no file with tensors",
             where=str(path),
-            hint="of raw values say --dtype and --shape; docs/diff.md lists what is read",
+            hint="of raw values say --dtype and --shape; docs/how-to/diff.md lists what is read",
         )
     _add(dump, finder, FilePlace(path, path.name, "", status.st_size))
     return dump
