@@ -9,13 +9,13 @@ from pathlib import Path
 
 from divergraph.text.printable import printable
 from graphstore.errors import InputError
-from graphstore.model import Metric
+from graphstore.model import SPLIT_NUMBERS, Metric
 from graphstore.op_row import OpRow
 
 _FIELDS = ("topo", "id", "type", "dtype", "shape", "layout", "sub-graph", "fused", "originals")
 _RESULTS = ("state", "level", "output", "over", "reason", "detail", "gain", "origins")
 
-_SPLIT = ("role", "guilt", "suspicion", "introduced", "propagated", "floor", "amplification")
+_SPLIT = ("role", "guilt", *SPLIT_NUMBERS)
 
 
 def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:

@@ -12,9 +12,12 @@ from divergraph.ask.rows import split_weight
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.filter import OpFilter
-from graphstore.model import ErrorSplit, Guilt, Method, Role, Run
+from graphstore.model import SPLIT_NUMBERS, ErrorSplit, Guilt, Method, Role, Run
 
-ORDERS = ("topo", "suspicion", "introduced", "propagated", "amplification")
+ORDERS = (
+    *("topo", "suspicion"),
+    *(name for name in SPLIT_NUMBERS if name not in ("suspicion", "floor")),
+)
 """What roles can be sorted by; all but topo with the largest first."""
 
 

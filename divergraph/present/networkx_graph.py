@@ -14,8 +14,6 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     import networkx
 
-_SPLIT = ("introduced", "propagated", "floor", "suspicion", "amplification")
-
 
 def to_networkx(
     store: GraphStore, target: str, side: Side = Side.DEVICE
@@ -79,10 +77,8 @@ def _node(row: OpRow) -> dict[str, Any]:
         node["gain"] = row.gain
     if row.split is not None:
         node["role"], node["guilt"] = row.split.role.value, row.split.guilt.value
-        for name in _SPLIT:
-            part: float | None = getattr(row.split, name)
-            if part is not None and math.isfinite(part):
-                node[name] = part
+        numbers = row.split.numbers.items()
+        node |= {name: part for name, part in numbers if part is not None and math.isfinite(part)}
     if row.metrics is not None:
         for metric in Metric:
             value = row.metrics.value(metric)

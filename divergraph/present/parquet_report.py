@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from operator import attrgetter
+from types import NoneType
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, get_args, get_origin
 
 from divergraph.present.json.shapes import counts_json
 from divergraph.present.run_report import RunReport
-from graphstore.model import Comparison, Figures, Metric, SideFigures
+from graphstore.model import Comparison, ErrorSplit, Figures, Metric, SideFigures
 from graphstore.op_row import OpRow
+from graphstore.schema.codec import declared
+from graphstore.schema.tables import COUNT_COLUMNS, SIDES, SPREAD_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Column: TypeAlias = "tuple[str, pa.DataType, Callable[[Comparison], object]]"
+_Getter: TypeAlias = Callable[[Comparison], object]
+_Column: TypeAlias = "tuple[str, pa.DataType, _Getter]"
 
-_DEVIATION = ("device_mean", "device_std", "golden_mean", "golden_std")
+_TENSOR = (
+    *("shape", "device_dtype", "golden_dtype", "level", "failed", "limit", "reason", "detail"),
+    *("overflow", "address", "device_path", "golden_path"),
+)
+"""The other fields of a tensor, in the order of their columns."""
 
 
 def write_parquet_to(file: IO[bytes], report: RunReport) -> None:
@@ -76,32 +85,54 @@ def _op_columns() -> list[tuple[str, pa.DataType, Callable[[OpRow], object]]]:
 
 
 def _columns() -> list[_Column]:
-    return [*_tensor_columns(), *_metric_columns(), *_figure_columns(), *_split_columns()]
-
-
-def _tensor_columns() -> list[_Column]:
+    """Those of a tensor, then of its metrics, figures and split, as their records have them."""
     import pyarrow as pa
 
-    text, names, whole = pa.string(), pa.list_(pa.string()), pa.int64()
+    own = {name: (name, _arrow(kind), _own(name)) for name, kind in declared(Comparison).items()}
     return [
-        ("io", text, lambda item: item.io.value),
-        ("port", whole, lambda item: item.port),
-        ("golden_op", text, lambda item: None if item.golden is None else item.golden.op),
-        ("golden_port", whole, _golden_port),
-        ("evidence", text, lambda item: None if item.rule is None else item.rule.value),
-        ("shape", pa.list_(whole), lambda item: item.shape),
-        ("device_dtype", text, lambda item: item.device_dtype and item.device_dtype.value),
-        ("golden_dtype", text, lambda item: item.golden_dtype and item.golden_dtype.value),
-        ("level", text, lambda item: None if item.level is None else item.level.value),
-        ("failed", names, lambda item: [metric.value for metric in item.failed]),
-        ("limit", text, lambda item: item.limit or None),
-        ("reason", text, lambda item: None if item.reason is None else item.reason.value),
-        ("detail", text, lambda item: item.detail or None),
-        ("overflow", pa.bool_(), lambda item: item.overflow),
-        ("address", whole, lambda item: item.address),
-        ("device_path", text, lambda item: item.device_path or None),
-        ("golden_path", text, lambda item: item.golden_path or None),
+        *(own["io"], own["port"]),
+        ("golden_op", pa.string(), lambda item: None if item.golden is None else item.golden.op),
+        ("golden_port", pa.int64(), _golden_port),
+        ("evidence", pa.string(), _own("rule")),
+        *(own[name] for name in _TENSOR),
+        *_metric_columns(),
+        *_figure_columns(),
+        *((name, _arrow(kind), _of("split", name)) for name, kind in declared(ErrorSplit).items()),
     ]
+
+
+def _arrow(kind: Any) -> pa.DataType:
+    """The type of a column for a declared type; None is null everywhere."""
+    import pyarrow as pa
+
+    inner = [each for each in get_args(kind) if each not in (NoneType, Ellipsis)]
+    if tuple in (get_origin(kind), *map(get_origin, inner)):
+        item = get_args(inner[0])[0] if get_origin(kind) is not tuple else inner[0]
+        return pa.list_(_arrow(item))
+    base = inner[0] if inner else kind
+    plain = {float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
+    return plain.get(base, pa.string())
+
+
+def _own(name: str) -> _Getter:
+    """A field of the tensor itself; no text is null."""
+
+    def get(item: Comparison) -> object:
+        value = getattr(item, name)
+        return None if value == "" else value
+
+    return get
+
+
+def _of(record: str, name: str) -> _Getter:
+    """A field of a record of the tensor, null where it has none; *name* may be a path."""
+    get_record, get_field = attrgetter(record), attrgetter(name)
+
+    def get(item: Comparison) -> object:
+        found = get_record(item)
+        return None if found is None else get_field(found)
+
+    return get
 
 
 def _golden_port(item: Comparison) -> int | None:
@@ -112,25 +143,19 @@ def _metric_columns() -> list[_Column]:
     import pyarrow as pa
 
     columns: list[_Column] = [
-        (metric.value, pa.float64(), _of_metrics(metric.value))
+        (metric.value, pa.float64(), _of("metrics", metric.value))
         for metric in Metric
         if metric is not Metric.STANDARD_DEVIATION
     ]
-    columns += [(name, pa.float64(), _deviation(place)) for place, name in enumerate(_DEVIATION)]
-    for name in ("elements", "device_nonfinite", "golden_nonfinite", "different"):
-        columns.append((name, pa.int64(), _of_metrics(name)))
+    columns += [
+        (name, pa.float64(), _deviation(place)) for place, name in enumerate(SPREAD_COLUMNS)
+    ]
+    columns += [(name, pa.int64(), _of("metrics", name)) for name in COUNT_COLUMNS]
     columns.append(("notes", pa.map_(pa.string(), pa.string()), _notes))
     return columns
 
 
-def _of_metrics(name: str) -> Callable[[Comparison], object]:
-    def get(item: Comparison) -> object:
-        return None if item.metrics is None else getattr(item.metrics, name)
-
-    return get
-
-
-def _deviation(place: int) -> Callable[[Comparison], object]:
+def _deviation(place: int) -> _Getter:
     def get(item: Comparison) -> object:
         return None if item.metrics is None else item.metrics.standard_deviation[place]
 
@@ -144,67 +169,18 @@ def _notes(item: Comparison) -> list[tuple[str, str]] | None:
 
 
 def _figure_columns() -> list[_Column]:
-    """The figures by the names :class:`Figures` gives them; a side's with its name before."""
-    import pyarrow as pa
-
-    columns: list[_Column] = []
-    counts = ("zeros", "nans", "infinities")
-    for side in ("device", "golden"):
-        for name in ("low", "high", *counts):
-            kind = pa.int64() if name in counts else pa.float64()
-            columns.append((f"{side}_{name}", kind, _of_side(side, name)))
-        columns += [
-            (f"{side}_exact_{name}", pa.float64(), _of_side(side, name)) for name in ("mean", "std")
-        ]
-    whole = ("equal", "bad", "first_bad", "worst")
-    for name in _figure_names():
-        kind = pa.int64() if name in whole else pa.string() if name == "where_bad" else pa.float64()
-        columns.append((name, kind, _of_figures(name)))
-    return columns
-
-
-def _figure_names() -> Sequence[str]:
-    return [name for name in Figures.__dataclass_fields__ if name not in ("device", "golden")]
-
-
-def _of_side(side: str, name: str) -> Callable[[Comparison], object]:
-    def get(item: Comparison) -> object:
-        if item.figures is None:
-            return None
-        figures: SideFigures = getattr(item.figures, side)
-        return getattr(figures, name)
-
-    return get
-
-
-def _of_figures(name: str) -> Callable[[Comparison], object]:
-    def get(item: Comparison) -> object:
-        return None if item.figures is None else getattr(item.figures, name)
-
-    return get
-
-
-def _split_columns() -> list[_Column]:
-    import pyarrow as pa
-
-    text, number = pa.string(), pa.float64()
-    kinds = {
-        "role": text,
-        "guilt": text,
-        "introduced": number,
-        "propagated": number,
-        "floor": number,
-        "suspicion": number,
-        "amplification": number,
-        "group": pa.list_(text),
-        "reference": text,
-        "failure": text,
-    }
-    return [(name, kind, _of_split(name)) for name, kind in kinds.items()]
-
-
-def _of_split(name: str) -> Callable[[Comparison], object]:
-    def get(item: Comparison) -> object:
-        return None if item.split is None else getattr(item.split, name)
-
-    return get
+    """A side's figures with its name before; ``exact`` tells its mean and std from those of the
+    metrics, which are of float32."""
+    exact = ("mean", "std")
+    ordered = sorted(declared(SideFigures).items(), key=lambda one: one[0] in exact)
+    columns = [
+        (
+            f"{side}_exact_{name}" if name in exact else f"{side}_{name}",
+            _arrow(kind),
+            _of("figures", f"{side}.{name}"),
+        )
+        for side in SIDES
+        for name, kind in ordered
+    ]
+    others = [one for one in declared(Figures).items() if one[0] not in SIDES]
+    return columns + [(name, _arrow(kind), _of("figures", name)) for name, kind in others]

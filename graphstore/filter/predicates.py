@@ -17,7 +17,7 @@ from graphstore.filter.fields import (
     normalised,
 )
 from graphstore.filter.shapes import shape_test
-from graphstore.model import Guilt, Level, Metric, OpState, Role, Side
+from graphstore.model import SPLIT_NUMBERS, Guilt, Level, Metric, OpState, Role, Side
 from graphstore.op_row import OpRow
 
 Predicate: TypeAlias = Callable[[OpRow], bool]
@@ -164,7 +164,7 @@ _PLAIN_NUMBERS: dict[str, Callable[[OpRow], float | None]] = {
     "rank": lambda row: None if row.shape is None else len(row.shape),
 }
 
-_SPLIT = frozenset({"suspicion", "introduced", "propagated", "floor", "amplification"})
+_SPLIT = frozenset(SPLIT_NUMBERS)
 
 _SPREAD = {"mean": 0, str(Metric.STANDARD_DEVIATION): 1, "golden_mean": 2, "golden_std": 3}
 

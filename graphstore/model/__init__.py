@@ -54,10 +54,11 @@ from graphstore.model.graph import (
     op_id,
 )
 from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
-from graphstore.model.root_cause import ErrorSplit, Finding, FindingKind, Guilt, Role
+from graphstore.model.root_cause import SPLIT_NUMBERS, ErrorSplit, Finding, FindingKind, Guilt, Role
 
 __all__ = [
     "GUILTY",
+    "SPLIT_NUMBERS",
     "SUSPECT",
     "AttrValue",
     "Comparison",

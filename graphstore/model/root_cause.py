@@ -8,7 +8,7 @@ and propagated f(d_in) - g.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from graphstore.model.dumps import TensorIO
@@ -57,6 +57,15 @@ class ErrorSplit:
     group: tuple[str, ...] = ()
     reference: str = ""
     failure: str = ""
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """The numbers by name."""
+        return {name: getattr(self, name) for name in SPLIT_NUMBERS}
+
+
+SPLIT_NUMBERS = tuple(field.name for field in fields(ErrorSplit) if field.type == "float | None")
+"""The names of the numbers of a split, in the order of their declaration."""
 
 
 class FindingKind(StrEnum):

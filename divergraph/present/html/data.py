@@ -15,7 +15,16 @@ from divergraph.present.report_words import short
 from divergraph.present.run_report import RunReport
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, shape_text
-from graphstore.model import Comparison, Level, Metric, OpState, RunAnalysis, TensorIO
+from graphstore.model import (
+    SPLIT_NUMBERS,
+    Comparison,
+    Level,
+    Metric,
+    OpState,
+    RunAnalysis,
+    TensorIO,
+)
+from graphstore.schema.tables import COUNT_COLUMNS
 
 Column: TypeAlias = "list[object]"
 Getter: TypeAlias = Callable[[Comparison], "float | int | None"]
@@ -168,14 +177,8 @@ _GETTERS: Mapping[str, Getter] = {
     "bad_share": _bad_share,
     "snr": _figure("snr"),
     "max_ulp": _figure("max_ulp"),
-    "suspicion": _split("suspicion"),
-    "introduced": _split("introduced"),
-    "propagated": _split("propagated"),
-    "floor": _split("floor"),
-    "amplification": _split("amplification"),
-    "elements": _count("elements"),
-    "device_nonfinite": _count("device_nonfinite"),
-    "golden_nonfinite": _count("golden_nonfinite"),
+    **{name: _split(name) for name in SPLIT_NUMBERS},
+    **{name: _count(name) for name in COUNT_COLUMNS if name != "different"},
 }
 
 _MORE_PLOTS = {

@@ -299,14 +299,11 @@ def row_json(row: OpRow) -> dict[str, Json]:
     }
 
 
-_SPLIT_NUMBERS = ("introduced", "propagated", "floor", "suspicion", "amplification")
-
-
 def split_json(split: ErrorSplit | None) -> Json:
     """The split of an output's error; null where no root-cause analysis was made."""
     if split is None:
         return None
-    values: dict[str, float | None] = {name: getattr(split, name) for name in _SPLIT_NUMBERS}
+    values = split.numbers
     return {
         "role": split.role.value,
         "guilt": split.guilt.value,
