@@ -14,10 +14,9 @@ import numpy as np
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.cypher.statements import load_statements
-from graphstore.embedded.engine import connect, connected, engine_errors, open_file, opened
+from graphstore.embedded.engine import connect, engine_errors, open_file, opened
 from graphstore.embedded.query_errors import query_error, too_long
 from graphstore.errors import QueryError
-from graphstore.schema.statements import embedded_ddl
 
 _STATEMENTS = load_statements("entries.embedded")
 
@@ -134,26 +133,6 @@ def change_database(path: Path, changes: Sequence[tuple[str, Mapping[str, object
             connection.execute("CHECKPOINT")
         finally:
             connection.close()
-
-
-def complete_database(path: Path) -> None:
-    """Give a database file of an older schema the tables and columns it lacks.
-
-    Raises:
-        StoreError: the engine cannot; what is left of the file is not usable.
-    """
-    with engine_errors(path), opened(path) as database, connected(database) as connection:
-        there = {}
-        for (table,) in _all_rows(connection, _STATEMENTS["table_names"]):
-            columns = _all_rows(connection, _STATEMENTS.filled("column_names", table=table))
-            there[table] = {column for (column,) in columns}
-        for statement in embedded_ddl(there):
-            connection.execute(statement)
-
-
-def _all_rows(connection: Any, statement: str) -> list[Any]:
-    rows: list[Any] = connection.execute(statement).get_all()
-    return rows
 
 
 def _collect(result: Any, limit: int | None, stopped: Cancellation) -> QueryResult:

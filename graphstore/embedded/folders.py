@@ -32,7 +32,7 @@ from graphstore.embedded.drafts import (
     remove_draft,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
-from graphstore.schema.tables import FIRST_READABLE, SCHEMA_VERSION, TOO_OLD_HINT
+from graphstore.schema.tables import SCHEMA_VERSION, check_version
 
 MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
@@ -51,11 +51,6 @@ class Entry:
     stamp: tuple[int, int]
 
     @property
-    def schema(self) -> int:
-        """The schema version of its database."""
-        return int(self.manifest.get("schema", FIRST_READABLE))
-
-    @property
     def database(self) -> Path:
         """The database file."""
         return self.folder / str(self.manifest["database"])
@@ -72,15 +67,13 @@ class Entry:
         if not self.is_whole():
             return False
         with os_errors("read", self.database):
-            written = self.manifest.get("sha256")  # stores of older programs have none
-            return written is None or _sha256(self.database) == written
+            return _sha256(self.database) == self.manifest.get("sha256")
 
 
 class StoreFolder:
     """The folder tree of one store; knows nothing of databases.
 
-    ``store.json`` says the schema version of the newest entry: older ones stay as they are,
-    each says its own in its manifest.
+    ``store.json`` says the schema version; so does each entry, for who copies one by hand.
     """
 
     def __init__(self, root: Path) -> None:
@@ -90,7 +83,7 @@ class StoreFolder:
         """True if there is a store; False if nothing is there yet.
 
         Raises:
-            StoreError: something else is there, or a store of a newer version.
+            StoreError: something else is there, or a store of another version.
         """
         with os_errors("read", self.root):
             if not self.root.exists():
@@ -99,20 +92,7 @@ class StoreFolder:
                 raise StoreError("the store is a file, not a folder", where=str(self.root))
             if not (self.root / "store.json").exists():
                 return False
-        version = self.version()
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"the store has schema version {version}, this program knows {SCHEMA_VERSION}",
-                where=str(self.root),
-                hint="install a newer divergraph",
-            )
-        if version < FIRST_READABLE:
-            raise StoreError(
-                f"the store has schema version {version}, this program reads those from "
-                f"{FIRST_READABLE} on",
-                where=str(self.root),
-                hint=TOO_OLD_HINT,
-            )
+        check_version(self.version(), str(self.root))
         return True
 
     def version(self) -> int:
@@ -165,13 +145,7 @@ class StoreFolder:
         manifest = self._read_json(path)
         if not isinstance(manifest.get("database"), str):
             raise StoreError("names no database file", where=str(path), hint=_DAMAGED)
-        version = manifest.get("schema", FIRST_READABLE)
-        if not isinstance(version, int) or version > SCHEMA_VERSION:
-            raise StoreError(
-                f"has schema version {version}, this program knows {SCHEMA_VERSION}",
-                where=str(path),
-                hint="install a newer divergraph",
-            )
+        check_version(manifest.get("schema"), str(path))
         return Entry(kind, name, folder, manifest, (status.st_ino, status.st_mtime_ns))
 
     @contextmanager
@@ -221,8 +195,6 @@ class StoreFolder:
                     raise NameTakenError(
                         f"{name!r} was saved by someone else just now", hint="use another name"
                     )
-                if kind in KINDS and self.version() < SCHEMA_VERSION:
-                    self._mark()
                 if target.exists():
                     self._swap(target, database, manifest)
                     return

@@ -10,14 +10,12 @@ from graphstore.embedded.entry_facts import damaged, is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.scratch import Scratch
 from graphstore.errors import UnknownNameError
-from graphstore.schema.tables import SCHEMA_VERSION
 
 
 class OpenDatabases:
     """Opens the databases of the entries of *folder* and keeps them open; for all threads.
 
-    Those that must be made first, of older schemas, of other names or of several entries,
-    are in *scratch*.
+    Those that must be made first, of other names or of several entries, are in *scratch*.
     """
 
     def __init__(self, folder: StoreFolder, scratch: Scratch) -> None:
@@ -29,8 +27,6 @@ class OpenDatabases:
 
     def of(self, entry: Entry) -> ReadDatabase:
         """The database of an entry; opened anew if the entry was replaced.
-
-        That of an entry of an older schema is a copy with all columns.
 
         Raises:
             UnknownNameError: the entry is gone since a moment.
@@ -49,10 +45,7 @@ class OpenDatabases:
                 if fresh.stamp == entry.stamp:
                     raise damaged(entry)
                 return self.of(fresh)
-            whole = entry
-            if entry.schema < SCHEMA_VERSION:
-                whole = self._scratch.complete(entry)
-            database = ReadDatabase(whole.database)
+            database = ReadDatabase(entry.database)
             self._open[entry.folder] = (entry.stamp, database)
             return database
 

@@ -1,6 +1,5 @@
-"""Derived databases of an embedded store: for Cypher that must see several entries or a new
-name, and for entries of an older schema. They are made when first asked for, and again when
-an entry changes.
+"""Derived databases of an embedded store, for Cypher that must see several entries or a new
+name. They are made when first asked for, and again when an entry changes.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
-from graphstore.embedded.database import ReadDatabase, change_database, complete_database
+from graphstore.embedded.database import ReadDatabase, change_database
 from graphstore.embedded.entry_facts import entry_info, entry_run
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
@@ -54,19 +53,9 @@ class Scratch:
 
         def make(path: Path) -> None:
             shutil.copyfile(entry.database, path)
-            complete_database(path)
             change_database(path, _naming(entry))
 
         return self._made(_name("named", entry.folder, entry.stamp), make)
-
-    def complete(self, entry: Entry) -> Entry:
-        """A copy of the database of an entry of an older schema, with all tables and columns."""
-
-        def make(path: Path) -> None:
-            shutil.copyfile(entry.database, path)
-            complete_database(path)
-
-        return self._made(_name("complete", entry.folder, entry.stamp), make)
 
     def orphans(self) -> list[Path]:
         """The derived databases in the store that no question can use any more."""
@@ -114,7 +103,7 @@ def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
 
 def _current(store: StoreFolder) -> set[str]:
     stamps = store.stamps().items()
-    made = {_name(kind, *entry) for kind in ("named", "complete") for entry in stamps}
+    made = {_name("named", *entry) for entry in stamps}
     return {*made, _merged_name(store)}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery
-from graphstore.cypher.statements import load_statements
 from graphstore.cypher.store import CypherStore
 from graphstore.cypher.targets import TargetKeys
 from graphstore.cypher.traversals import deepest_way
@@ -48,8 +47,6 @@ from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Run
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, graph_info, stored_graph
-
-_STATEMENTS = load_statements("entries.embedded")
 
 
 def utc_now() -> datetime:
@@ -315,7 +312,7 @@ class EmbeddedStore(CypherStore):
         with self._folder.writing() as folder, gc_paused():
             twin = self._linked_twin(stored, folder / DATABASE)
             if twin is not None:
-                manifest |= {"written": asdict(as_written(twin)), "schema": twin.schema}
+                manifest["written"] = asdict(as_written(twin))
             else:
                 stages = GraphStages(stored, info.name, info.created)
                 write_database(folder / DATABASE, stages, stages.meanwhile())
@@ -341,12 +338,7 @@ class EmbeddedStore(CypherStore):
         for entry in entries:
             for graph in (entry.manifest["device"], entry.manifest.get("golden")):
                 if graph is not None and graph["content"] not in counts:
-                    count = graph.get("ops")  # stores of older programs have none
-                    if count is None:
-                        database = self._databases.of(entry)
-                        asked = {"key": graph["key"]}
-                        count = database.ask(_STATEMENTS["op_count"], asked).rows[0][0]
-                    counts[graph["content"]] = count
+                    counts[graph["content"]] = graph["ops"]
         return counts
 
 

@@ -29,9 +29,9 @@ from graphstore.neo4j.columns import (
 )
 from graphstore.neo4j.connection import Connection
 from graphstore.neo4j.credentials import find_credentials
-from graphstore.neo4j.migrations import make_schema, schema_version
 from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.pending import left_behind
+from graphstore.neo4j.server_schema import make_schema, schema_version
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import StoredGraph, graph_info

@@ -33,7 +33,6 @@ from graphstore.neo4j.columns import (
     watched_links,
     watched_metrics,
 )
-from graphstore.neo4j.migrations import make_search_indexes, set_names_aside
 from graphstore.neo4j.pending import (
     WriteIntent,
     WriteLease,
@@ -46,6 +45,7 @@ from graphstore.neo4j.pending import (
     show_graph,
     show_run,
 )
+from graphstore.neo4j.server_schema import make_search_indexes, set_names_aside
 from graphstore.neo4j.writers import Writer, lost_claim, take_turn
 from graphstore.schema.codec import plain_text
 from graphstore.schema.graph_rows import graph_records

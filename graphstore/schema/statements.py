@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from graphstore.schema.tables import NODES, RELS, Column
+from graphstore.schema.tables import NODES, RELS
 
 
-def embedded_ddl(there: Mapping[str, Collection[str]] | None = None) -> Iterator[str]:
-    """The statements that make the embedded store's tables.
-
-    Where some are *there*, with these columns, those that make the others.
-    """
-    there = there or {}
+def embedded_ddl() -> Iterator[str]:
+    """The statements that make the embedded store's tables."""
     for node in NODES:
         columns = ", ".join(f"`{column.name}` {column.type}" for column in node.columns)
-        if node.label not in there:
-            yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
-        else:
-            yield from _added(node.label, node.columns, there[node.label])
+        yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
     for rel in RELS:
         columns = "".join(f", `{column.name}` {column.type}" for column in rel.columns)
-        if rel.type not in there:
-            yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
-        else:
-            yield from _added(rel.type, rel.columns, there[rel.type])
-
-
-def _added(table: str, columns: Iterable[Column], there: Collection[str]) -> Iterator[str]:
-    for column in columns:
-        if column.name not in there:
-            yield f"ALTER TABLE {table} ADD `{column.name}` {column.type}"
+        yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
 
 
 _SHOWN_OR_NOT = ("Run", "Import", "Graph")
@@ -57,8 +41,6 @@ def neo4j_ddl() -> dict[str, str]:
     return _statements(made)
 
 
-NEO4J_DROPPED = ("divergraph_metric_run_op",)
-"""Indexes of older programs that nothing asks any more."""
 NAME_PARTS = "divergraph_op_name_text"
 """Neo4j only: the index on parts of op names, a fifth of the server's work of an import."""
 

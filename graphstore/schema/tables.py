@@ -19,19 +19,26 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from graphstore.errors import StoreError
 from graphstore.model import ErrorSplit, Figures, Metric, MetricSet, SideFigures
 from graphstore.schema.codec import declared
 
-SCHEMA_VERSION = 3
-"""Raised whenever tables or columns change. Newer stores are refused."""
-FIRST_READABLE = 2
-"""The oldest stores that are read: what they lack is absent, columns only join at the end."""
-TOO_OLD_HINT = (
-    "`divergraph backup` of the program that wrote it makes a file that `divergraph restore` "
-    "of this one reads into another store"
-)
-NEO4J_VERSION = 4
-"""The same as SCHEMA_VERSION for Neo4j stores; 4 has nodes ``Columns``."""
+SCHEMA_VERSION = 1
+"""Raised whenever tables or columns change. Stores of another version are refused."""
+
+
+def check_version(version: object, where: str) -> None:
+    """Return if a store, or an entry of one, that says *version* can be read here.
+
+    Raises:
+        StoreError: another program wrote it.
+    """
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"it has schema version {version!r}, this program reads {SCHEMA_VERSION} only",
+            where=where,
+            hint="use the divergraph that wrote it, or another store",
+        )
 
 
 class ColumnType(StrEnum):

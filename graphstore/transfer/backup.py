@@ -24,8 +24,8 @@ from graphstore.transfer.portable import content_hash, graph_lines, run_lines
 
 MANIFEST = "divergraph-backup.json"
 FORMAT = "divergraph-backup"
-VERSION = 2
-"""Raised when older programs could not read it; those of older versions are read."""
+VERSION = 1
+"""Raised when its form changes. Files of another version are refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,11 +143,11 @@ class Backup:
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise _wrong(self._path, f"{MANIFEST} does not say it is a backup")
         version = manifest.get("version")
-        if not isinstance(version, int) or not 1 <= version <= VERSION:
+        if version != VERSION:
             raise _wrong(
                 self._path,
-                f"it has format version {version!r}, this program knows {VERSION}",
-                hint="install a newer divergraph",
+                f"it has format version {version!r}, this program reads {VERSION} only",
+                hint="use the divergraph that wrote it",
             )
         return manifest
 

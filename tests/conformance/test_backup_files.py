@@ -127,7 +127,7 @@ def test_a_changed_member_is_named(good: Path, tmp_path: Path, store: EmbeddedSt
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"version": 3}, r"format version 3, this program knows 2 \(install a newer"),
+        ({"version": 3}, r"format version 3, this program reads 1 only \(use the divergraph"),
         ({"version": "1"}, "format version '1'"),
         ({"format": "other"}, "does not say it is a backup"),
         ({"entries": None}, "lists no entries"),
@@ -253,7 +253,7 @@ def test_a_pipe_is_no_file_to_restore_from(tmp_path: Path, store: EmbeddedStore)
 def test_the_file_needs_no_program_of_ours_to_be_read(good: Path) -> None:
     """Plain zip, plain JSON lines, SHA-256: as docs/how-to/stores.md says."""
     manifest, members = contents(good)
-    assert (manifest["format"], manifest["version"]) == ("divergraph-backup", 2)
+    assert (manifest["format"], manifest["version"]) == ("divergraph-backup", 1)
     for name, facts in manifest["members"].items():
         assert hashlib.sha256(members[name]).hexdigest() == facts["sha256"]
         assert all(json.loads(line) for line in members[name].splitlines())

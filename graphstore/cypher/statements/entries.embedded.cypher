@@ -21,14 +21,5 @@ MATCH (i:Import) DELETE i
 // name_graph: a name for the graph of a database.
 MATCH (g:Graph) CREATE (:Import {id: $name, name: $name, graph: g.id, created: $created})
 
-// op_count: the number of ops of a graph.
-MATCH (g:Graph {id: $key}) RETURN g.ops
-
-// table_names: the tables of a database.
-CALL show_tables() RETURN name
-
-// column_names: the columns of a table.
-CALL table_info('<table>') RETURN name
-
 // copy: rows of an Arrow table into a table.
 COPY <table><columns> FROM $rows

@@ -1,0 +1,82 @@
+"""The form of the store in a database: constraints, indexes and the mark of its version.
+
+Made at the first write; each step can be done again if it was cut short. The node
+``SchemaVersion`` says which form it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from graphstore.cypher.statements import load_statements
+from graphstore.neo4j.writers import take_turn
+from graphstore.schema.statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
+from graphstore.schema.tables import SCHEMA_VERSION, check_version
+
+if TYPE_CHECKING:
+    from graphstore.neo4j.connection import Connection, Statement
+
+_STATEMENTS = load_statements("server.neo4j")
+_MANY_OPS = 10_000
+"""Fewer are indexed while they are written."""
+
+
+def schema_version(wire: Connection) -> int | None:
+    """The schema version of the store; None if nothing was written yet.
+
+    Raises:
+        StoreError: another program wrote it.
+    """
+    rows = wire.read(_STATEMENTS["version"], {}).rows
+    if not rows or rows[0][0] is None:
+        return None
+    check_version(rows[0][0], wire.url)
+    return SCHEMA_VERSION
+
+
+def make_schema(wire: Connection) -> None:
+    """Make constraints and indexes, and mark the store, where that was not done yet.
+
+    Raises:
+        StoreError: as :func:`schema_version`.
+    """
+    version = schema_version(wire)
+    _define(wire, neo4j_ddl())
+    if version is None:
+        wire.define("CALL db.awaitIndexes(600)")
+        wire.change(_mark)
+
+
+def make_search_indexes(wire: Connection) -> None:
+    """Begin to index names for users' searches; the server does it after this returns."""
+    _define(wire, neo4j_search_ddl())
+
+
+def set_names_aside(wire: Connection, ops: int) -> None:
+    """Drop the index on parts of names where *ops* new ones are as many as are there.
+
+    Then it is cheaper to make it anew, after the import and by all names at once.
+    """
+    if ops < _MANY_OPS:
+        return
+    there = wire.read(_STATEMENTS["count_ops"], {}).rows[0][0]
+    if isinstance(there, int) and ops >= there:
+        wire.define(f"DROP INDEX {NAME_PARTS} IF EXISTS")
+
+
+def _define(wire: Connection, statements: Mapping[str, str]) -> None:
+    there = _names(wire)
+    for name, statement in statements.items():
+        if name not in there:
+            wire.define(statement)
+
+
+def _names(wire: Connection) -> set[object]:
+    found = wire.read("SHOW INDEXES YIELD name", {}).rows
+    return {name for (name,) in found}
+
+
+def _mark(run: Statement) -> None:
+    take_turn(run, "schema")
+    run(_STATEMENTS["mark"], version=SCHEMA_VERSION)
