@@ -16,13 +16,14 @@ from graphstore.op_row import OpRow
 from tui.render.part_marks import Marks
 
 if TYPE_CHECKING:
-    from divergraph.submodel.check import PartCheck
-    from divergraph.submodel.minimize.minimize_run import Minimized
-    from divergraph.submodel.run_graphs import RunGraphs
-    from divergraph.submodel.run_parts import RunParts
-    from divergraph.submodel.selection import Refusal, Selection
-    from divergraph.submodel.smallest_boundary import Suggestion
-    from graphstore.contract import RunData
+    from divergraph.api.answers import (
+        Minimized,
+        PartCheck,
+        Refusal,
+        RunData,
+        Selection,
+        Suggestion,
+    )
     from tui.stages import Stages
 
 
@@ -76,32 +77,28 @@ class PartChooser:
     are opened."""
 
     def __init__(self, data: RunData, rows: Sequence[OpRow]) -> None:
-        from divergraph.submodel.run_graphs import RunGraphs
+        from divergraph.api.model_parts import ModelParts
 
         self.data = data
         self.structure_only = ""
         """Why the dumps are not known."""
         self.opened = False
-        self._graphs: RunGraphs = RunGraphs(data)
-        self._parts: RunParts | None = None
+        self._parts = ModelParts(data)
         self._lock = threading.Lock()
         self._rows = rows
         self._ops: dict[Side, list[PartOp]] = {}
 
     def open_sources(self, progress: Progress) -> None:
         """Find models and dumps of the run; what is missing is said in ``structure_only``."""
-        from divergraph.submodel.run_parts import opened
-
         with self._lock:
-            self._graphs.selector, self._graphs.device_selector  # noqa: B018 - made before a mark
+            self._parts.prepare()
         try:
-            parts = opened(self.data, progress)
-            parts.selector, parts.device_selector, parts.fused  # noqa: B018 - made here, not later
+            parts = self._parts.opened_apart(progress)
         except DivergraphError as error:
             self.structure_only = str(error)
         else:
             with self._lock:
-                self._graphs = self._parts = parts
+                self._parts = parts
         self.opened = True
 
     def ops(self, side: Side) -> list[PartOp]:
@@ -126,37 +123,33 @@ class PartChooser:
         ]
 
     def _golden_ops(self) -> list[PartOp]:
-        graphs = self._graphs
+        parts = self._parts
         by_id = {op.id: op for op in self._device_ops()}
         found = []
-        for place, name in enumerate(graphs.selector.arrays.ids):
-            on_device = [by_id[op] for op in graphs.stands_for.get(name, ()) if op in by_id]
+        for place, (name, kind) in enumerate(parts.golden_types.items()):
+            on_device = [by_id[op] for op in parts.stands_for.get(name, ()) if op in by_id]
             last = on_device[-1] if on_device else None
             state = OpState.NOT_COMPARED if last is None else last.state
             cosine = None if last is None else last.cosine
-            kind = graphs.selector.ops[name].type
             found.append(PartOp(name, kind, place, state, cosine))
         return found
 
     def choose(self, marks: Marks) -> Answer:
         """The part between *marks*."""
-        from divergraph.submodel.selection import SelectionRequest
-
         if not marks.starts or not marks.ends:
             return Answer(marks)
         with self._lock:
-            graphs = self._graphs
-            wish = SelectionRequest(data=self._parts is not None)
+            parts = self._parts
             try:
-                part = graphs.select(marks.starts, marks.ends, wish, side=marks.side)
+                part = parts.select(marks.starts, marks.ends, marks.side)
             except DivergraphError as error:
                 hint = f"; {error.hint}" if error.hint else ""
                 return Answer(marks, trouble=f"{error.what}{hint}")
-            device = graphs.device_ops(part.chosen)
+            device = parts.device_ops(part.chosen)
         inside, along = frozenset(part.chosen), frozenset(part.constants)
         if marks.side is Side.DEVICE:
             inside, along = frozenset(device), frozenset()
-        return Answer(marks, part, "", inside, along, len(device), wish.data)
+        return Answer(marks, part, "", inside, along, len(device), parts.is_open)
 
     def accepted(self, answer: Answer) -> Marks:
         """The marks of the nearest part that may be cut; on the golden side where the
@@ -170,69 +163,52 @@ class PartChooser:
     def marked_on(self, side: Side, starts: Sequence[str], ends: Sequence[str]) -> Marks:
         """Marks on golden ops, as marks of *side* where the device has an op for each."""
         if side is Side.DEVICE:
-            stands_for = self._graphs.stands_for
+            stands_for = self._parts.stands_for
             if all(stands_for.get(op) for op in (*starts, *ends)):
-                first, last = self._graphs.device_ops(starts), self._graphs.device_ops(ends)
+                first, last = self._parts.device_ops(starts), self._parts.device_ops(ends)
                 return Marks(Side.DEVICE, first, last)
         return Marks(Side.GOLDEN, tuple(starts), tuple(ends))
 
     def on_other_side(self, marks: Marks) -> Marks:
         """The same marks on the ops of the other graph; those nothing stands for are dropped."""
-        graphs = self._graphs
+        parts = self._parts
         if marks.side is Side.DEVICE:
-            known = graphs.originals
+            known = parts.originals
             starts = [op for one in marks.starts if known.get(one) for op in self._end(one, False)]
             ends = [op for one in marks.ends if known.get(one) for op in self._end(one, True)]
             return Marks(Side.GOLDEN, tuple(dict.fromkeys(starts)), tuple(dict.fromkeys(ends)))
-        return Marks(Side.DEVICE, graphs.device_ops(marks.starts), graphs.device_ops(marks.ends))
+        return Marks(Side.DEVICE, parts.device_ops(marks.starts), parts.device_ops(marks.ends))
 
     def _end(self, op: str, last: bool) -> tuple[str, ...]:
         with self._lock:
-            return self._graphs.golden_ops(op, last=last, side=Side.DEVICE)
+            return self._parts.golden_ends(op, last=last)
 
     @property
     def why_no_export(self) -> str:
         """Why no part of this run can be written; empty if it can."""
-        if self._parts is None:
-            return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
-        from divergraph.submodel.export.choosing import own_format, writer_of
-
-        try:
-            writer_of(own_format(self._parts.golden), self._parts.golden)
-        except DivergraphError as error:
-            return error.what
-        return ""
+        return self.why_no_search or self._parts.why_not_written
 
     @property
     def form(self) -> str:
         """The form parts are written in: that of the golden model."""
-        from divergraph.submodel.export.choosing import own_format
-
-        return own_format(self._graphs.golden).value
+        return self._parts.form
 
     @property
     def other_model(self) -> str:
         """A sentence if the device's graph may be of another model; else empty."""
-        golden, device = self._graphs.golden.name, self._graphs.device.name
-        if not golden or not device or golden == device:
-            return ""
-        return f"the device graph is called {device!r}, the model {golden!r}"
+        return self._parts.other_model
 
     def smallest(self, part: Selection) -> Suggestion | None:
         """*part* grown upstream to where the fewest bytes go in; None if it is so already."""
-        from divergraph.submodel.selection import SelectionRequest
-        from divergraph.submodel.smallest_boundary import smallest_boundary
-
         with self._lock:
-            wish = SelectionRequest(groups=self._graphs.fused, data=self._parts is not None)
-            return smallest_boundary(self._graphs.selector, part, wish)
+            return self._parts.smallest(part)
 
     @property
     def why_no_search(self) -> str:
         """Why no minimal part can be searched; empty if one can."""
-        if self._parts is None:
-            return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
-        return ""
+        if self._parts.is_open:
+            return ""
+        return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
 
     def minimized(self, progress: Stages) -> Minimized:
         """The smallest parts of the run's model that still fail; *progress* may stop it.
@@ -241,12 +217,10 @@ class PartChooser:
             InputError: no oracle fits.
             ExecutionError: the oracle cannot run models here.
         """
-        from divergraph.submodel.minimize.minimize_run import MinimizeRequest, minimize_run
-        from divergraph.submodel.minimize.prober import StoppedError
+        from divergraph.api.model_parts import StoppedError
 
-        assert self._parts is not None
         progress.stop_with = StoppedError("stopped by the user")
-        return minimize_run(self._parts, MinimizeRequest(), progress)
+        return self._parts.minimize(progress=progress)
 
     def write(
         self, part: Selection, folder: Path, *, check: bool, progress: Progress
@@ -256,13 +230,6 @@ class PartChooser:
         Raises:
             InputError: it cannot be written.
         """
-        from divergraph.submodel.bundle import BundleRequest, write_bundle
-        from divergraph.submodel.check import check_bundle
-
-        assert self._parts is not None
-        progress.stage("writing the bundle")
-        written = write_bundle(self._parts, part, BundleRequest(folder)).path
-        if not check:
-            return written, None
-        progress.stage("running the part again")
-        return written, check_bundle(written)
+        written = self._parts.write(part, folder, check=check, progress=progress)
+        assert written.path is not None
+        return written.path, written.check

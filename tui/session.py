@@ -18,8 +18,8 @@ from tui.address import ScreenAddress
 from tui.render.part_marks import MarkHistory
 
 if TYPE_CHECKING:
+    from divergraph.api.answers import Minimized
     from divergraph.ask import OpDetail, Overview, Trace
-    from divergraph.submodel.minimize.minimize_run import Minimized
     from graphstore.contract import GraphInfo, GraphStore
     from graphstore.model import Run
     from graphstore.op_row import OpRow
@@ -148,15 +148,12 @@ class Session:
 
     def keep_search(self, run: str, result: Minimized) -> str:
         """Keep the result of a search for minimal parts with its run; why not, if it cannot be."""
-        from divergraph.present.json.minimize import minimized_json
-        from divergraph.submodel.minimize.minimize_run import with_minimized
+        from divergraph.api.model_parts import with_search
 
         try:
             with self._lock:
                 store = self._open()
-                told = minimized_json(run, result)
-                data = with_minimized(store.run_data(run), told, result.answers)
-                store.save_run(data, replace=True)
+                store.save_run(with_search(store.run_data(run), result), replace=True)
         except DivergraphError as error:
             return str(error)
         return ""

@@ -79,6 +79,13 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
     return RootCauseOptions(suspect, guilty, chosen, size)
 
 
+def precision_names() -> tuple[str, ...]:
+    """The precisions of devices that are installed, by name."""
+    from divergraph.rootcause.devices.precision import precisions
+
+    return tuple(each.name for each in precisions())
+
+
 def workers_of(jobs: int | None, cluster: str | None, *, resume: bool) -> Workers:
     """Who measures: *jobs* processes, or the Dask cluster at *cluster*.
 

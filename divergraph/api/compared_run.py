@@ -72,8 +72,6 @@ class ComparedRun:
         self._data = data
         self._kept = kept and store is not None
         self._tensors: RunTensors | None = None
-        if data is None and store is not None:
-            store.run(name)  # says at once if there is none of this name
 
     @property
     def name(self) -> str:
@@ -316,8 +314,8 @@ class ComparedRun:
 
         options = root_cause_of(6.0, 10.0, "auto", memory)
         with telling(progress) as told:
-            more = [other.data for other in others]
-            found, data = blamed(self.data, options, top, tuple(outputs), told, more)
+            mine, more = self.data, [other.data for other in others]
+            found, data = blamed(mine, options, top, tuple(outputs), told, more)
             self._replace(data)
         return found
 
@@ -330,6 +328,13 @@ class ComparedRun:
         from divergraph.api.blame import keep_list
 
         return keep_list(self.data, blame, form)
+
+    def halved_constants(self, blame: Blame) -> tuple[str, ...]:
+        """The Constant nodes that a converter makes halves of all the same, though a node of
+        the block list reads them: make initializers of them first."""
+        from divergraph.api.blame import halved_constants
+
+        return tuple(halved_constants(self.data, blame))
 
     def parts(self) -> ModelParts:
         """What chooses and writes parts of the golden model, step by step."""

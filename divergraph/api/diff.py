@@ -8,13 +8,16 @@ from pathlib import Path
 
 from divergraph.api.arguments import AnyPath, optional_path, workers_of
 from divergraph.api.progress import ProgressOption, telling
-from divergraph.dump_diff.diff_dumps import DiffRequest, DiffResult, PairDiff, diff_dumps
+from divergraph.dump_diff.diff_dumps import DiffRequest, DiffResult, PairDiff, diff_dumps, reasons
 from divergraph.dump_diff.single_pair import CloseLook, look_closely
 from divergraph.text.words import counted
+from divergraph.thresholds.verdicts import badness
 from graphstore.errors import InputError
-from graphstore.model import DType
+from graphstore.model import DType, Level, Reason
 from importers.dumps.bare.index import RawForm
 from importers.dumps.decode import can_decode
+
+_LEVELS = list(Level)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,6 +60,15 @@ class DumpDiff:
         """Pairs over a limit."""
         return self.result.over
 
+    def worst(self, count: int) -> list[PairDiff]:
+        """The *count* measured pairs that differ most, the worst first."""
+        measured = [pair for pair in self.pairs if pair.found.metrics is not None]
+        return sorted(measured, key=_badness, reverse=True)[:count]
+
+    def reasons(self) -> list[tuple[Reason, int]]:
+        """Why pairs could not be measured and how many, the most frequent reason first."""
+        return reasons(self.pairs).most_common()
+
     def __repr__(self) -> str:
         return f"<DumpDiff: {counted(len(self.pairs), 'pair')}, {self.over} over a limit>"
 
@@ -70,7 +82,7 @@ def diff(
     tensor: str | None = None,
     thresholds: AnyPath | None = None,
     dtype: str | None = None,
-    shape: Sequence[int] | None = None,
+    shape: Sequence[int] | str | None = None,
     first: int = 20,
     top: int = 10,
     jobs: int | None = None,
@@ -121,7 +133,13 @@ def diff(
     return DumpDiff(result, look)
 
 
-def _form(dtype: str | None, shape: Sequence[int] | None) -> RawForm:
+def _badness(pair: PairDiff) -> tuple[int, int, float, float]:
+    assert pair.found.metrics is not None
+    level = 0 if pair.level is None else _LEVELS.index(pair.level)
+    return level, *badness(pair.found.metrics)
+
+
+def _form(dtype: str | None, shape: Sequence[int] | str | None) -> RawForm:
     if dtype is None:
         if shape is not None:
             raise InputError("--shape needs --dtype", hint="say the element type of raw files")
@@ -129,4 +147,11 @@ def _form(dtype: str | None, shape: Sequence[int] | None) -> RawForm:
     known = [each.value for each in DType if can_decode(each) and each.bits]
     if dtype not in known:
         raise InputError(f"--dtype {dtype}: no such type", hint=f"one of {', '.join(known)}")
-    return RawForm(DType(dtype), None if shape is None else tuple(shape))
+    if shape is None:
+        return RawForm(DType(dtype))
+    if not isinstance(shape, str):
+        return RawForm(DType(dtype), tuple(shape))
+    parts = shape.replace("x", ",").split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InputError(f"--shape {shape}: no shape", hint="sizes with commas: 1,3,224,224")
+    return RawForm(DType(dtype), tuple(map(int, parts)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ class Graph:
         return f"<p>{escape(printable(repr(self)))}</p>"
 
 
-def read_graph(path: AnyPath, **options: str) -> Graph:
+def read_graph(path: AnyPath, options: Mapping[str, str] | None = None) -> Graph:
     """The graph in a file, or in a SavedModel or GE dump folder, whatever its format.
 
     *options* go to the format's importer, such as ``weights`` of a Caffe net.

@@ -21,7 +21,7 @@ from divergraph.submodel.minimize.minimize_run import (
     with_minimized,
 )
 from divergraph.submodel.minimize.oracle import OracleOptions
-from divergraph.submodel.minimize.prober import SearchLimits
+from divergraph.submodel.minimize.prober import SearchLimits, StoppedError
 from divergraph.submodel.minimize.template_files import template_text
 from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_graphs import RunGraphs
@@ -32,7 +32,14 @@ from graphstore.contract import RunData
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Side
 
-__all__ = ["ModelParts", "Submodel", "minimize_request", "template_text", "with_search"]
+__all__ = [
+    "ModelParts",
+    "StoppedError",
+    "Submodel",
+    "minimize_request",
+    "template_text",
+    "with_search",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +226,8 @@ class ModelParts:
         self, request: MinimizeRequest | None = None, progress: Progress = NO_PROGRESS
     ) -> Minimized:
         """The smallest parts that still fail; needs :meth:`open`.
+
+        A *progress* that raises ``StoppedError`` in a step ends the search with what it has.
 
         Raises:
             InputError: no oracle fits.

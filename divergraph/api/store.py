@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -57,6 +57,7 @@ class Store:
         Raises:
             UnknownNameError: there is none; ``near`` has close names.
         """
+        self._contents.run(name)  # says at once if there is none of this name
         return ComparedRun(name, store=self._contents)
 
     def __getitem__(self, name: str) -> ComparedRun:
@@ -89,7 +90,12 @@ class Store:
         return Rows(GraphInfo, self._contents.graphs())
 
     def import_graph(
-        self, path: AnyPath, name: str | None = None, *, replace: bool = False, **options: str
+        self,
+        path: AnyPath,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        options: Mapping[str, str] | None = None,
     ) -> Imported:
         """Read a graph file, whatever its format, and keep it under *name* or its own.
 

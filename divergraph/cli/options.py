@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -15,9 +15,6 @@ from divergraph.cli.say import say_json
 from divergraph.present.json.shapes import Json
 from graphstore.contract import GraphStore
 from graphstore.model import GUILTY, SUSPECT, Side
-
-if TYPE_CHECKING:
-    from divergraph.rootcause.options import RootCauseOptions
 
 DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
@@ -50,11 +47,11 @@ _PRECISIONS = ("auto", "fp32", "hf32", "tf32", "fp16", "bf16", "int8")
 
 
 def _precision(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    from divergraph.rootcause.devices.precision import precisions
+    from divergraph.api.arguments import precision_names
 
     if value in _PRECISIONS:
         return value
-    installed = {each.name for each in precisions()} - set(_PRECISIONS)
+    installed = {*precision_names()} - {*_PRECISIONS}
     return str(click.Choice([*_PRECISIONS, *sorted(installed)]).convert(value, param, ctx))
 
 
@@ -65,7 +62,7 @@ def _precisions_starting(
 
 
 def root_cause_options(command: _Command) -> _Command:
-    """Give a command the options of the root-cause analysis (see ``root_cause_of``)."""
+    """Give a command the options of the root-cause analysis, as of ``divergraph.compare``."""
     options = (
         click.option(
             "--suspect",
@@ -115,24 +112,6 @@ method_option = click.option(
     show_default=True,
     help="How origins are found: root-cause runs every original op on the device's own inputs.",
 )
-
-
-def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) -> RootCauseOptions:
-    """What the options of :func:`root_cause_options` say.
-
-    Raises:
-        InputError: the limits contradict each other.
-    """
-    from divergraph.rootcause.devices.operand_precision import Operands
-    from divergraph.rootcause.devices.precision import precision_named
-    from divergraph.rootcause.devices.precisions.fp32 import FP32
-    from divergraph.rootcause.options import RootCauseOptions
-
-    if precision in ("hf32", "tf32"):
-        operands = Operands(precision)
-        return RootCauseOptions(suspect, guilty, FP32, memory << 20, operands)
-    chosen = None if precision == "auto" else precision_named(precision)
-    return RootCauseOptions(suspect, guilty, chosen, memory << 20)
 
 
 def common(command: _Command) -> _Command:

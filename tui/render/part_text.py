@@ -16,7 +16,7 @@ from tui.style.glyphs import Glyphs
 from tui.widgets.cells import cut_to, fit, width_of
 
 if TYPE_CHECKING:
-    from divergraph.submodel.selection import BoundaryTensor, Refusal
+    from divergraph.api.answers import BoundaryTensor, Refusal
 
 SHOWN = 200
 """Tensors of the boundary listed; parts with more are unusual."""

@@ -14,8 +14,7 @@ from tui.style.glyphs import Glyphs
 from tui.widgets.cells import cut_to
 
 if TYPE_CHECKING:
-    from divergraph.submodel.minimize.minimize_run import MinimalPart, Minimized
-    from divergraph.submodel.minimize.verdicts import Probe
+    from divergraph.api.answers import MinimalPart, Minimized, Probe
 
 DEEPEST = 8
 SHOWN_OPS = 20

@@ -21,10 +21,7 @@ from tui.style import theme
 from tui.widgets.lines import KeyLine, StatusLine
 
 if TYPE_CHECKING:
-    from divergraph.submodel.check import PartCheck
-    from divergraph.submodel.minimize.minimize_run import Minimized
-    from divergraph.submodel.selection import Selection
-    from divergraph.submodel.smallest_boundary import Suggestion
+    from divergraph.api.answers import Minimized, PartCheck, Selection, Suggestion
 
 
 class PartJobs(ViewScreen):

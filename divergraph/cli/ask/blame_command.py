@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened, print_json, root_cause_of
-from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.say import say
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
-    from divergraph.blame.attribution import Blame, KeepListEntry
-    from graphstore.contract import RunData
+    from divergraph.api.answers import Blame
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -77,35 +75,27 @@ def blame_command(
     Needs the models and dumps where they were, and a golden model that can be run here: of
     ONNX, or of TensorFlow, where the outputs of a training step are its gradients.
     """
-    from divergraph.blame.keep_lists import (
-        block_list_lines,
-        constants_read,
-        customize_dtypes_lines,
-        keep_dtype_lines,
-    )
-    from divergraph.blame.run import BlameChoice, blame_run, with_blame
+    from divergraph.api.compared_run import ComparedRun
     from divergraph.files.whole_files import check_place
     from divergraph.present.json.blame import blame_json
 
-    options = root_cause_of(6.0, 10.0, "auto", memory)
-    for path in (keep_dtype, customize_dtypes, block_list):
+    files = {
+        "keep_dtype": keep_dtype,
+        "customize_dtypes": customize_dtypes,
+        "block_list": block_list,
+    }
+    for path in files.values():
         if path is not None:
             check_place(path)
-    with opened(store) as opened_store, progress_bar() as progress:
-        data = opened_store.run_data(run)
-        names = [name for name in dict.fromkeys(others) if name != run]
-        more = [opened_store.run_data(name) for name in names]
-        found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress, more)
-        opened_store.save_run(with_blame(data, found), replace=True)
-    files: list[tuple[Path | None, Callable[[RunData, Sequence[KeepListEntry]], list[str]]]] = [
-        (keep_dtype, keep_dtype_lines),
-        (customize_dtypes, customize_dtypes_lines),
-        (block_list, block_list_lines),
-    ]
-    for path, lines in files:
+    names = [name for name in dict.fromkeys(others) if name != run]
+    with opened(store) as opened_store:
+        blamed = ComparedRun(run, store=opened_store)
+        more = [ComparedRun(name, store=opened_store) for name in names]
+        found = blamed.blame(more, top=top, outputs=outputs, memory=memory, progress=True)
+    for form, path in files.items():
         if path is not None:
-            _write(path, lines(data, found.keep))
-    if block_list is not None and (held := constants_read(data, found.keep)):
+            _write(path, blamed.keep_list(found, form))
+    if block_list is not None and (held := blamed.halved_constants(found)):
         say(
             f"note: these nodes read {counted(len(held), 'Constant node')}, which converters to "
             "float16 make halves of; make initializers of them first, see "
@@ -120,7 +110,7 @@ def blame_command(
         _show(found, top)
 
 
-def _write(path: Path, lines: list[str]) -> None:
+def _write(path: Path, lines: Sequence[str]) -> None:
     from divergraph.files.whole_files import whole_file
 
     with whole_file(path) as place:

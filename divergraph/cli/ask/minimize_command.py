@@ -9,13 +9,11 @@ import click
 
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 
 if TYPE_CHECKING:
-    from divergraph.submodel.minimize.minimize_run import MinimalPart, Minimized
-    from divergraph.submodel.minimize.verdicts import Probe
+    from divergraph.api.answers import MinimalPart, Minimized, Probe
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -108,46 +106,35 @@ def minimize_command(
     failing part was found; 0: nothing fails; 2: it cannot be told.
     """
     if template is not None:
-        from divergraph.submodel.minimize.template_files import template_text
+        from divergraph.api.model_parts import template_text
 
         say_lines(template_text(template))
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
+    from divergraph.api.compared_run import ComparedRun
     from divergraph.present.json.minimize import minimized_json
-    from divergraph.submodel.export.choosing import own_format, writer_of
-    from divergraph.submodel.minimize.minimize_run import (
-        MinimizeRequest,
-        minimize_run,
-        with_minimized,
-    )
-    from divergraph.submodel.minimize.oracle import OracleOptions
-    from divergraph.submodel.minimize.prober import SearchLimits
-    from divergraph.submodel.minimize.verdicts import Variant
-    from divergraph.submodel.run_parts import opened as opened_parts
 
-    request = MinimizeRequest(
-        oracle,
-        starts,
-        ends,
-        None if variant == "auto" else Variant(variant),
-        SearchLimits(budget, seconds, jobs, flaky),
-        OracleOptions(timeout, factor),
-        output,
-        weights,
-        fresh,
-    )
-    with opened(store) as opened_store, progress_bar() as progress:
-        data = opened_store.run_data(run)
-        parts = opened_parts(data, progress, model=model)
-        if output is not None:
-            writer_of(own_format(parts.golden), parts.golden)  # said before the work is done
-        result = minimize_run(parts, request, progress)
-        told = minimized_json(run, result)
-        if not result.clean:
-            opened_store.save_run(with_minimized(data, told, result.answers), replace=True)
+    with opened(store) as opened_store:
+        result = ComparedRun(run, store=opened_store).minimize(
+            oracle,
+            output,
+            starts=starts,
+            ends=ends,
+            budget=budget,
+            seconds=seconds,
+            timeout=timeout,
+            jobs=jobs,
+            flaky=flaky,
+            variant=variant,
+            factor=factor,
+            model=model,
+            weights=weights,
+            fresh=fresh,
+            progress=True,
+        )
     if as_json:
-        print_json(told)
+        print_json(minimized_json(run, result))
     else:
         _show(result)
     return _exit_code(result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 
+from divergraph.ask import NextDump
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.path_compression import fold_text, folded
 from divergraph.ask.role_table import RoleRow, RoleTable
@@ -23,7 +24,6 @@ from divergraph.ask.trace_answers import ErrorPath, PathStep, Trace
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
-from divergraph.rootcause.next_dump import NextDump
 from divergraph.text.words import STATE_MARKS, counted
 from graphstore.model import Guilt, Method, Role, Run
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
@@ -17,9 +16,7 @@ from divergraph.text.words import counted
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
-    from divergraph.submodel.check import PartCheck
-    from divergraph.submodel.run_parts import RunParts
-    from divergraph.submodel.selection import Selection
+    from divergraph.api.model_parts import ModelParts, Submodel
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -66,63 +63,50 @@ def submodel_command(
     With --format ge the part is one of the device's graph.
     Exit code 2: the part may not be cut so; 1: --check found other outputs.
     """
+    from divergraph.api.compared_run import ComparedRun
+    from divergraph.api.progress import progress_bar
     from divergraph.present.json.part import part_json
-    from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
-    from divergraph.submodel.check import check_bundle
-    from divergraph.submodel.device_parts import select_device
-    from divergraph.submodel.export.choosing import own_format, writer_of
-    from divergraph.submodel.export.contract import PartFormat
-    from divergraph.submodel.run_parts import opened as opened_parts
-    from divergraph.submodel.selection import SelectionRequest
-    from divergraph.submodel.smallest_boundary import smallest_boundary
 
     if check and output is None:
         raise InputError("--check needs something to run", hint="say where to write with -o")
     with opened(store) as opened_store, progress_bar() as progress:
-        data = opened_store.run_data(run)
-        parts = opened_parts(data, progress, model=model)
+        parts = ComparedRun(run, store=opened_store).parts()
+        parts.open(progress, model=model)
         _agree_on_names(parts, yes=yes or output is None)
-        wanted = own_format(parts.golden) if form is None else PartFormat(form)
-        if output is not None:
-            writer_of(wanted, graph_of(parts, wanted))  # said before the work is done
-        wish = SelectionRequest(whole=whole, all_outputs=all_outputs, data=output is not None)
-        if is_of_device(parts, wanted):
-            selector, part = parts.device_selector, select_device(parts, starts, ends, wish)
-        else:
-            selector, part = parts.selector, parts.select(starts, ends, wish)
-        better = smallest_boundary(selector, part, wish) if smallest else None
-        part = part if better is None else better.selection
-        written: Path | None = None
-        verdict: PartCheck | None = None
-        if output is not None and not part.refused:
-            progress.stage("writing the bundle")
-            request = BundleRequest(output, wanted, weights)
-            written = write_bundle(parts, part, request).path
-            if check:
-                progress.stage("running the part again")
-                verdict = check_bundle(written)
+        found = parts.cut(
+            starts,
+            ends,
+            output,
+            form=form,
+            check=check,
+            whole=whole,
+            all_outputs=all_outputs,
+            smallest=smallest,
+            weights=weights,
+            progress=progress,
+        )
     if as_json:
-        print_json(part_json(part, written, verdict))
+        print_json(part_json(found.selection, found.path, found.check))
     else:
-        _show(part, written, verdict)
-    if part.refused:
+        _show(found)
+    if found.refused:
         return BAD_INPUT.exit_code
-    return DIVERGED.exit_code if verdict is not None and verdict.passed is False else 0
+    return DIVERGED.exit_code if found.check is not None and found.check.passed is False else 0
 
 
-def _agree_on_names(parts: RunParts, *, yes: bool) -> None:
+def _agree_on_names(parts: ModelParts, *, yes: bool) -> None:
     """The device graph may be of another model: then lineage by names says little."""
-    golden, device = parts.golden.name, parts.device.name
-    if yes or not golden or not device or golden == device:
+    doubt = parts.other_model
+    if yes or not doubt:
         return
-    question = f"the device graph is called {device!r}, the model {golden!r}: go on?"
     if not sys.stdin.isatty():
-        say(f"note: {question.removesuffix(': go on?')}", err=True)
+        say(f"note: {doubt}", err=True)
         return
-    click.confirm(printable(question), abort=True, err=True)
+    click.confirm(printable(f"{doubt}: go on?"), abort=True, err=True)
 
 
-def _show(part: Selection, written: Path | None, verdict: PartCheck | None) -> None:
+def _show(found: Submodel) -> None:
+    part, verdict = found.selection, found.check
     for refusal in part.refused:
         say(f"refused: {refusal.sentence}", err=True)
         if refusal.starts or refusal.ends:
@@ -146,8 +130,8 @@ def _show(part: Selection, written: Path | None, verdict: PartCheck | None) -> N
                 say(f"  {what} {tensor.name}: {tensor.dtype}, {shape}{marks}")
             if len(tensors) > _SHOWN:
                 say(f"  {what} {len(tensors) - _SHOWN} more")
-    if written is not None:
-        say(f"written to {written}")
+    if found.path is not None:
+        say(f"written to {found.path}")
     if verdict is not None:
         said = {True: "gives the golden outputs", False: "gives other outputs"}
         passed = verdict.passed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.options import common, opened, print_json, root_cause_of, root_cause_options
-from divergraph.cli.progress_bar import progress_bar
+from divergraph.cli.options import common, opened, print_json, root_cause_options
 from divergraph.cli.say import say
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
@@ -29,11 +28,13 @@ def analyse_command(
 
     Its models and dumps must still lie where they were. Exit codes are those of compare.
     """
-    from divergraph.comparison.keep_run import analyse_stored
+    from divergraph.api.compared_run import ComparedRun
 
-    options = root_cause_of(suspect, guilty, precision, memory)
-    with opened(store) as opened_store, progress_bar() as progress:
-        data = analyse_stored(opened_store, run, options, progress)
+    with opened(store) as opened_store:
+        analysed = ComparedRun(run, store=opened_store).analyse(
+            suspect=suspect, guilty=guilty, precision=precision, memory=memory, progress=True
+        )
+    data = analysed.data
     for warning in data.run.warnings:
         say(f"note: {warning}", err=True)
     if as_json:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from divergraph.cli.options import print_json
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
 from divergraph.present.json.shapes import capture_json
 from divergraph.text.words import counted
@@ -98,15 +96,21 @@ def capture_command(
     divergraph compare --golden model.onnx --golden-dump golden
         --device fp16/model.fp16.onnx --device-dump fp16
     """
-    from divergraph.golden_capture import CaptureRequest, StandIn, capture
+    from divergraph.api.capture import capture
 
-    options = {"checkpoint": checkpoint, "variables": variables, "train_op": train_op}
-    request = CaptureRequest(
-        *(model, output, _files(inputs), StandIn(device), seed, memory << 20, replace_it),
-        options={name: str(value) for name, value in options.items() if value is not None},
+    result = capture(
+        model,
+        output,
+        _files(inputs),
+        seed=seed,
+        device=device,
+        memory=memory,
+        checkpoint=checkpoint,
+        variables=variables,
+        train_op=train_op,
+        replace=replace_it,
+        progress=True,
     )
-    with progress_bar() as progress:
-        result = capture(request, progress)
     if as_json:
         print_json(capture_json(result))
         return
@@ -126,12 +130,9 @@ def capture_command(
 def _write_driver(context: click.Context, file: Path | None) -> None:
     if file is None or context.resilient_parsing:
         return
-    source = files("divergraph.golden_capture").joinpath("tfdbg_driver.py").read_bytes()
-    try:
-        with file.open("xb") as target:
-            target.write(source)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(file)) from error
+    from divergraph.api.capture import write_tfdbg_driver
+
+    write_tfdbg_driver(file)
     say(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
     context.exit()
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
 from divergraph.cli.ask.report_options import report_options, report_places
-from divergraph.cli.make.worker_options import worker_options, workers_of
+from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.options import (
     common,
     method_option,
     opened,
     print_json,
-    root_cause_of,
     root_cause_options,
     store_url,
 )
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
@@ -104,28 +101,29 @@ def compare_command(
 
     Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
     """
-    from divergraph.comparison import CompareRequest
-    from divergraph.comparison.keep_run import compare_into
-    from divergraph.rootcause.options import MethodChoice
-    from importers.dumps import DumpChoice
+    from divergraph.api.compare import CompareOptions, compare
 
     places = report_places(reports, excel=excel)
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
-    device = _device_graph(device, device_graph)
-    choice = DumpChoice(time, rank, model_id, step)
-    request = CompareRequest(
-        golden,
-        golden_dump,
-        device,
-        device_dump,
-        thresholds,
-        choice=choice,
-        match=match,
-        method=MethodChoice(method),
-        root_cause=root_cause_of(suspect, guilty, precision, memory),
-        workers=workers_of(jobs, cluster, no_resume),
-    )
+    paths = (golden, golden_dump, device, device_dump)
+    options: CompareOptions = {
+        "device_graph": device_graph,
+        "time": time,
+        "rank": rank,
+        "model_id": model_id,
+        "step": step,
+        "thresholds": thresholds,
+        "match": match,
+        "method": method,
+        "suspect": suspect,
+        "guilty": guilty,
+        "precision": precision,
+        "memory": memory,
+        "jobs": jobs,
+        "cluster": cluster,
+        "resume": not no_resume,
+    }
     if ranks is not None or steps is not None:
         if places.paths:
             raise InputError(
@@ -134,7 +132,8 @@ def compare_command(
         from divergraph.cli.make.compare_many import compare_places
 
         return compare_places(
-            request,
+            paths,
+            options,
             ranks,
             steps,
             name=name,
@@ -142,10 +141,11 @@ def compare_command(
             store=store,
             as_json=as_json,
         )
-    with opened(store) as opened_store, progress_bar() as progress:
-        data, kept = compare_into(
-            opened_store, request, name=name, replace_it=replace_it, progress=progress
+    with opened(store) as opened_store:
+        run = compare(
+            *paths, name=name, store=opened_store, replace=replace_it, progress=True, **options
         )
+        data, kept = run.data, run.kept
         if places.paths:
             from divergraph.present.run_report import stored_report, unkept_report
 
@@ -157,14 +157,6 @@ def compare_command(
         say(f"note: {warning}", err=True)
     _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)
     return outcome_of_verdict(data.run.verdict).exit_code
-
-
-def _device_graph(device: Path, chosen: Path | None) -> Path:
-    """The file of ``--device-graph``, which may be named as it is in the folder."""
-    if chosen is None:
-        return device
-    inside = device / chosen
-    return inside if not os.path.exists(chosen) and os.path.exists(inside) else chosen  # noqa: PTH110
 
 
 def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) -> None:

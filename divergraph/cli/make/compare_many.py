@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from divergraph.api.compare import CompareOptions, compare_many
 from divergraph.cli.options import opened, print_json, store_url
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
-from divergraph.comparison import CompareRequest
-from divergraph.comparison.many_runs import Chosen, ManyRuns, PlaceRun, compare_many
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
 from divergraph.present.json.shapes import Json, counts_json
-from graphstore.errors import InputError
 from graphstore.model import Verdict
+
+if TYPE_CHECKING:
+    from divergraph.api.answers import ManyRuns, PlaceRun
 
 
 def compare_places(
-    request: CompareRequest,
+    paths: tuple[Path, Path, Path, Path],
+    options: CompareOptions,
     ranks: str | None,
     steps: str | None,
     *,
@@ -27,19 +31,16 @@ def compare_places(
 
     1 if some place diverged, else 2 if some place could not be compared.
     """
-    if (ranks is not None and request.choice.rank is not None) or (
-        steps is not None and request.choice.step is not None
-    ):
-        raise InputError("--rank and --ranks, or --step and --steps, cannot go together")
-    with opened(store) as opened_store, progress_bar() as progress:
+    with opened(store) as opened_store:
         result = compare_many(
-            opened_store,
-            request,
-            None if ranks is None else Chosen.parsed(ranks, "--ranks"),
-            None if steps is None else Chosen.parsed(steps, "--steps"),
+            *paths,
+            store=opened_store,
+            ranks=ranks,
+            steps=steps,
             name=name,
-            replace_it=replace_it,
-            progress=progress,
+            replace=replace_it,
+            progress=True,
+            **options,
         )
     if as_json:
         print_json(_many_json(result))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
-from divergraph.consistency.checks import ConsistencyReport
 from divergraph.outcomes import DIVERGED, FINE
 from divergraph.text.words import counted
 from graphstore.errors import InputError
-from graphstore.model import ModelGraph
-from importers.dumps import ANY_DUMP, DumpChoice
+
+if TYPE_CHECKING:
+    from divergraph.api.answers import ConsistencyReport
 
 _SURE = 0.5
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
@@ -51,20 +51,26 @@ def consistency_command(
 
     Exit code 0: nothing, or only what may be harmless, 1: something was found, 2: bad input.
     """
-    from divergraph.consistency.checks import check_consistency
-    from divergraph.inputs.sources import load_dumps, load_graph
+    choice = (step, rank, model_id, time)
+    if graph is not None:
+        from divergraph.api.consistency import consistency
 
-    choice = DumpChoice(time, rank, model_id, step)
-    device, folder = _subject(dump, graph, store, choice)
-    if device is None:
-        assert graph is not None
-        device = load_graph(graph, folder, choice=choice).graph
-    if against is not None and not against.exists():
-        raise InputError("no such dump", where=str(against), hint="check --against")
-    one = load_dumps(folder, device, "device", choice).index
-    other = None if against is None else load_dumps(against, device, "second", ANY_DUMP).index
-    with progress_bar() as progress:
-        report = check_consistency(device, one, other, progress)
+        report = consistency(
+            *(dump, graph),
+            against=against,
+            time=time,
+            rank=rank,
+            model_id=model_id,
+            step=step,
+            progress=True,
+        )
+    else:
+        _check_run_name(dump, chosen=any(each is not None for each in choice))
+        from divergraph.api.compared_run import ComparedRun
+
+        with opened(store) as opened_store:
+            checked = ComparedRun(dump, store=opened_store)
+            report = checked.consistency(against, progress=True)
     if as_json:
         from divergraph.present.json.propagation import finding_json
 
@@ -84,25 +90,14 @@ def consistency_command(
     return (DIVERGED if found else FINE).exit_code
 
 
-def _subject(
-    dump: str, graph: Path | None, store: str | None, choice: DumpChoice
-) -> tuple[ModelGraph | None, Path]:
-    """The graph, if it is a run's, and where its dump is."""
-    if graph is not None:
-        if not Path(dump).exists():
-            raise InputError("no such dump", where=dump)
-        return None, Path(dump)
+def _check_run_name(dump: str, *, chosen: bool) -> None:
+    """Refuse a dump without its graph, and a choice among the dumps of a run."""
     if Path(dump).exists():
         raise InputError(
             "a dump alone does not say what feeds what", where=dump, hint="give its --graph"
         )
-    if choice != ANY_DUMP:
+    if chosen:
         raise click.UsageError("a run has one dump: --step and the like go with --graph")
-    from divergraph.inputs.kept_paths import kept_path
-
-    with opened(store) as opened_store:
-        run = opened_store.run(dump)
-        return opened_store.graph(dump), kept_path(run, "device_dump")
 
 
 def _show(report: ConsistencyReport, *, twice: bool) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from divergraph.cli.options import opened, print_json
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say
 from divergraph.outcomes import BAD_INPUT, DISK_TROUBLE
 from divergraph.text.words import counted
@@ -17,7 +16,7 @@ from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Side
 
 if TYPE_CHECKING:
-    from divergraph.conversion import DumpsConverted, GraphConverted
+    from divergraph.api.answers import DumpsConverted, GraphConverted
 
 _OF_DUMPS = ("npy", "bin", "txt", "msnpy")
 _OF_GRAPHS = ("json", "ge_proto", "onnx-json", "dot", "graphml", "model-explorer")
@@ -119,52 +118,44 @@ def _dumps(
     number_in: int | None,
     number_out: int | None,
 ) -> DumpsConverted:
-    from divergraph.conversion.dump_files import DumpRequest, DumpType, convert_dumps, parse_paths
-    from divergraph.conversion.graph_files import reads_as_graph
-    from divergraph.conversion.relayout import check_layout, parse_shape
+    from divergraph.api.convert import DumpForm, convert, dump_paths
 
     if form in _OF_GRAPHS:
         hint = f"dumps become {', '.join(_OF_DUMPS)}; a graph is given without -d"
         raise InputError(f"-t {form} is for graphs", hint=hint)
     if shape is not None and layout is None:
         raise InputError("-s needs -f", hint="say which layout to bring the tensors into")
-    paths = parse_paths(dumps)
+    paths = dump_paths(dumps)
     if not paths:
         raise InputError("-d names no file or folder")
-    request = DumpRequest(
+    return convert(
         paths,
-        Path(out or "."),
-        DumpType(form or "npy"),
-        None if layout is None else check_layout(layout),
-        None if shape is None else parse_shape(shape),
-        number_in,
-        number_out,
+        out or ".",
+        cast("DumpForm", form or "npy"),
+        layout=layout,
+        shape=shape,
+        input_number=number_in,
+        output_number=number_out,
+        progress=True,
     )
-    if len(paths) == 1 and paths[0].is_file() and reads_as_graph(paths[0]):
-        hint = f"divergraph convert {paths[0].name} -t json -out FILE, without -d"
-        raise InputError("this is a graph, no dump", where=str(paths[0]), hint=hint)
-    with progress_bar() as progress:
-        return convert_dumps(request, progress)
 
 
 def _graph(
     graph: str, form: str | None, out: str | None, side: str | None, store: str | None
 ) -> GraphConverted:
-    from divergraph.conversion.destination import output_place
-    from divergraph.conversion.graph_files import GraphFormat, convert_file, convert_stored
+    from divergraph.api.convert import GraphForm, convert
 
     if form is None or form in _OF_DUMPS:
         what = "say what to write with -t" if form is None else f"-t {form} is for dumps"
         raise InputError(what, hint=f"graphs become {', '.join(_OF_GRAPHS)}; dumps need -d")
     if out is None:
         raise InputError("say where to write with -out", hint="a file, or a folder")
-    place = output_place(out)
+    wanted = cast("GraphForm", form)
     if store is None and side is None and (os.path.lexists(graph) or not _may_be_a_name(graph)):
-        return convert_file(Path(graph), GraphFormat(form), place)
-    chosen = Side(side or Side.DEVICE.value)
+        return convert(graph, out, wanted)
     try:
         with opened(store) as opened_store:
-            return convert_stored(opened_store, graph, GraphFormat(form), place, chosen)
+            return convert(graph, out, wanted, store=opened_store, side=side or Side.DEVICE)
     except UnknownNameError as error:
         if store is not None or error.near:
             raise

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json, store_url
-from divergraph.cli.progress_bar import progress_bar
 from divergraph.cli.say import say, say_lines
 from divergraph.cli.text import show_run
 from divergraph.present.json.shapes import run_json
@@ -23,14 +22,10 @@ def demo_command(store: str | None, as_json: bool) -> int:
 
     Exit code 0 although the run diverges: finding the fault is the point of it.
     """
-    from divergraph.comparison.demo import demo_folder, demo_request
-    from divergraph.comparison.keep_run import compare_into
+    from divergraph.api.demo import demo, demo_data
 
-    with opened(store) as opened_store, progress_bar() as progress:
-        progress.stage("unpacking the data")
-        data, _ = compare_into(
-            opened_store, demo_request(), name="demo", replace_it=True, progress=progress
-        )
+    with opened(store) as opened_store:
+        data = demo(opened_store, progress=True).data
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))
@@ -44,7 +39,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
     command = _typed_command()
     where = f" --store {shlex.quote(store)}" if store else ""
     say()
-    say(f"kept as 'demo' in {store_url(store)}, its data is in {demo_folder()};")
+    say(f"kept as 'demo' in {store_url(store)}, its data is in {demo_data().folder};")
     say("look around with")
     say()
     say(f"  {command} tui demo{where}")

@@ -16,7 +16,7 @@ from divergraph.text.words import counted
 from importers.contract import Confidence
 
 if TYPE_CHECKING:
-    from divergraph.inputs.detection import Findings
+    from divergraph.api.answers import Findings
 
 _SURE = {Confidence.SURE: "sure", Confidence.MAYBE: "maybe"}
 
@@ -36,9 +36,9 @@ def detect_command(paths: tuple[Path, ...], as_json: bool) -> int:
     Of a folder also the graphs in the files right in it are listed, and every dump below it.
     Names of files decide nothing. Exit code 2: a path holds neither graph nor dump.
     """
-    from divergraph.inputs.detection import find_out
+    from divergraph.api.detect import detect
 
-    found = [find_out(path) for path in paths]
+    found = [detect(path) for path in paths]
     if as_json:
         print_json({"paths": [findings_json(each) for each in found]})
     else:

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING
 
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
-from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff, reasons
 from divergraph.text.words import REASON_WORDS, counted, shape_text
-from divergraph.thresholds.verdicts import badness
-from graphstore.model import Level
 
 if TYPE_CHECKING:
-    from divergraph.dump_diff.elements import Element
-    from divergraph.dump_diff.single_pair import CloseLook
+    from divergraph.api.answers import CloseLook, Element, PairDiff
+    from divergraph.api.diff import DumpDiff
 
 _BAR = 30
-_LEVELS = list(Level)
 
 
-def show_diff(result: DiffResult, look: CloseLook | None, top: int) -> None:
+def show_diff(result: DumpDiff, top: int) -> None:
     """One pair with its elements, or the counts, worst pairs and leftovers of many."""
     if len(result.pairs) == 1:
-        _show_pair(result.pairs[0], look)
+        _show_pair(result.pairs[0], result.look)
     else:
         _show_pairs(result, top)
     for side, names in (("device", result.device_only), ("golden", result.golden_only)):
@@ -33,36 +29,29 @@ def show_diff(result: DiffResult, look: CloseLook | None, top: int) -> None:
             say(f"only on the {side} side: {', '.join(names[:5])}{more}")
 
 
-def _show_pairs(result: DiffResult, top: int) -> None:
+def _show_pairs(result: DumpDiff, top: int) -> None:
     not_compared = len(result.pairs) - result.compared
     say(
         f"{counted(len(result.pairs), 'pair')}: {result.compared} compared, "
-        f"{result.over} over a limit, {result.warned} past a warning level, "
+        f"{result.over} over a limit, {result.result.warned} past a warning level, "
         f"{not_compared} not compared",
         bold=True,
     )
-    worst = [pair for pair in result.pairs if pair.found.metrics is not None]
-    worst.sort(key=_badness, reverse=True)
-    if worst[:top]:
+    worst = result.worst(top)
+    if worst:
         say()
         say("worst pairs")
-    for pair in worst[:top]:
+    for pair in worst:
         level = "" if pair.level is None else pair.level.value
         limit = f"  ({pair.limit})" if pair.limit else ""
         say(f"  {metric_text(pair.found.metrics)}  {level:4}  {pair.name}{limit}")
-    groups = reasons(result.pairs)
+    groups = result.reasons()
     if groups:
         say()
         say("not compared")
-    for reason, count in groups.most_common():
+    for reason, count in groups:
         first = next(pair for pair in result.pairs if pair.found.reason is reason)
         say(f"  {count:5}  {REASON_WORDS[reason]:36}  {first.name}: {first.found.detail}")
-
-
-def _badness(pair: PairDiff) -> tuple[int, int, float, float]:
-    assert pair.found.metrics is not None
-    level = 0 if pair.level is None else _LEVELS.index(pair.level)
-    return level, *badness(pair.found.metrics)
 
 
 def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:

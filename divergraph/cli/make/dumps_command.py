@@ -23,7 +23,7 @@ def dumps_command(path: Path, as_json: bool) -> None:
     What is listed here `compare` takes as --golden-dump or --device-dump; --time, --rank,
     --model-id and --step choose among several.
     """
-    from importers.dumps import list_dumps
+    from divergraph.api.detect import list_dumps
 
     found = list_dumps(path)
     if not found:

@@ -46,7 +46,7 @@ def import_command(
     as_json: bool,
 ) -> None:
     """Read a graph file (or a folder of ge_proto_* files) into the store."""
-    from divergraph.inputs.import_graph import import_into
+    from divergraph.api.store import Store
     from importers.fusion_result import passes_note
 
     given = {"weights": weights, "phase": phase}
@@ -57,8 +57,8 @@ def import_command(
             raise click.BadParameter(f"{other!r} is not NAME=VALUE", param_hint="--option")
         options[key] = value
     with opened(store) as opened_store:
-        info, source, unchanged = import_into(
-            opened_store, path, name=name, replace_it=replace_it, options=options
+        info, source, unchanged = Store(opened_store).import_graph(
+            path, name, replace=replace_it, options=options
         )
     for note in source.notes:
         say(f"note: {note}", err=True)

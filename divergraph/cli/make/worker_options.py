@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
-
-if TYPE_CHECKING:
-    from divergraph.metrics.pairs.many_pairs import Workers
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -31,10 +28,3 @@ _no_resume = click.option(
 def worker_options(command: _Command) -> _Command:
     """Give a command ``--jobs``, ``--cluster`` and ``--no-resume``."""
     return _jobs(_cluster(_no_resume(command)))
-
-
-def workers_of(jobs: int | None, cluster: str | None, no_resume: bool) -> Workers:
-    """What the options of :func:`worker_options` say."""
-    from divergraph.metrics.pairs.many_pairs import Workers
-
-    return Workers(jobs, cluster, not no_resume)
