@@ -23,6 +23,7 @@ from divergraph.rootcause.stored import analysed_again
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError
+from graphstore.model import GUILTY, SUSPECT
 from importers.dumps import DumpChoice
 
 
@@ -63,8 +64,8 @@ def compare(
     thresholds: AnyPath | None = None,
     match: AnyPath | None = None,
     method: str = "auto",
-    suspect: float = 6.0,
-    guilty: float = 10.0,
+    suspect: float = SUSPECT,
+    guilty: float = GUILTY,
     precision: str = "auto",
     memory: int = 1024,
     jobs: int | None = None,
@@ -215,8 +216,8 @@ def _request(
         match=optional_path(options.get("match")),
         method=word(MethodChoice, options.get("method", "auto"), "method"),
         root_cause=root_cause_of(
-            options.get("suspect", 6.0),
-            options.get("guilty", 10.0),
+            options.get("suspect", SUSPECT),
+            options.get("guilty", GUILTY),
             options.get("precision", "auto"),
             options.get("memory", 1024),
         ),

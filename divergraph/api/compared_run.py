@@ -17,7 +17,17 @@ from divergraph.text.words import counted, verdict_text
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError
 from graphstore.filter import OpFilter
-from graphstore.model import Comparison, Counts, Finding, LineageLink, RunAnalysis, Side, Verdict
+from graphstore.model import (
+    GUILTY,
+    SUSPECT,
+    Comparison,
+    Counts,
+    Finding,
+    LineageLink,
+    RunAnalysis,
+    Side,
+    Verdict,
+)
 from graphstore.model import Run as RunRecord
 from graphstore.op_row import OpRow
 
@@ -268,8 +278,8 @@ class ComparedRun:
     def analyse(
         self,
         *,
-        suspect: float = 6.0,
-        guilty: float = 10.0,
+        suspect: float = SUSPECT,
+        guilty: float = GUILTY,
         precision: str = "auto",
         memory: int = 1024,
         progress: ProgressOption = None,
@@ -312,7 +322,7 @@ class ComparedRun:
         """
         from divergraph.api.blame import blamed
 
-        options = root_cause_of(6.0, 10.0, "auto", memory)
+        options = root_cause_of(SUSPECT, GUILTY, "auto", memory)
         with telling(progress) as told:
             mine, more = self.data, [other.data for other in others]
             found, data = blamed(mine, options, top, tuple(outputs), told, more)

@@ -11,7 +11,7 @@ from divergraph.jobs.progress import Progress
 from divergraph.rootcause.stored import sources_of
 from divergraph.text.words import REASON_WORDS
 from divergraph.values.pairs import read_pair
-from divergraph.values.unread import Unread
+from divergraph.values.unread import or_raise
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, TensorIO
@@ -53,15 +53,14 @@ class RunTensors:
 
         Raises:
             InputError: there is no such tensor, or it has no counterpart or dump.
+            ImportFormatError: a dump file is damaged, or the shapes do not fit.
         """
         io = TensorIO.OUTPUT if is_output else TensorIO.INPUT
         key = (op, io, port)
         pair, compared = self._pairs.get(key), self._compared.get(key)
         if pair is None or compared is None:
             raise InputError(f"{op}: {_why_not(compared, f'{io.value} {port}')}")
-        found = read_pair(pair.tensors)
-        if isinstance(found, Unread):
-            raise InputError(found.error.what, where=found.error.where, hint=found.error.hint)
+        found = or_raise(read_pair(pair.tensors))
         return TensorValues(op, io, port, found.device, found.golden, compared)
 
 
