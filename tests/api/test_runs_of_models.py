@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -121,13 +122,21 @@ def test_two_runs_are_held_against_each_other(run, paths, tmp_path):
         assert store.info().runs == 2
 
 
-def test_many_ranks_give_a_run_each(paths, tmp_path):
-    golden, golden_dump, device, device_dump = paths
-    ranks = tmp_path / "ranks"
-    for rank in (0, 1):
-        folder = ranks / "step0" / f"rank{rank}"
-        folder.mkdir(parents=True)
-    with pytest.raises(dg.errors.InputError):
-        dg.compare_many(
-            golden, golden_dump, device, device_dump, store=tmp_path / "store", ranks=[0, 7]
-        )
+def test_ranks_and_steps_give_a_run_each(tmp_path):
+    good, bad = dg.demo_data(fault=False), dg.demo_data()
+    for rank, data in ((0, good), (1, bad)):
+        (folder,) = {path.parent for path in data.device_dump.rglob("*") if path.is_file()}
+        place = tmp_path / "dumps" / "20240101000000" / str(rank) / folder.parents[1].name
+        shutil.copytree(folder, place / "61" / "0")
+    paths = (good.golden, good.golden_dump, good.device, tmp_path / "dumps")
+    with dg.open_store(tmp_path / "store") as store:
+        found = dg.compare_many(*paths, store=store, ranks="all", name="all", method="thresholds")
+        assert list(store) == ["all.rank0", "all.rank1"]
+        assert found.first is not None
+        assert (found.first.rank, store["all.rank0"].verdict.value) == (1, "noise")
+        again = dg.compare_many(*paths, store=store, ranks=[1], replace=True, name="all")
+        assert [run.place.rank for run in again.runs] == [1]
+        with pytest.raises(dg.errors.InputError, match="no rank 7"):
+            dg.compare_many(*paths, store=store, ranks=[0, 7])
+        with pytest.raises(dg.errors.InputError, match="cannot go together"):
+            dg.compare_many(*paths, store=store, ranks=[0], rank=1)
