@@ -80,7 +80,7 @@ def analysis_json(run: Run) -> dict[str, Json]:
     analysis = run.analysis
     return {
         "method": run.method.value,
-        "limits": {"suspect": analysis.suspect, "guilty": analysis.guilty},
+        "limits": {"suspect": number(analysis.suspect), "guilty": number(analysis.guilty)},
         "precision": str(analysis.arithmetic) or None,
         "executor": analysis.executor or None,
         "note": analysis.note or None,
