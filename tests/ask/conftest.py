@@ -10,11 +10,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import divergraph
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
 from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.contract import GraphStore
+from graphstore.open_store import open_store
 
 # x -> stem -> act -> (left, right) -> join -> scale -> shift -> head -> y
 NODES = (
@@ -60,7 +60,7 @@ MakeRun = Callable[..., None]
 @pytest.fixture(scope="module")
 def network_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphStore]:
     """An empty store."""
-    with divergraph.open_store(tmp_path_factory.mktemp("network") / "store") as store:
+    with open_store(tmp_path_factory.mktemp("network") / "store") as store:
         yield store
 
 

@@ -10,7 +10,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import divergraph
 from divergraph.ask import ChangeKind, compare_runs, recurring
 from divergraph.cli.main import run as command
 from divergraph.comparison import CompareRequest
@@ -18,6 +17,7 @@ from divergraph.comparison.keep_run import compare_into
 from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Guilt, Method, Role
+from graphstore.open_store import open_store
 
 
 @pytest.fixture(scope="module")
@@ -172,5 +172,5 @@ def test_the_commands_tell_the_same_in_words(store, capsys):
 
 
 def test_the_python_api_asks_the_same(store):
-    with divergraph.open_store(store.url) as again:
+    with open_store(store.url) as again:
         assert compare_runs(again, "fine", "left") == compare_runs(store, "fine", "left")

@@ -18,6 +18,8 @@ from divergraph.rootcause.options import MethodChoice
 from graphstore.errors import UnknownNameError
 from graphstore.filter import parse_filter
 from graphstore.model import OpState, Side, Verdict
+from graphstore.open_store import open_store
+from importers import read_graph
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 
@@ -31,7 +33,7 @@ def store(lenet, tmp_path_factory):
         lenet / "npu_fault" / "dump",
         method=MethodChoice.THRESHOLDS,
     )
-    with divergraph.open_store(tmp_path_factory.mktemp("questions") / "store") as opened:
+    with open_store(tmp_path_factory.mktemp("questions") / "store") as opened:
         compare_into(opened, request, name="fault")
         yield opened
 
@@ -140,7 +142,7 @@ def run_chain(tmp_path, device, golden=None):
         tmp_path / "d",
         method=MethodChoice.THRESHOLDS,
     )
-    opened = divergraph.open_store(tmp_path / "store")
+    opened = open_store(tmp_path / "store")
     data, _ = compare_into(opened, request, name="chain")
     return opened, data
 
@@ -181,7 +183,7 @@ def test_zero_size_and_scalar_tensors_go_through(tmp_path):
 
 
 def test_an_imported_graph_names_its_originals_itself(store, lenet):
-    graph = divergraph.read_graph(next((lenet / "npu_fault" / "graph").iterdir()))
+    graph = read_graph(next((lenet / "npu_fault" / "graph").iterdir()))
     store.save_graph(graph, "device only")
     from_device = lineage(store, "device only", ORIGIN)
     assert [link.original for link in from_device] == [
