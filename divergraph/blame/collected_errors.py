@@ -18,12 +18,12 @@ from divergraph.blame.quantised_reads import (
 from divergraph.blame.sample import Introduced
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import Progress
-from divergraph.rootcause.analysis import split_run
+from divergraph.rootcause.core import split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.precision import Precision, precision_named, precision_of
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.int8 import INT8
-from divergraph.rootcause.explaining import Judged
+from divergraph.rootcause.explaining import OpVerdict
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run import RunSources
@@ -57,7 +57,7 @@ class Collected:
     left_out: list[str] = field(default_factory=list)
     """Tensors whose errors did not fit."""
 
-    def see(self, judged: Judged) -> None:
+    def see(self, judged: OpVerdict) -> None:
         """Keep the error of one device output."""
         group, split = judged.group, judged.split
         self._taken.update(feed.tensor for feed in group.feeds if feed.device is not None)
@@ -101,7 +101,7 @@ class Collected:
             self._roundings.pop(least, None)
             self._beyond.pop(least, None)
 
-    def _note_rounding(self, tensor: str, judged: Judged) -> None:
+    def _note_rounding(self, tensor: str, judged: OpVerdict) -> None:
         """What an exact result still loses: compilers hand it on in the device's own type."""
         precision = precision_of(judged.device, None) or self.precision
         if judged.device.dtype == np.float16:
@@ -114,7 +114,7 @@ class Collected:
         lost = np.where(np.isfinite(reference), lost, np.float32(0))
         self._roundings[tensor] = _where_golden_is_open(judged, lost)
 
-    def _note_readings(self, tensor: str, judged: Judged, error: Array) -> None:
+    def _note_readings(self, tensor: str, judged: OpVerdict, error: Array) -> None:
         """What of the *error* of an output is by quantising what its ops read, and what is not."""
         golden = self.readings.makers
         reads = tuple(golden[op_id] for op_id in judged.group.ops if op_id in golden)
@@ -146,7 +146,7 @@ class Collected:
         return [replace(each, reads=self._reads.get(each.tensor, ())) for each in found]
 
 
-def _where_golden_is_open(judged: Judged, error: Array) -> Array:
+def _where_golden_is_open(judged: OpVerdict, error: Array) -> Array:
     """*error* with 0 where golden has exactly 0 and the reference has not: there an op before
     opened a gate, such as a Relu. Nothing is rounded of 0, and what is added to it would open
     the gates of gradients, too."""

@@ -16,15 +16,17 @@ from divergraph.rootcause.causes import (
     Rerun,
     Reweigh,
     TensorHashes,
-    explain,
     hidden,
     nonfinite_ops,
     where_hidden,
 )
+from divergraph.rootcause.causes import (
+    explain as explained,
+)
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.splits import same_shape
+from divergraph.rootcause.values import same_shape
 from divergraph.text.words import counted
 from divergraph.values.run_values import RunValues
 from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
@@ -36,7 +38,7 @@ _MOST_INSIDE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class OpVerdict:
     """An output over a limit of suspicion: d, f(d_in) and g, and what its group was fed."""
 
     group: Group
@@ -68,7 +70,7 @@ class Explaining:
     def __post_init__(self) -> None:
         self._room = self.memory // 4
 
-    def look_at(self, judged: Judged) -> None:
+    def explain(self, judged: OpVerdict) -> None:
         """Explain one output, if anything can be said.
 
         Its guilt is decided before and stays: whatever ends a cause, memory refused among it,
@@ -94,9 +96,9 @@ class Explaining:
                 f"(first: {first}: {why}); their suspicion does not hang on it"
             )
 
-    def _explained(self, judged: Judged) -> Finding | None:
+    def _explained(self, judged: OpVerdict) -> Finding | None:
         output = judged.group.output
-        finding = explain(
+        finding = explained(
             FaultEvidence(
                 output.op,
                 output.port,
@@ -119,20 +121,20 @@ class Explaining:
         )
         return None if finding is None else self._with_hiding(finding, output.op)
 
-    def _keep_right(self, judged: Judged) -> None:
+    def _keep_right(self, judged: OpVerdict) -> None:
         """Remember what a wrong output should have been, for the ops that read it."""
         self._room -= judged.reference.nbytes
         if self._room >= 0:
             self._references[self.golden.name(judged.group.golden)] = judged.reference
 
-    def _right(self, judged: Judged) -> Iterator[Foreign]:
+    def _right(self, judged: OpVerdict) -> Iterator[Foreign]:
         """What the operands of a group that are wrong themselves should have been."""
         for name, given in judged.inputs.items():
             right = self._references.get(name)
             if right is not None and right.size == given.size:
                 yield Foreign(name, name, partial(_like, given, right))
 
-    def _beside(self, judged: Judged) -> Iterator[Foreign]:
+    def _beside(self, judged: OpVerdict) -> Iterator[Foreign]:
         """What other ops made of a group's operands, in their shape."""
         for name, given in judged.inputs.items():
             for golden in self._readers.get(name, ()):
@@ -163,7 +165,7 @@ class Explaining:
                 found.setdefault(item.golden, output)
         return found
 
-    def _rerun(self, judged: Judged) -> Rerun | None:
+    def _rerun(self, judged: OpVerdict) -> Rerun | None:
         """What runs the group with other attributes, if the executor can."""
         executor, group = self.executor, judged.group
         if not isinstance(executor, Alterable) or not group.ops:
@@ -177,7 +179,7 @@ class Explaining:
 
         return again
 
-    def _reweigh(self, judged: Judged) -> Reweigh:
+    def _reweigh(self, judged: OpVerdict) -> Reweigh:
         """What runs the group with other values of operands, all trials side by side."""
         return lambda trials: self.outputs_with(
             judged, [tuple(trial) for trial in trials], lambda number: trials[number]
@@ -185,7 +187,7 @@ class Explaining:
 
     def outputs_with(
         self,
-        judged: Judged,
+        judged: OpVerdict,
         changed: Sequence[tuple[str, ...]],
         values: Callable[[int], Mapping[str, Array]],
     ) -> list[Array | None]:
@@ -257,7 +259,7 @@ class _Inside:
     """The ops of a group whose outputs are not measured."""
 
     explaining: Explaining
-    judged: Judged
+    judged: OpVerdict
 
     @cached_property
     def steps(self) -> Sequence[InsideStep]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,14 +13,14 @@ from divergraph.execute.installed import open_executor
 from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause import calibration
-from divergraph.rootcause.analysis import split_run
 from divergraph.rootcause.causes import nonfinite_ops
+from divergraph.rootcause.core import split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.quantisers import Constant
+from divergraph.rootcause.fallback import with_fallback
+from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs, Splits
-from divergraph.rootcause.tolerances.fallback import with_fallback
-from divergraph.rootcause.tolerances.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.verdicts import (
     as_origins,
     ops_over,
@@ -39,6 +39,7 @@ from graphstore.model import (
     FindingKind,
     Guilt,
     Method,
+    Reckoning,
     RunAnalysis,
     TensorRef,
 )
@@ -46,6 +47,8 @@ from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps import DumpIndex
 
 UNCLASSIFIED = "unclassified"
+_MOST_RECKONINGS = 1000
+"""Of about 1 kB each, read whenever the run is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +207,14 @@ def _analysis(splits: Splits, options: RootCauseOptions) -> RunAnalysis:
         splits.executor,
         arithmetic=splits.arithmetic,
         mismatches=splits.entries,
+        reckonings=kept_reckonings(splits.reckonings),
     )
+
+
+def kept_reckonings(found: Iterable[Reckoning]) -> tuple[Reckoning, ...]:
+    """Those a run keeps: the most suspicious, no more than a reader of the run waits for."""
+    ordered = sorted(found, key=lambda each: -each.suspicion)
+    return tuple(ordered[:_MOST_RECKONINGS])
 
 
 def _warnings(splits: Splits) -> list[str]:

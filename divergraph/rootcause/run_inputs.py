@@ -17,6 +17,7 @@ from graphstore.model import (
     InputMismatch,
     LineageLink,
     ModelGraph,
+    Reckoning,
     TensorRef,
 )
 from importers.dumps import DumpIndex
@@ -58,3 +59,5 @@ class Splits:
     """By output: the input of the model that was taken from the golden side."""
     remarks: tuple[str, ...] = ()
     """What is said of the device's arithmetic."""
+    reckonings: tuple[Reckoning, ...] = ()
+    """How outputs over half the limit of suspects were judged."""

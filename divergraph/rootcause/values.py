@@ -51,3 +51,10 @@ def _square(values: Array) -> float:
     if values.dtype.kind == "c":
         return float(np.sum(np.square(values.real) + np.square(values.imag)))
     return float(np.sum(np.square(values)))
+
+
+def same_shape(value: Array, shape: tuple[int, ...]) -> Array | None:
+    """*value* in *shape*, None if it has another number of elements."""
+    if value.shape == shape:
+        return value
+    return value.reshape(shape) if value.size == math.prod(shape) else None

@@ -54,12 +54,23 @@ from graphstore.model.graph import (
     op_id,
 )
 from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
-from graphstore.model.root_cause import SPLIT_NUMBERS, ErrorSplit, Finding, FindingKind, Guilt, Role
+from graphstore.model.root_cause import (
+    SPLIT_NUMBERS,
+    Adjustment,
+    Effect,
+    ErrorSplit,
+    Finding,
+    FindingKind,
+    Guilt,
+    Reckoning,
+    Role,
+)
 
 __all__ = [
     "GUILTY",
     "SPLIT_NUMBERS",
     "SUSPECT",
+    "Adjustment",
     "AttrValue",
     "Comparison",
     "Constant",
@@ -70,6 +81,7 @@ __all__ = [
     "DumpTensorRef",
     "Edge",
     "EdgeKind",
+    "Effect",
     "ErrorSplit",
     "Figures",
     "Finding",
@@ -93,6 +105,7 @@ __all__ = [
     "OutputShares",
     "PartVerdict",
     "Reason",
+    "Reckoning",
     "Reorder",
     "Role",
     "Run",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from graphstore.model.root_cause import Reckoning
+
 SUSPECT, GUILTY = 6.0, 10.0
 """Above these suspicions an op is suspect, guilty, where nothing else was asked for."""
 
@@ -83,7 +85,8 @@ class RunAnalysis:
 
     ``executor`` ran the reference; ``note`` says why there is none. ``minimized`` is the
     result of the last search, as ``minimize --json`` prints it; ``answers`` has by oracle,
-    then by part, what oracles said of parts.
+    then by part, what oracles said of parts. ``reckonings`` are those of the outputs over half
+    the limit of suspects, the most suspicious first.
     """
 
     suspect: float = SUSPECT
@@ -95,3 +98,4 @@ class RunAnalysis:
     blame: OutputShares = field(default_factory=OutputShares)
     minimized: str = ""
     answers: Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]] = field(default_factory=dict)
+    reckonings: tuple[Reckoning, ...] = ()

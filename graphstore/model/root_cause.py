@@ -68,6 +68,58 @@ SPLIT_NUMBERS = tuple(field.name for field in fields(ErrorSplit) if field.type =
 """The names of the numbers of a split, in the order of their declaration."""
 
 
+class Effect(StrEnum):
+    """What a tolerance did to a judgement."""
+
+    WIDEN = "widens"
+    """More error is explained than the noise floor says."""
+    NARROW = "narrows"
+    """Less is: the error is of a kind that rounding does not make."""
+    EXCLUDE = "excludes"
+    """Places of the tensor say nothing and are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """One tolerance that acted: the noise floor before and after it, and its own numbers.
+
+    ``reason`` is a sentence: what devices do that makes it right. Floors are relative errors.
+    """
+
+    tolerance: str
+    effect: Effect
+    reason: str
+    before: float
+    after: float
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reckoning:
+    """How the suspicion of one device output was reckoned, from the reference to the guilt.
+
+    ``reference`` is what ran the original ops, ``arithmetic`` what was emulated (``fp16``).
+    ``error`` is the norm |d - r| and ``size`` the norm |r|, over the places that count.
+    ``emulated`` is |e - r| / |r|, the error of the emulation e, None where it could not run;
+    ``least`` the least floor of any tensor of that size. ``adjustments`` follow in the order they
+    were made; ``floor`` is what came of them.
+    """
+
+    op: str
+    port: int
+    reference: str
+    arithmetic: str
+    error: float
+    size: float
+    emulated: float | None
+    least: float
+    adjustments: tuple[Adjustment, ...]
+    introduced: float
+    floor: float
+    suspicion: float
+    guilt: Guilt
+
+
 class FindingKind(StrEnum):
     """Which check made a finding."""
 

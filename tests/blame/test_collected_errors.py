@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.blame.collected_errors import Collected
-from divergraph.rootcause.explaining import Judged
+from divergraph.rootcause.explaining import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from graphstore.model import ErrorSplit, Role, TensorRef
 
@@ -16,7 +16,7 @@ def collected(device: list[float], reference: list[float], golden: list[float]) 
     values = [np.array(each, np.float32) for each in (device, reference, golden)]
     found = Collected({"op:0": "t"}, 1 << 20, frozenset({"t"}))
     split = ErrorSplit(Role.INTRODUCES, introduced=0.5)
-    found.see(Judged(Group(ref, ref, ("op",)), split, *values, {}))
+    found.see(OpVerdict(Group(ref, ref, ("op",)), split, *values, {}))
     (item,) = found.items()
     return item.values().tolist()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from judged_output import context, judged
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
@@ -15,9 +16,8 @@ from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
-from divergraph.rootcause.last_place import most_suspicion, scale_of
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.splits import OutputValues, split_error
+from divergraph.rootcause.tolerances.last_place import most_suspicion, scale_of
 from graphstore.model import Guilt, Verdict
 
 GUILTY = RootCauseOptions().guilty
@@ -128,8 +128,7 @@ def test_an_error_far_below_what_was_handed_and_the_limits_is_no_origin() -> Non
 @pytest.mark.parametrize("wrong", [1e30, -3e38])
 def test_suspicion_is_bounded(wrong: float) -> None:
     right = np.full(64, 1e-30)
-    measured = OutputValues(np.full(64, wrong), right, right, 1e-38, None)
-    split = split_error(measured, RootCauseOptions(), ("op",), "test")
+    _, split = judged(np.full(64, wrong), right, right, known=context(FP32))
     assert split.guilt is Guilt.GUILTY
     assert split.suspicion == calibration.MOST_SUSPICION
     assert split.introduced / split.floor == pytest.approx(calibration.MOST_SUSPICION)

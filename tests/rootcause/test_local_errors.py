@@ -15,8 +15,8 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.tolerances.contract import ToleranceEstimate
 from divergraph.rootcause.tolerances.local_errors import Noise, local_suspicion, with_local_floor
-from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 
 RNG = np.random.default_rng(6)
 WIDE = np.concatenate([RNG.standard_normal(3000), np.full(1000, -1e4)]).astype(np.float32)

@@ -6,17 +6,15 @@ import math
 
 import numpy as np
 import pytest
-
-from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.splits import OutputValues, split_error
+from judged_output import context, split_by
 
 GOLDEN = np.array([3.0, 4.0, 1e-9])
 FLUSHED = np.array([3.3, 4.4, np.nan])
 
 
 def propagated(device: list[float], reference: np.ndarray) -> float | None:
-    measured = OutputValues(np.array(device), reference, GOLDEN, 1e-4, 0.1)
-    return split_error(measured, RootCauseOptions(), ("op",), "test").propagated
+    known = context(inputs_error=0.1)
+    return split_by(np.array(device), reference, GOLDEN, 1e-4, known).propagated
 
 
 def test_a_value_explained_away_counts_for_nothing() -> None:

@@ -16,8 +16,9 @@ from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances import noise_floor as floors
+from divergraph.rootcause.tolerances.contract import ToleranceEstimate
+from divergraph.rootcause.tolerances.flushed import without_flushed
 from divergraph.rootcause.tolerances.gains import with_gain_floor, with_inner_gain_floor
-from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 from graphstore.model import Guilt, TensorIO
 
 
@@ -184,14 +185,12 @@ def test_a_group_that_never_fits_is_said_to(sides, monkeypatch):
 
 @pytest.mark.parametrize("share", [0.005, 0.5])
 def test_flushing_the_smallest_numbers_is_no_fault_unless_it_costs_much(share):
-    from divergraph.rootcause.tolerances.refinement import _without_flushed as without
-
     small = np.float32(3e-5)
     count = round(1000 * share)
     large = np.float32(1e-3)
     reference = np.where(np.arange(1000) < count, small, large).astype(np.float32)
     device = np.where(reference < 6e-5, 0, reference)
-    told = without(device, reference, 2.0**-14)
+    told = without_flushed(device, reference, 2.0**-14)
     assert np.isnan(told).any() == (share < 0.1)
 
 

@@ -24,9 +24,8 @@ from divergraph.rootcause.devices.operand_precision import (
 )
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.splits import same_shape
 from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
-from divergraph.rootcause.values import is_numeric, relative
+from divergraph.rootcause.values import is_numeric, relative, same_shape
 from graphstore.model import TensorRef
 
 _LOOKED_AT = 16

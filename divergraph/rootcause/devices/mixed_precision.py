@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
-from divergraph.rootcause.devices.operand_precision import Taken
+from divergraph.rootcause.devices.operand_precision import Operands, Taken
 from divergraph.rootcause.devices.precision import Precision, half_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
-from graphstore.model import Comparison, DType, Op, TensorRef
+from graphstore.model import Comparison, DeviceArithmetic, DType, Op, TensorRef
 
 _LOOKED_AT = 16
 
@@ -43,6 +43,20 @@ class Arithmetics:
     def taken(self) -> Taken:
         """How matrix ops in float32 take their operands."""
         return self.usual.taken or (self.other.taken if self.other is not None else {})
+
+    def described(self, precision: Precision, *, quantised: bool) -> DeviceArithmetic:
+        """What is said of a device that mostly computes in *precision*."""
+        return DeviceArithmetic(
+            precision.name,
+            quantised,
+            {
+                family.value: kind.value
+                for family, kind in self.taken.items()
+                if kind is not Operands.FULL
+            },
+            dict(self.usual.approximated),
+            tuple(sorted({ref.op for ref in self.kept_single})),
+        )
 
     def of(self, group: Group) -> Floors:
         """The floors of a group."""

@@ -11,7 +11,6 @@ biases), a few of its ops must show.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -25,10 +24,8 @@ from divergraph.rootcause.devices.arithmetic import GroupSample
 from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.splits import same_shape
-from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of, least_floor
-from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
-from divergraph.rootcause.values import is_numeric, relative
+from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
+from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 8
 _AT_ONCE = 4
@@ -107,33 +104,6 @@ class QuantisedOps:
             floor = max(floor_of(right, each, precision, len(group.ops)) for each in shifted)
             found.append(Expected(right, relative(fitting, right) / floor))
         return found
-
-    def with_expected(
-        self,
-        told: ToleranceEstimate,
-        group: Group,
-        given: Mapping[str, Array],
-        device: Array,
-        imitated: Array | None,
-    ) -> ToleranceEstimate:
-        """*told* with the lower floor of what was expected, where *device* is suspect by that.
-
-        *imitated* is a first imitation; what rounding alone brings *device* from it is right.
-        """
-        introduced = relative(device, told.reference)
-        if imitated is None or told.masked is not None or not 0.0 < introduced < math.inf:
-            return told
-        least = least_floor(self.floors.precision, imitated.size)
-        if (
-            self.kind(group) not in self.kinds
-            or relative(device, imitated) <= calibration.QUANTISED_AGREES * least
-        ):
-            return told
-        (expected,) = self.expected([group], [given], [device])
-        if expected is None or expected.ratio <= self.suspect:
-            return told
-        floor = max(introduced / expected.ratio, calibration.QUANTISED_LEAST_FLOOR)
-        return replace(told, floor=floor, expected=expected.value) if floor < told.floor else told
 
     def seen(
         self,

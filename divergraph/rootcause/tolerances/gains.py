@@ -19,8 +19,16 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.contract import (
+    Action,
+    Narrow,
+    OpContext,
+    Stage,
+    Tolerance,
+    ToleranceEstimate,
+)
 from divergraph.rootcause.tolerances.noise_floor import least_floor
-from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
+from divergraph.rootcause.values import relative
 
 _BLOCK = 1 << 15
 _MOST_INSIDE = 16
@@ -156,3 +164,38 @@ def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums
             found.way_energy += float(np.sum(np.square(moved)))
             found.spread += float(np.sum(np.square(right * moved)))
     return found
+
+
+def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
+    device, precision = told.device, context.arithmetic.precision
+    # Steps of a quantiser are no chance, so what adds up along the output is no gain.
+    if device is None or context.quantises:
+        return None
+    found = with_gain_floor(told, device, told.imitations, precision, context.ops)
+    found = min((found, _inner(context, told, device, found.floor)), key=lambda each: each.floor)
+    return Narrow(found.floor) if found.floor < told.floor else None
+
+
+def _inner(
+    context: OpContext, told: ToleranceEstimate, device: Array, floor: float
+) -> ToleranceEstimate:
+    """*told* with the floor of a gain inside the group, if the error is large by *floor* but not
+    suspect: trying it costs several runs of the group."""
+    suspect, precision = context.options.suspect, context.arithmetic.precision
+    ratio = relative(device, told.reference) / floor
+    if context.ops < 2 or not precision.rounds:
+        return told
+    if not calibration.GAIN_ASKED * suspect < ratio <= suspect:
+        return told
+    memory = context.options.memory // 2
+    ways = ways_inside(context.executor, context.golden, context.group, context.given, memory)
+    return with_inner_gain_floor(told, device, told.imitations, precision, ways)
+
+
+TOLERANCE = Tolerance(
+    "gain",
+    Stage.HIDDEN,
+    20,
+    "rounding is by chance, so an error that points along the output itself has a lower floor",
+    _apply,
+)

@@ -16,8 +16,15 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.tolerances.contract import (
+    Action,
+    Narrow,
+    OpContext,
+    Stage,
+    Tolerance,
+    ToleranceEstimate,
+)
 from divergraph.rootcause.tolerances.noise_floor import least_floor
-from divergraph.rootcause.tolerances.refinement import ToleranceEstimate
 from divergraph.rootcause.values import norms, relative
 
 _MOST = 1 << 19
@@ -155,3 +162,28 @@ def _by_size(right: Array) -> Array:
         numbers[numbers == number] = number - 1
     found: Array = numbers[exponents]
     return found
+
+
+def noise_of(context: OpContext, told: ToleranceEstimate) -> Noise:
+    """What explains errors of an output, as far as it was imitated yet."""
+    step = None if told.unseen else context.arithmetic.step(context.group)
+    precision = context.arithmetic.precision
+    return Noise(told.imitations, precision, context.quantises, told.unseen, step)
+
+
+def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
+    device = told.device
+    # What the whole tensor shows to be guilty needs no part to show it.
+    if device is None or relative(device, told.reference) > context.options.guilty * told.floor:
+        return None
+    found = with_local_floor(told, device, noise_of(context, told))
+    return None if found is told else Narrow(found.floor, found.absolute)
+
+
+TOLERANCE = Tolerance(
+    "local error",
+    Stage.SUSPICIOUS,
+    50,
+    "a few large values make a floor for the whole tensor under which a part may be anything",
+    _apply,
+)

@@ -18,6 +18,15 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.tolerances.contract import (
+    Action,
+    OpContext,
+    Stage,
+    Tolerance,
+    ToleranceEstimate,
+    Widen,
+)
+from divergraph.rootcause.values import norms
 
 _BLOCK = 1 << 16
 
@@ -96,3 +105,33 @@ def _largest_error(device: Array, reference: Array) -> float:
             return math.inf
         largest = max(largest, float(errors.max(initial=0.0)))
     return largest
+
+
+def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
+    if told.device is None:
+        return None
+    guilty = context.options.guilty
+    most = most_suspicion(
+        told.device,
+        told.reference,
+        context.given.values(),
+        context.inputs_error,
+        context.arithmetic.precision,
+        guilty,
+    )
+    apart, scale = norms(told.device, told.reference)
+    if not math.isfinite(most):
+        return None
+    # The floor that goes with it is shown; without a scale there is none, and only the bound.
+    floor = apart / scale / most if scale > 0.0 and math.isfinite(apart) else 0.0
+    return Widen(floor, bound=most, numbers={"most_suspicion": most})
+
+
+TOLERANCE = Tolerance(
+    "last place",
+    Stage.LAST,
+    10,
+    "an error says no more than it is large beside the last place of the whole tensor's values",
+    _apply,
+    handed_on=True,
+)

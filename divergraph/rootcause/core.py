@@ -1,0 +1,239 @@
+"""Who introduced an error: the algorithm of docs/root-cause.md, from top to bottom.
+
+For every device output d that was compared:
+
+1. *group*: the golden ops behind it, cut back to outputs the device measured (``groups``);
+2. *arithmetic*: what the device computes them in (``devices``);
+3. *reference* r: the original ops run on the device's own inputs, so that errors that were
+   there before are in r as well and blame nobody;
+4. *emulation* e: the same in the device's arithmetic;
+5. *floor* = max(|e - r| / |r|, the least rounding of the type): error that arithmetic explains;
+6. *tolerances* exclude places, widen the floor and narrow it (``tolerances``);
+7. *suspicion* = (|d - r| / |r|) / floor, and over two limits the *guilt*;
+8. *propagated* = |r - golden| / |golden|, from which the *role* follows;
+9. of what is guilty or suspect the *cause*: the first rule that predicts d from r (``causes``).
+
+Which of the guilty ops are origins is said of the whole run (``run``, ``verdicts``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from divergraph.execute.contract import Array, Executor
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause.devices.deciding import coarsest
+from divergraph.rootcause.devices.functions import functions_remark
+from divergraph.rootcause.devices.integer_kernels import without_exact_kernels
+from divergraph.rootcause.devices.mixed_precision import Arithmetics
+from divergraph.rootcause.devices.operand_precision import remark
+from divergraph.rootcause.devices.quantised_ops import QuantisedOps
+from divergraph.rootcause.explaining import Explaining, OpVerdict
+from divergraph.rootcause.graph_inputs import entry_mismatches
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import Source
+from divergraph.rootcause.judgement import Judgement, expect, split_of, unknown
+from divergraph.rootcause.nonfinite_origins import ignores_nan, ignoring, is_nonfinite_origin
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.random_sources import random_feed, remarks
+from divergraph.rootcause.run_inputs import RunInputs, Splits
+from divergraph.rootcause.tolerances.contract import OpContext
+from divergraph.rootcause.tolerances.masks import without
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.values import is_numeric, same_shape
+from graphstore.model import ErrorSplit, Guilt, Reckoning, Role, TensorRef
+
+Observer = Callable[[OpVerdict], None]
+
+
+def split_run(
+    inputs: RunInputs,
+    executor: Executor,
+    options: RootCauseOptions,
+    progress: Progress = NO_PROGRESS,
+    observer: Observer | None = None,
+) -> Splits:
+    """The error of every compared device output, split; memory stays about as the options say.
+
+    *observer* is shown the values of each, one after the other; then no causes are looked for.
+    """
+    progress.stage("finding the device's precision")
+    run = PreparedRun.of(inputs, executor, options)
+    precision = options.precision or coarsest(run.deciding.precisions())
+    groups = run.groups()
+    arithmetics = run.deciding.arithmetics(precision, groups)
+    groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
+    quantised = run.quantised(groups, arithmetics.usual)
+    judging = _Judging(run, arithmetics, quantised, run.explaining(), observer)
+    progress.stage("running original ops on the device's values", len(groups))
+    for chunk in run.runs.chunks(groups):
+        judging.splits.update(judging.split_all(chunk))
+        progress.step(len(chunk))
+    said = (
+        remark(arithmetics.taken),
+        functions_remark(arithmetics.usual.approximated),
+        *remarks(judging.drawn),
+        *run.runs.remarks(groups),
+        *judging.explaining.remarks(),
+    )
+    return Splits(
+        judging.splits,
+        {group.output: _with_source(group, judging.drawn) for group in groups},
+        arithmetics.described(precision, quantised=bool(run.quantisers.by_tensor)),
+        executor.name,
+        tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
+        tuple(judging.explaining.findings),
+        frozenset(judging.nonfinite),
+        run.runs.assumed,
+        tuple(each for each in said if each),
+        tuple(judging.reckonings.values()),
+    )
+
+
+def _with_source(group: Group, drawn: Mapping[TensorRef, str]) -> Group:
+    """*group*, as one of random numbers if another draw may be all its error is."""
+    return replace(group, source=Source.RANDOM) if group.output in drawn else group
+
+
+@dataclass
+class _Judging:
+    """Judges outputs chunk by chunk and collects what is said of them."""
+
+    run: PreparedRun
+    arithmetics: Arithmetics
+    quantised: QuantisedOps
+    explaining: Explaining
+    observer: Observer | None
+    splits: dict[TensorRef, ErrorSplit] = field(default_factory=dict)
+    nonfinite: set[TensorRef] = field(default_factory=set)
+    """Outputs in which NaN or infinities arise, in the reference as well."""
+    drawn: dict[TensorRef, str] = field(default_factory=dict)
+    """By output, where no op is to blame for an error, the random op its group was fed."""
+    reckonings: dict[TensorRef, Reckoning] = field(default_factory=dict)
+
+    def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
+        """The splits of a chunk; in halves if there is not enough memory for it at once."""
+        known = len(self.explaining.findings)
+        try:
+            return dict(self._split_chunk(chunk))
+        except MemoryError:
+            del self.explaining.findings[known:]  # they are found again
+        if len(chunk) == 1:
+            return {chunk[0].output: unknown("not enough memory for its values", chunk[0].ops)}
+        middle = len(chunk) // 2
+        return {**self.split_all(chunk[:middle]), **self.split_all(chunk[middle:])}
+
+    def _split_chunk(self, chunk: Sequence[Group]) -> Iterator[tuple[TensorRef, ErrorSplit]]:
+        """References and emulations of a chunk are run side by side, then judged one by one."""
+        runnable: list[Group] = []
+        feeds: list[dict[str, Array]] = []
+        for group in chunk:
+            if group.failure:
+                yield group.output, unknown(group.failure, group.ops)
+            elif group.is_passthrough is not None:
+                yield group.output, self._handed_on(group, group.is_passthrough)
+            else:
+                given, missing = self.run.runs.feeds(group)
+                if missing:
+                    yield group.output, unknown(f"no values of {missing}", group.ops)
+                else:
+                    runnable.append(group)
+                    feeds.append(given)
+        references = self.run.runs.references(runnable, feeds)
+        emulations = self.arithmetics.emulated(runnable, feeds)
+        runner = self.run.executor.name
+        for group, given, reference, emulation in zip(
+            runnable, feeds, references, emulations, strict=True
+        ):
+            if isinstance(reference, str):
+                yield group.output, unknown(reference, group.ops, runner)
+            else:
+                floors = self.arithmetics.of(group)
+                context = self._context(group, given, floors, group.measured)
+                yield group.output, self._split(context, reference, emulation)
+
+    def _handed_on(self, group: Group, source: TensorRef) -> ErrorSplit:
+        """An op that computes nothing is held against what it was handed."""
+        reference = self.run.values.device(source)
+        if reference is None:
+            return unknown(f"no values of {source}", group.ops)
+        given = {self.run.golden.name(group.golden): reference}
+        usual = self.arithmetics.usual
+        context = self._context(group, given, usual, (source,))
+        return self._split(context, reference, usual.passed_on(group, reference))
+
+    def _context(
+        self,
+        group: Group,
+        given: Mapping[str, Array],
+        floors: Floors,
+        sources: Sequence[TensorRef],
+    ) -> OpContext:
+        run = self.run
+        return OpContext(
+            run.executor,
+            run.golden,
+            run.options,
+            self.quantised,
+            run.hidden_bodies,
+            group,
+            given,
+            floors,
+            run.inputs_error(group, sources),
+        )
+
+    def _split(self, context: OpContext, reference: Array, emulation: Array | None) -> ErrorSplit:
+        """The judgement of one output, unless its values say nothing."""
+        group, runner = context.group, self.run.executor.name
+        device = self.run.values.device(group.output)
+        golden = self.run.values.golden(group.golden)
+        if device is None or golden is None:
+            return unknown("its values cannot be read", group.ops, runner)
+        fitting, golden_like = same_shape(device, reference.shape), same_shape(golden, device.shape)
+        if fitting is None or golden_like is None:
+            said = f"the reference has shape {list(reference.shape)}, not {list(device.shape)}"
+            return unknown(said, group.ops, runner)
+        if not all(map(is_numeric, (device, reference, golden_like))):
+            return unknown("its elements are no numbers", group.ops, runner)
+        found = expect(context, reference, fitting, emulation)
+        golden_like = without(found.told.masked, golden_like).reshape(reference.shape)
+        split = split_of(found, golden_like, context, runner)
+        source = None if split.guilt is Guilt.NONE else random_feed(self.run.golden, group)
+        if source is not None:  # nobody can tell an error from another draw
+            self.drawn[group.output] = source
+            return unknown(f"it takes random numbers of {source}", group.ops, runner)
+        return self._said(context, found, split, golden_like, device.shape)
+
+    def _said(
+        self,
+        context: OpContext,
+        found: Judgement,
+        split: ErrorSplit,
+        golden: Array,
+        shape: tuple[int, ...],
+    ) -> ErrorSplit:
+        """*split*, and what else is to be kept of the output: its reckoning, NaN that arise or are
+        ignored, and the cause of its error."""
+        group, given, told = context.group, context.given, found.told
+        assert told.device is not None
+        device, reference = told.device.reshape(shape), told.reference.reshape(shape)
+        kept = found.reckoning(context, split)
+        if kept is not None:
+            self.reckonings[group.output] = kept
+        types = {self.run.golden.ops[op_id].type for op_id in group.ops}
+        if ignores_nan(device, reference, given, types):
+            self.explaining.findings.append(ignoring(group.output))
+            return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
+        if told.expected is not None:
+            reference = told.expected.reshape(shape)
+        verdict = OpVerdict(group, split, device, reference, golden.reshape(shape), given)
+        if is_nonfinite_origin(device, reference, verdict.golden, given):
+            self.nonfinite.add(group.output)
+        if self.observer is not None:
+            self.observer(verdict)
+        elif split.guilt is not Guilt.NONE:
+            self.explaining.explain(verdict)
+        return split

@@ -1,0 +1,160 @@
+"""A run made ready for the analysis: graphs, values and groups of what can be judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.execute.contract import Executor
+from divergraph.graphs.pairing import Pair
+from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.deciding import Deciding
+from divergraph.rootcause.devices.precision import fits_half
+from divergraph.rootcause.devices.quantised_ops import QuantisedOps
+from divergraph.rootcause.devices.quantisers import (
+    DEQUANTISING,
+    RANGES,
+    Quantisers,
+    find_quantisers,
+    hides_bodies,
+)
+from divergraph.rootcause.explaining import Explaining
+from divergraph.rootcause.graph_inputs import entry_error
+from divergraph.rootcause.groups.group_runs import GroupRuns
+from divergraph.rootcause.groups.groups import Group, GroupCutter
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.run_inputs import RunInputs
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.values.run_values import RunValues
+from graphstore.model import Comparison, TensorIO, TensorRef
+from graphstore.traverse.topological_order import graph_arrays
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """Both graphs, the values of what was ``compared``, and what runs groups of golden ops."""
+
+    inputs: RunInputs
+    executor: Executor
+    options: RootCauseOptions
+    golden: OpGraph
+    device: OpGraph
+    values: RunValues
+    compared: Mapping[TensorRef, Comparison]
+    runs: GroupRuns
+    quantisers: Quantisers
+
+    @classmethod
+    def of(cls, inputs: RunInputs, executor: Executor, options: RootCauseOptions) -> PreparedRun:
+        """All outputs whose values both sides dumped, in a quarter of the memory allowed."""
+        outputs = {
+            TensorRef(item.op, item.port): item
+            for item in inputs.comparisons
+            if item.io is TensorIO.OUTPUT and item.compared and item.shape is not None
+        }
+        pairs = {
+            TensorRef(pair.op.id, pair.port): pair
+            for pair in inputs.pairs
+            if pair.io is TensorIO.OUTPUT
+            and pair.device.statistics is None
+            and pair.golden.statistics is None
+        }
+        golden, device = OpGraph(inputs.golden), OpGraph(inputs.device)
+        compared = {
+            ref: item for ref, item in outputs.items() if ref in pairs and _alike(pairs[ref])
+        }
+        values = RunValues(
+            {ref: pair.tensors for ref, pair in pairs.items()},
+            {ref: item.shape for ref, item in compared.items() if item.shape is not None},
+            inputs.golden_dump,
+            inputs.device_dump,
+            options.memory // 4,
+        )
+        runs = GroupRuns(executor, golden, values, compared, options.memory)
+        quantisers = find_quantisers(
+            inputs.device, inputs.golden, inputs.comparisons, inputs.links, inputs.device_constant
+        )
+        return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
+
+    @property
+    def deciding(self) -> Deciding:
+        """Finds which arithmetic the device computes in."""
+        return Deciding(self.runs, self.device, self.quantisers, self.options)
+
+    @property
+    def hidden_bodies(self) -> bool:
+        """Whether the device may quantise inside of bodies."""
+        return hides_bodies(self.inputs.device)
+
+    def explaining(self) -> Explaining:
+        """Looks for causes."""
+        return Explaining(
+            graph_arrays(self.inputs.device),
+            self.golden,
+            self.values,
+            self.compared,
+            self.executor,
+            {op.id: op.type for op in self.inputs.device.ops},
+            self.options.memory // 2,
+        )
+
+    def quantised(self, groups: Sequence[Group], usual: Floors) -> QuantisedOps:
+        """Which kinds of quantised ops are exact on this device."""
+        found = QuantisedOps(
+            self.golden, usual, self.options.suspect, hidden_bodies=self.hidden_bodies
+        )
+        if not self.quantisers.by_tensor:
+            return found
+        return found.seen(groups, self.runs.run, self.runs.handed_on)
+
+    def groups(self) -> Sequence[Group]:
+        """The golden ops behind each compared output, back to what was measured."""
+        measured = {
+            ref: item.golden for ref, item in self.compared.items() if item.golden is not None
+        }
+        dumped = frozenset(
+            TensorRef(op, port)
+            for op, io, port in self.inputs.golden_dump.tensors
+            if io is TensorIO.OUTPUT
+        )
+        changed = frozenset(self._changed())
+        unseen = self.quantisers.unseen
+        cutter = GroupCutter(self.golden, self.device, measured, dumped, changed, unseen)
+        return [cutter.group(ref) for ref in measured]
+
+    def _changed(self) -> Iterator[TensorRef]:
+        """Golden constants of which the device has others: the fault is there, not behind them.
+
+        But for those no fp16 holds: what they break is broken by the op that uses them.
+        """
+        for item in self.compared.values():
+            golden = item.golden
+            if golden is None or item.metrics is None or not self.golden.is_constant(golden.op):
+                continue
+            if not item.metrics.relative_euclidean_distance <= calibration.SAME_CONSTANT:
+                value = self.values.golden(golden)
+                if value is not None and value.dtype.kind == "f" and fits_half(value):
+                    yield golden
+
+    def inputs_error(self, group: Group, sources: Sequence[TensorRef]) -> float | None:
+        """The largest relative error of *sources* and of the model's inputs a group is fed; None
+        if it is fed nothing that can differ."""
+        errors: list[float] = []
+        for ref in sources:
+            metrics = self.compared[ref].metrics
+            error = math.nan if metrics is None else metrics.relative_euclidean_distance
+            if math.isfinite(error):
+                errors.append(error)
+        for feed in group.feeds:
+            if feed.device is None and feed.golden is None:
+                entry = entry_error(self.values, feed.tensor)
+                errors += [] if entry is None else [entry]
+        return max(errors) if errors else None
+
+
+def _alike(pair: Pair) -> bool:
+    """Not what a copy of a dequantiser gives back, found by the integers it was given."""
+    integers = pair.golden.dtype is not None and pair.golden.dtype in RANGES
+    return not (integers and pair.op.type in DEQUANTISING)

@@ -1,0 +1,64 @@
+"""Values before they were rounded: what a dump shows is not always what the next op was given.
+
+A dump holds a value rounded to the device's type; the next op may have been given it unrounded,
+from a register or a buffer of float32. Where inputs cancel that is all there is. And a gate may
+hang on a value next to zero made on the way (the gradient of a Relu, a comparison).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
+from divergraph.rootcause.tolerances.contract import (
+    Action,
+    OpContext,
+    Stage,
+    Tolerance,
+    ToleranceEstimate,
+    Widen,
+)
+from divergraph.rootcause.tolerances.masks import without
+from divergraph.rootcause.tolerances.noise_floor import floor_of
+from divergraph.rootcause.tolerances.suspicious import are_floats
+
+
+def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
+    if not are_floats(told):
+        return None
+    reference, precision = told.reference, context.arithmetic.precision
+    floor, added, count = told.floor, list[Array](), 0
+    for drawn in _drawn(context, reference.size):
+        count += 1
+        alike = drawn.shape == reference.shape
+        perturbed = without(told.masked, drawn) if alike else drawn
+        off = floor_of(reference, perturbed, precision, context.ops)
+        # Of many draws only those are kept that explain more: each is a whole tensor.
+        if alike and (not added or off > floor):
+            added.append(perturbed)
+        floor = max(floor, off)
+    return Widen(floor, imitations=tuple(added), numbers={"draws": count}) if count else None
+
+
+def _drawn(context: OpContext, size: int) -> Iterator[Array]:
+    """What healthy arithmetic may have made as well, rounded by chance once or several times."""
+    arithmetic, several = context.arithmetic, context.ops > 1
+    again = several or size < calibration.FEW_VALUES
+    for _ in range(calibration.ROUNDED_DRAWS if again else 1):
+        drawn = arithmetic.doubted(context.group, context.given)
+        if drawn is None and several:
+            (drawn,) = arithmetic.emulated([context.group], [context.given])
+        if drawn is None:
+            return
+        yield drawn
+
+
+TOLERANCE = Tolerance(
+    "pre-rounding perturbation",
+    Stage.SUSPICIOUS,
+    10,
+    "the op may have been given values before they were rounded for the dump, and gates hang on "
+    "values next to zero",
+    _apply,
+)

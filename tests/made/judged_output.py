@@ -1,0 +1,105 @@
+"""One device output judged by the product's own steps, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from divergraph.rootcause.devices.precision import Precision
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.quantised_ops import QuantisedOps
+from divergraph.rootcause.groups.groups import Feed, Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.judgement import Judgement, expect, split_of
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances.contract import OpContext, ToleranceEstimate
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from graphstore.model import ErrorSplit, Framework, GraphKind, ModelGraph, TensorRef
+
+
+class NoExecutor:
+    """Of an output whose group is not run again: its emulation is given."""
+
+    name = "test"
+
+
+class Emulated(Floors):
+    """An arithmetic whose emulations are given: nothing is run."""
+
+    draws: Sequence[np.ndarray] = ()
+    clamped: np.ndarray | None = None
+    numbers: tuple[float, ...] = ()
+    step_of_output: float | None = None
+
+    def doubted(self, group, given):
+        """The drawn ones, one after the other; None once they are used up."""
+        self.draws, found = self.draws[1:], (*self.draws, None)[0]
+        return found
+
+    def emulated(self, groups, feeds):
+        """None: there is no model."""
+        return [None] * len(groups)
+
+    def raised(self, group, given):
+        """Given."""
+        return self.clamped
+
+    def huge(self, group):
+        """Given."""
+        return self.numbers
+
+    def step(self, group):
+        """Given."""
+        return self.step_of_output
+
+
+def context(
+    precision: Precision = FP16,
+    *,
+    given: Mapping[str, np.ndarray] | None = None,
+    ops: int = 1,
+    inputs_error: float | None = None,
+    options: RootCauseOptions | None = None,
+    integers: bool = False,
+    fed: bool = True,
+) -> OpContext:
+    """What is known of an output of a group of so many *ops*."""
+    golden = OpGraph(ModelGraph("g", GraphKind.ORIGINAL, Framework.ONNX, "onnx", ()))
+    floors = Emulated(NoExecutor(), golden, precision, 1 << 20)
+    output = TensorRef("op", 0)
+    names = (*(f"op{number}" for number in range(ops - 1)), "op")
+    kernels = frozenset({"QLinearConv"}) if integers else frozenset()
+    feeds = (Feed("x"),) if fed else ()
+    group = Group(output, output, names, feeds, kernels=kernels)
+    options = options or RootCauseOptions()
+    quantised = QuantisedOps(golden, floors, options.suspect)
+    return OpContext(
+        NoExecutor(), golden, options, quantised, False, group, given or {}, floors, inputs_error
+    )
+
+
+def judged(
+    device: np.ndarray,
+    reference: np.ndarray,
+    emulation: np.ndarray | None = None,
+    golden: np.ndarray | None = None,
+    known: OpContext | None = None,
+) -> tuple[Judgement, ErrorSplit]:
+    """The whole judgement of a *device* output."""
+    known = known or context()
+    found = expect(known, reference, device, emulation)
+    return found, split_of(found, reference if golden is None else golden, known, "test")
+
+
+def split_by(
+    device: np.ndarray,
+    reference: np.ndarray,
+    golden: np.ndarray,
+    floor: float,
+    known: OpContext,
+    absolute: float = 0.0,
+) -> ErrorSplit:
+    """The split by a floor that is given."""
+    told = ToleranceEstimate(reference, floor, absolute, device=device)
+    return split_of(Judgement(told), golden, known, "test")
