@@ -12,8 +12,16 @@ _ORDERS = ("topo", "suspicion", "introduced", "propagated", "amplification")
 @click.command("origins")
 @click.argument("run", required=False)
 @click.option("--all-runs", is_flag=True, help="What is guilty in several runs of the store.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="How each suspicion was reckoned: reference, emulation, noise floor, what widened or "
+    "narrowed it; of ops next to the limit, too.",
+)
 @common
-def origins_command(run: str | None, all_runs: bool, store: str | None, as_json: bool) -> None:
+def origins_command(
+    run: str | None, all_runs: bool, explain: bool, store: str | None, as_json: bool
+) -> None:
     """Say where the error of a run starts, and why.
 
     \b
@@ -25,6 +33,8 @@ def origins_command(run: str | None, all_runs: bool, store: str | None, as_json:
     """
     if all_runs == (run is not None):
         raise click.UsageError("give either a run or --all-runs")
+    if run is None and explain:
+        raise click.UsageError("--explain is of one run")
     if run is None:
         _recurring(store, as_json=as_json)
         return
@@ -35,9 +45,9 @@ def origins_command(run: str | None, all_runs: bool, store: str | None, as_json:
     with opened(store) as opened_store:
         answer = origins(opened_store, run)
     if as_json:
-        print_json(origins_json(answer))
+        print_json(origins_json(answer, explain=explain))
     else:
-        show_origins_answer(answer)
+        show_origins_answer(answer, explain=explain)
 
 
 def _recurring(store: str | None, *, as_json: bool) -> None:

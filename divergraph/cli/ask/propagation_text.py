@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 
 from divergraph.ask import NextDump
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.path_compression import fold_text, folded
+from divergraph.ask.reckonings import NOT_KEPT, near_the_limit, reckoning_lines, reckonings_of
 from divergraph.ask.role_table import RoleRow, RoleTable
 from divergraph.ask.sentences import (
     error_text,
@@ -25,13 +27,17 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
 from divergraph.text.words import STATE_MARKS, counted
-from graphstore.model import Guilt, Method, Role, Run
+from graphstore.model import Guilt, Method, Reckoning, Role, Run
 
 _SHOWN = 5
 
 
-def show_origins_answer(answer: OriginsAnswer) -> None:
-    """The guilty ops with their sentences, the suspects, and by which limits."""
+def show_origins_answer(answer: OriginsAnswer, *, explain: bool = False) -> None:
+    """The guilty ops with their sentences, the suspects, and by which limits.
+
+    *explain*: how each suspicion was reckoned, and those of ops next to the limit.
+    """
+    reckoned = reckonings_of(answer.run) if explain else None
     run, analysis = answer.run, answer.run.analysis
     for mismatch in analysis.mismatches:
         say(mismatch_sentence(mismatch))
@@ -40,11 +46,13 @@ def show_origins_answer(answer: OriginsAnswer) -> None:
     else:
         say(_none_found(answer))
     for one in answer.origins:
-        _show_origin(one, "#")
+        _show_origin(one, "#", reckoned)
     if answer.suspects:
         say("suspect, not guilty")
     for one in answer.suspects:
-        _show_origin(one, "?")
+        _show_origin(one, "?", reckoned)
+    if explain:
+        _show_near(answer.run)
     root_cause = run.method is Method.ROOT_CAUSE
     say(limits_text(analysis) if root_cause else thresholds_text(analysis))
     _say_how_to_split(run)
@@ -62,7 +70,19 @@ def _none_found(answer: OriginsAnswer) -> str:
     return "no origin: no op at which an error starts"
 
 
-def _show_origin(one: OriginAnswer, mark: str) -> None:
+def _show_near(run: Run) -> None:
+    near = near_the_limit(run)
+    if near:
+        say("over half the limit of suspects")
+    for each in near:
+        say(f"     {each.op}  (output {each.port})")
+        for line in reckoning_lines(each):
+            say(f"       {line}")
+
+
+def _show_origin(
+    one: OriginAnswer, mark: str, reckoned: Mapping[tuple[str, int], Reckoning] | None
+) -> None:
     origin = one.origin
     say(
         f"  {origin.rank:2} {mark} {origin.op}  ({origin.type}, output {origin.output})  "
@@ -78,6 +98,10 @@ def _show_origin(one: OriginAnswer, mark: str) -> None:
     elif origin.golden:
         shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
         say(f"       golden {shown}")
+    if reckoned is not None:
+        found = reckoned.get((origin.op, origin.output))
+        for line in [NOT_KEPT] if found is None else reckoning_lines(found):
+            say(f"         {line}")
     if one.next_dump is not None:
         say(f"       next best dump: {one.next_dump.op} (leaves {_left(one.next_dump)})")
 

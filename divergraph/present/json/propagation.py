@@ -16,18 +16,49 @@ from divergraph.present.json.shapes import (
     split_json,
 )
 from divergraph.rootcause.next_dump import NextDump
-from graphstore.model import ErrorSplit, Finding, Guilt, Role, Run, TensorIO
+from graphstore.model import ErrorSplit, Finding, Guilt, Reckoning, Role, Run, TensorIO
 from graphstore.op_row import OpRow
 
 
-def origins_json(answer: OriginsAnswer) -> dict[str, Json]:
-    """What ``origins --json`` prints."""
-    return {
+def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, Json]:
+    """What ``origins --json`` prints; *explain* adds how suspicions were reckoned."""
+    found: dict[str, Json] = {
         "run": answer.run.name,
         "verdict": answer.run.verdict.value,
         "origins": [_origin(one) for one in answer.origins],
         "suspects": [_origin(one) for one in answer.suspects],
         **analysis_json(answer.run),
+    }
+    if explain:
+        found["reckonings"] = [_reckoning(each) for each in answer.run.analysis.reckonings]
+    return found
+
+
+def _reckoning(found: Reckoning) -> Json:
+    return {
+        "op": found.op,
+        "output": found.port,
+        "reference": found.reference,
+        "arithmetic": found.arithmetic,
+        "error": number(found.error),
+        "size": number(found.size),
+        "emulated": number(found.emulated),
+        "least_floor": number(found.least),
+        "adjustments": [
+            {
+                "tolerance": each.tolerance,
+                "effect": each.effect.value,
+                "reason": each.reason,
+                "floor_before": number(each.before),
+                "floor_after": number(each.after),
+                "numbers": {name: number(value) for name, value in each.numbers.items()},
+            }
+            for each in found.adjustments
+        ],
+        "introduced": number(found.introduced),
+        "floor": number(found.floor),
+        "suspicion": number(found.suspicion),
+        "guilt": found.guilt.value,
     }
 
 
