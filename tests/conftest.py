@@ -94,10 +94,19 @@ class Ended:
     code: int
     out: str
     err: str
+    command: str = ""
 
     @property
     def json(self) -> Any:
-        return json.loads(self.out)
+        """The document it printed, which its command's schema allows."""
+        import jsonschema
+
+        from divergraph.present.schema import shipped_schema
+
+        printed = json.loads(self.out)
+        if self.command:
+            jsonschema.validate(printed, json.loads(shipped_schema(self.command)))
+        return printed
 
 
 @pytest.fixture
@@ -109,6 +118,6 @@ def divergraph(capsys) -> Callable[..., Ended]:
         capsys.readouterr()
         code = run([str(argument) for argument in arguments])
         said = capsys.readouterr()
-        return Ended(code, said.out, said.err)
+        return Ended(code, said.out, said.err, str(arguments[0]))
 
     return call

@@ -68,6 +68,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "tui": ("manage.tui_command", "Browse runs in the terminal."),
     "neo4j": ("manage.neo4j_command", "Run a Neo4j server of your own on this machine."),
+    "schema": ("manage.schema_command", "Print the JSON Schema of a command's --json."),
     "doctor": ("manage.doctor_command", "Check the installation and the store."),
     "demo": ("make.demo_command", "Run the main job on data that comes with the package."),
 }

@@ -1,0 +1,160 @@
+"""JSON Schemas of what commands print with ``--json``.
+
+They are made of the declarations in ``json/answers.txt`` and of the records of the model.
+``python -m divergraph.present.schema --write`` writes ``schemas/<command>.json`` anew, which are
+shipped; a test fails where they are not what the declarations say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeAlias, get_args, get_origin
+
+from graphstore import model
+from graphstore.errors import UnknownNameError
+from graphstore.model import ErrorSplit, Figures, Metric, MetricSet
+from graphstore.schema.codec import declared
+
+Schema: TypeAlias = dict[str, Any]
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN: Mapping[str, Schema] = {
+    "bool": {"type": "boolean"},
+    "int": {"type": "integer"},
+    "float": {"type": ["number", "null"]},
+    "number": {"type": ["number", "null"]},
+    "str": {"type": "string"},
+    "any": {},
+}
+_FIELD = re.compile(r"(\w+): ((?:[^,{]|\{[^}]*\})+)|\*(\w+)")
+
+
+@cache
+def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, str]]:
+    """(by command the names of its answers, by name the fields of an object)."""
+    text = files("divergraph.present.json").joinpath("answers.txt").read_text(encoding="utf-8")
+    _, commands, *objects = text.split("\n\n")
+    answers = (line.split(": ") for line in commands.splitlines())
+    heads = (block.strip().partition("\n") for block in objects)
+    return (
+        {command: tuple(names.split(" | ")) for command, names in answers},
+        {name: " ".join(fields.split()) for name, _, fields in heads},
+    )
+
+
+def commands() -> tuple[str, ...]:
+    """The commands whose JSON is declared."""
+    return tuple(_declarations()[0])
+
+
+def shipped_schema(command: str) -> str:
+    """The JSON Schema of what *command* prints, as text.
+
+    Raises:
+        UnknownNameError: there is no such command.
+    """
+    if command not in commands():
+        raise UnknownNameError("command", command)
+    place = files("divergraph.present").joinpath(f"schemas/{command}.json")
+    return place.read_text(encoding="utf-8")
+
+
+def schema_text(command: str) -> str:
+    """The same, made of the declarations."""
+    found: dict[str, Schema] = {}
+    roots = [_schema(name, found) for name in _declarations()[0][command]]
+    schema = {
+        "$schema": _DIALECT,
+        "title": f"divergraph {command} --json",
+        **(roots[0] if len(roots) == 1 else {"anyOf": roots}),
+        "$defs": dict(sorted(found.items())),
+    }
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _schema(kind: str, found: dict[str, Schema]) -> Schema:
+    """The schema of a declared type; the objects it refers to are among those *found*."""
+    if kind.endswith("?"):
+        inner = _schema(kind[:-1], found)
+        if set(inner) == {"type"} and isinstance(inner["type"], str):
+            return {"type": [inner["type"], "null"]}
+        return {"anyOf": [inner, {"type": "null"}]}
+    if kind.startswith("["):
+        return {"type": "array", "items": _schema(kind[1:-1], found)}
+    if kind.startswith("{"):
+        key, _, value = kind[1:-1].partition(": ")
+        names = {} if key == "str" else {"propertyNames": _schema(key, found)}
+        return {"type": "object", **names, "additionalProperties": _schema(value, found)}
+    if kind.startswith('"'):
+        return {"enum": re.findall(r'"(\w+)"', kind)}
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    record = getattr(model, kind, None)
+    if isinstance(record, type) and issubclass(record, Enum):
+        return {"enum": [each.value for each in record]}
+    if kind not in found:
+        found[kind] = {}
+        types = _fields(kind) if record is None else _record_fields(record)
+        found[kind] = {
+            "type": "object",
+            "properties": {name: _schema(of, found) for name, of in types.items()},
+            "required": list(types),
+            "additionalProperties": False,
+        }
+    return {"$ref": f"#/$defs/{kind}"}
+
+
+def _fields(name: str) -> dict[str, str]:
+    """The fields of a declared object by name, those it takes over first."""
+    fields: dict[str, str] = {}
+    for field, kind, base in _FIELD.findall(_declarations()[1][name]):
+        fields |= _fields(base) if base else {field: kind}
+    return fields
+
+
+def _record_fields(record: Any) -> dict[str, str]:
+    """The fields of a record as the JSON has them."""
+    if record is MetricSet:
+        texts = (Metric.STANDARD_DEVIATION,)
+        return {metric.value: "str?" if metric in texts else "number" for metric in Metric}
+    fields = {name: _declared_type(kind) for name, kind in declared(record).items()}
+    if record is ErrorSplit:  # no text is null; then the names of infinite numbers
+        texts_of = {name: "str?" for name, kind in fields.items() if kind == "str"}
+        return {**fields, **texts_of, "infinite": "[str]"}
+    if record is Figures:  # places are indices; the cosine's distance stands among the metrics
+        del fields["cosine_distance"]
+        fields |= {"first_bad": "[int]?", "worst": "[int]?", "where_bad": "str?"}
+    return fields
+
+
+def _declared_type(kind: Any) -> str:
+    inner = [each for each in get_args(kind) if each not in (NoneType, Ellipsis)]
+    if get_origin(kind) is tuple:
+        return f"[{_declared_type(inner[0])}]"
+    optional = "?" if inner and inner != [float] else ""
+    name: str = (inner[0] if inner else kind).__name__
+    return name + optional
+
+
+def write_all(folder: Path) -> None:
+    """Write the schema of every command to *folder*, and remove others."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*.json"):
+        if path.stem not in commands():
+            path.unlink()
+    for command in commands():
+        (folder / f"{command}.json").write_text(schema_text(command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("give --write: it writes the shipped schemas anew")
+    write_all(Path(__file__).parent / "schemas")
