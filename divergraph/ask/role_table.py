@@ -12,12 +12,9 @@ from divergraph.ask.rows import split_weight
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.filter import OpFilter
-from graphstore.model import SPLIT_NUMBERS, ErrorSplit, Guilt, Method, Role, Run
+from graphstore.model import SPLIT_ORDERS, ErrorSplit, Guilt, Method, Role, Run
 
-ORDERS = (
-    *("topo", "suspicion"),
-    *(name for name in SPLIT_NUMBERS if name not in ("suspicion", "floor")),
-)
+ORDERS = ("topo", *SPLIT_ORDERS)
 """What roles can be sorted by; all but topo with the largest first."""
 
 

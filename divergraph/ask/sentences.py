@@ -29,6 +29,13 @@ ROLE_WORDS = {
     Role.UNKNOWN: "no reference could be run",
 }
 
+SPLIT_LABELS = {
+    "suspicion": "suspicion (introduced error over floor)",
+    "introduced": "introduced error",
+    "propagated": "propagated error",
+}
+"""What the numbers of a split are called where they are plotted."""
+
 _HALF = 0.5
 _THOUSAND, _IN_FULL = 999.5, 99999.5
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))

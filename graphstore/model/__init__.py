@@ -56,6 +56,7 @@ from graphstore.model.graph import (
 from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
 from graphstore.model.root_cause import (
     SPLIT_NUMBERS,
+    SPLIT_ORDERS,
     Adjustment,
     Effect,
     ErrorSplit,
@@ -69,6 +70,7 @@ from graphstore.model.root_cause import (
 __all__ = [
     "GUILTY",
     "SPLIT_NUMBERS",
+    "SPLIT_ORDERS",
     "SUSPECT",
     "Adjustment",
     "AttrValue",

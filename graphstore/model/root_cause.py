@@ -66,6 +66,11 @@ class ErrorSplit:
 
 SPLIT_NUMBERS = tuple(field.name for field in fields(ErrorSplit) if field.type == "float | None")
 """The names of the numbers of a split, in the order of their declaration."""
+SPLIT_ORDERS = (
+    "suspicion",
+    *(name for name in SPLIT_NUMBERS if name not in ("suspicion", "floor")),
+)
+"""What ops can be sorted by, the largest first."""
 
 
 class Effect(StrEnum):

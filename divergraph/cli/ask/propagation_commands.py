@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, opened, print_json
-
-_ORDERS = ("topo", "suspicion", "introduced", "propagated", "amplification")
+from graphstore.model import SPLIT_ORDERS
 
 
 @click.command("origins")
@@ -103,7 +102,9 @@ def trace_command(
 @click.command("roles")
 @click.argument("run")
 @click.option("--where", metavar="FILTER", help="For example: role=amplifies amp>2")
-@click.option("--sort", "order", type=click.Choice(_ORDERS), default="topo", show_default=True)
+@click.option(
+    "--sort", "order", type=click.Choice(["topo", *SPLIT_ORDERS]), default="topo", show_default=True
+)
 @common
 def roles_command(
     run: str, where: str | None, order: str, store: str | None, as_json: bool

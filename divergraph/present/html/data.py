@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from divergraph.ask.sentences import names
+from divergraph.ask.sentences import SPLIT_LABELS, names
 from divergraph.metrics.limits.quantities import worst_error
 from divergraph.metrics.limits.thresholds import NO_LIMIT
 from divergraph.present.json.shapes import deviation_text, notes_json
@@ -182,9 +182,7 @@ _GETTERS: Mapping[str, Getter] = {
 }
 
 _MORE_PLOTS = {
-    "suspicion": "suspicion (introduced error over floor)",
-    "introduced": "introduced error",
-    "propagated": "propagated error",
+    **SPLIT_LABELS,
     "cosine_distance": "1 - cosine, exact",
     "worst_error": "largest error over golden's size",
     "bad_share": "share of bad elements",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.recurring import Recurring, RecurringAnswer
 from divergraph.ask.role_table import RoleTable
@@ -16,7 +19,7 @@ from divergraph.present.json.shapes import (
     split_json,
 )
 from divergraph.rootcause.next_dump import NextDump
-from graphstore.model import ErrorSplit, Finding, Guilt, Reckoning, Role, Run, TensorIO
+from graphstore.model import Adjustment, ErrorSplit, Finding, Guilt, Reckoning, Role, Run, TensorIO
 from graphstore.op_row import OpRow
 
 
@@ -36,29 +39,19 @@ def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, J
 
 def _reckoning(found: Reckoning) -> Json:
     return {
-        "op": found.op,
-        "output": found.port,
-        "reference": found.reference,
-        "arithmetic": found.arithmetic,
-        "error": number(found.error),
-        "size": number(found.size),
-        "emulated": number(found.emulated),
-        "least_floor": number(found.least),
+        **_fields(found, {"port": "output", "least": "least_floor"}),
         "adjustments": [
-            {
-                "tolerance": each.tolerance,
-                "effect": each.effect.value,
-                "reason": each.reason,
-                "floor_before": number(each.before),
-                "floor_after": number(each.after),
-                "numbers": {name: number(value) for name, value in each.numbers.items()},
-            }
+            _fields(each, {"before": "floor_before", "after": "floor_after"})
             for each in found.adjustments
         ],
-        "introduced": number(found.introduced),
-        "floor": number(found.floor),
-        "suspicion": number(found.suspicion),
-        "guilt": found.guilt.value,
+    }
+
+
+def _fields(record: Reckoning | Adjustment, names: Mapping[str, str]) -> dict[str, Json]:
+    """The fields of a record of the model, some under other *names*."""
+    return {
+        names.get(field.name, field.name): plain_json(getattr(record, field.name))
+        for field in fields(record)
     }
 
 
