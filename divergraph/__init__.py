@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from divergraph.api import answers
     from divergraph.api.capture import capture
     from divergraph.api.compare import compare, compare_many
-    from divergraph.api.compared_run import ComparedRun as Run
     from divergraph.api.consistency import consistency as check_consistency
     from divergraph.api.convert import convert
     from divergraph.api.demo import demo, demo_data
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from divergraph.api.graph import Graph, read_graph
     from divergraph.api.plugins import plugins
     from divergraph.api.rows import Rows
+    from divergraph.api.runs.compared_run import ComparedRun as Run
     from divergraph.api.store import Store, open_store, to_networkx
     from graphstore import errors
 
@@ -59,7 +59,7 @@ __all__ = [
 _WHERE = {
     "Graph": ("divergraph.api.graph", "Graph"),
     "Rows": ("divergraph.api.rows", "Rows"),
-    "Run": ("divergraph.api.compared_run", "ComparedRun"),
+    "Run": ("divergraph.api.runs.compared_run", "ComparedRun"),
     "Store": ("divergraph.api.store", "Store"),
     "capture": ("divergraph.api.capture", "capture"),
     "check_consistency": ("divergraph.api.consistency", "consistency"),

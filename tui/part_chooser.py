@@ -77,7 +77,7 @@ class PartChooser:
     are opened."""
 
     def __init__(self, data: RunData, rows: Sequence[OpRow]) -> None:
-        from divergraph.api.model_parts import ModelParts
+        from divergraph.api.runs.model_parts import ModelParts
 
         self.data = data
         self.structure_only = ""
@@ -217,7 +217,7 @@ class PartChooser:
             InputError: no oracle fits.
             ExecutionError: the oracle cannot run models here.
         """
-        from divergraph.api.model_parts import StoppedError
+        from divergraph.api.runs.model_parts import StoppedError
 
         progress.stop_with = StoppedError("stopped by the user")
         return self._parts.minimize(progress=progress)

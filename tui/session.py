@@ -148,7 +148,7 @@ class Session:
 
     def keep_search(self, run: str, result: Minimized) -> str:
         """Keep the result of a search for minimal parts with its run; why not, if it cannot be."""
-        from divergraph.api.model_parts import with_search
+        from divergraph.api.runs.model_parts import with_search
 
         try:
             with self._lock:

@@ -40,6 +40,14 @@ def capture(
     Raises:
         InputError: the model or an input cannot be used, or the folder holds something.
         ExecutionError: the model cannot be run here.
+
+    >>> import divergraph as dg
+    >>> import onnx.parser
+    >>> text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) {y = Relu(x)}'
+    >>> onnx.save(onnx.parser.parse_model(text), "relu.onnx")
+    >>> found = dg.capture("relu.onnx", "golden", seed=1)
+    >>> found.tensors, found.executor.partition(" ")[0]
+    (1, 'onnxruntime')
     """
     others = {"checkpoint": checkpoint, "variables": variables, "train_op": train_op}
     given = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}

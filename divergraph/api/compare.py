@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from divergraph.api.arguments import AnyPath, optional_path, root_cause_of, word, workers_of
-from divergraph.api.compared_run import ComparedRun
 from divergraph.api.progress import ProgressOption, telling
+from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.store import AnyStore, opened_for_keeping
 from divergraph.comparison import CompareRequest
 from divergraph.comparison import compare as compared

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divergraph.api.compare import compared_run
-from divergraph.api.compared_run import ComparedRun
 from divergraph.api.progress import ProgressOption, telling
+from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.store import AnyStore
 from divergraph.comparison.demo import demo_folder, demo_request
 

@@ -8,16 +8,35 @@ from pathlib import Path
 
 from divergraph.api.arguments import AnyPath, optional_path, workers_of
 from divergraph.api.progress import ProgressOption, telling
+from divergraph.api.rows import Rows
 from divergraph.dump_diff.diff_dumps import DiffRequest, DiffResult, PairDiff, diff_dumps, reasons
 from divergraph.dump_diff.single_pair import CloseLook, look_closely
 from divergraph.text.words import counted
 from divergraph.thresholds.verdicts import badness
 from graphstore.errors import InputError
-from graphstore.model import DType, Level, Reason
+from graphstore.model import DType, Level, Metric, MetricSet, Reason
 from importers.dumps.bare.index import RawForm
 from importers.dumps.decode import can_decode
 
 _LEVELS = list(Level)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """A pair as a row of a table; ``limit`` says which rule decided its level."""
+
+    name: str
+    level: Level | None
+    metrics: MetricSet | None
+    failed: tuple[Metric, ...]
+    limit: str
+    reason: Reason | None
+    detail: str
+    shape: tuple[int, ...] | None
+    device_dtype: DType | None
+    golden_dtype: DType | None
+    device: Path
+    golden: Path
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,6 +53,11 @@ class DumpDiff:
     def pairs(self) -> tuple[PairDiff, ...]:
         """Each pair with its metrics and level, or the reason why it has none."""
         return self.result.pairs
+
+    @property
+    def rows(self) -> Rows[DiffRow]:
+        """The pairs as a table."""
+        return Rows(DiffRow, map(_row, self.pairs))
 
     @property
     def device_only(self) -> tuple[str, ...]:
@@ -68,6 +92,9 @@ class DumpDiff:
     def reasons(self) -> list[tuple[Reason, int]]:
         """Why pairs could not be measured and how many, the most frequent reason first."""
         return reasons(self.pairs).most_common()
+
+    def _repr_html_(self) -> str:
+        return self.rows._repr_html_()
 
     def __repr__(self) -> str:
         return f"<DumpDiff: {counted(len(self.pairs), 'pair')}, {self.over} over a limit>"
@@ -131,6 +158,14 @@ def diff(
             result.pairs[0], result.wanted, first=first, top=top, workers=request.workers
         )
     return DumpDiff(result, look)
+
+
+def _row(pair: PairDiff) -> DiffRow:
+    found = pair.found
+    return DiffRow(
+        pair.name, pair.level, found.metrics, pair.failed, pair.limit, found.reason, found.detail,
+        found.shape, found.device_dtype, found.golden_dtype, pair.device, pair.golden,
+    )  # fmt: skip
 
 
 def _badness(pair: PairDiff) -> tuple[int, int, float, float]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divergraph.api.arguments import AnyPath, side_of
-from divergraph.api.compared_run import ComparedRun
 from divergraph.api.graph import Graph
 from divergraph.api.rows import Rows
+from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.text.printable import printable
 from divergraph.text.words import counted
 from graphstore.contract import (

@@ -270,6 +270,9 @@ def test_dumps_are_compared_without_a_graph(tmp_path):
         np.save(tmp_path / side / "b.npy", np.ones(3, np.float32))
     found = dg.diff(tmp_path / "device", str(tmp_path / "golden"))
     assert (len(found.pairs), found.over, found.look) == (2, 1, None)
+    table = found.rows.to_arrow()
+    assert table["level"].to_pylist() == ["fail", "pass"]
+    assert table["max_absolute_error"].to_pylist() == [0.5, 0.0]
     raw = tmp_path / "raw.bin"
     np.ones(4, np.float16).tofile(raw)
     one = dg.diff(raw, tmp_path / "golden" / "a.npy", dtype="float16", shape=[4])

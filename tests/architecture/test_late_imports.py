@@ -22,6 +22,8 @@ def loaded_by(code: str) -> set[str]:
     "code",
     [
         "import divergraph",
+        "import divergraph as dg; dg.Run, dg.Store, dg.Graph, dg.errors, dg.plugins",
+        "import divergraph; divergraph.answers.Trace",
         "from divergraph.cli.main import run; run(['--help'])",
         "from divergraph.cli.main import run; run(['compare', '--help'])",
         "from divergraph.cli.main import run; run(['diff', '--help'])",

@@ -75,7 +75,7 @@ def blame_command(
     Needs the models and dumps where they were, and a golden model that can be run here: of
     ONNX, or of TensorFlow, where the outputs of a training step are its gradients.
     """
-    from divergraph.api.compared_run import ComparedRun
+    from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.files.whole_files import check_place
     from divergraph.present.json.blame import blame_json
 

@@ -106,13 +106,13 @@ def minimize_command(
     failing part was found; 0: nothing fails; 2: it cannot be told.
     """
     if template is not None:
-        from divergraph.api.model_parts import template_text
+        from divergraph.api.runs.model_parts import template_text
 
         say_lines(template_text(template))
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
-    from divergraph.api.compared_run import ComparedRun
+    from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.present.json.minimize import minimized_json
 
     with opened(store) as opened_store:

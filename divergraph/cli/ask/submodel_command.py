@@ -16,7 +16,7 @@ from divergraph.text.words import counted
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
-    from divergraph.api.model_parts import ModelParts, Submodel
+    from divergraph.api.runs.model_parts import ModelParts, Submodel
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -63,8 +63,8 @@ def submodel_command(
     With --format ge the part is one of the device's graph.
     Exit code 2: the part may not be cut so; 1: --check found other outputs.
     """
-    from divergraph.api.compared_run import ComparedRun
     from divergraph.api.progress import progress_bar
+    from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.present.json.part import part_json
 
     if check and output is None:

@@ -28,7 +28,7 @@ def analyse_command(
 
     Its models and dumps must still lie where they were. Exit codes are those of compare.
     """
-    from divergraph.api.compared_run import ComparedRun
+    from divergraph.api.runs.compared_run import ComparedRun
 
     with opened(store) as opened_store:
         analysed = ComparedRun(run, store=opened_store).analyse(

@@ -66,7 +66,7 @@ def consistency_command(
         )
     else:
         _check_run_name(dump, chosen=any(each is not None for each in choice))
-        from divergraph.api.compared_run import ComparedRun
+        from divergraph.api.runs.compared_run import ComparedRun
 
         with opened(store) as opened_store:
             checked = ComparedRun(dump, store=opened_store)

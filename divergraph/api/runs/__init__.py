@@ -1,0 +1,1 @@
+"""Runs: what they answer, and what is made of them."""
