@@ -43,7 +43,7 @@ def capture(
 
     >>> import divergraph as dg
     >>> import onnx.parser
-    >>> text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) {y = Relu(x)}'
+    >>> text = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) {y=Relu(x)}'
     >>> onnx.save(onnx.parser.parse_model(text), "relu.onnx")
     >>> found = dg.capture("relu.onnx", "golden", seed=1)
     >>> found.tensors, found.executor.partition(" ")[0]
