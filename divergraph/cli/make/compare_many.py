@@ -9,7 +9,7 @@ from divergraph.api.compare import CompareOptions, compare_many
 from divergraph.cli.options import opened, print_json, store_url
 from divergraph.cli.say import say
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
-from divergraph.present.json.shapes import Json, counts_json
+from divergraph.present.json.shapes import Json, record_json
 from graphstore.model import Verdict
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _many_json(result: ManyRuns) -> dict[str, Json]:
         "name": result.name,
         "verdict": result.verdict.value,
         "first": None if first is None else {"rank": first.rank, "step": first.step},
-        "counts": counts_json(result.counts),
+        "counts": record_json(result.counts),
         "origins": [{"op": op, "places": places} for op, places in result.origins],
         "places": [_place_json(run) for run in result.runs],
     }
@@ -73,7 +73,7 @@ def _place_json(run: PlaceRun) -> Json:
         "step": run.place.step,
         "run": data.run.name if data is not None and run.kept else None,
         "verdict": None if data is None else data.run.verdict.value,
-        "counts": None if data is None else counts_json(data.run.counts),
+        "counts": None if data is None else record_json(data.run.counts),
         "origin": run.first_origin,
         "problem": run.problem or None,
     }

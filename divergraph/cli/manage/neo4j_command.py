@@ -8,7 +8,7 @@ import click
 
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say
-from divergraph.present.json.shapes import Json
+from divergraph.present.json.shapes import Json, record_json
 
 if TYPE_CHECKING:
     from graphstore.neo4j.local_server.managed import ServerStatus
@@ -97,12 +97,4 @@ def _say(text: str) -> None:
 
 
 def _json(state: ServerStatus) -> dict[str, Json]:
-    return {
-        "running": state.running,
-        "ready": state.ready,
-        "version": state.version,
-        "url": state.url,
-        "pid": state.pid,
-        "home": None if state.home is None else str(state.home),
-        "log": None if state.log is None else str(state.log),
-    }
+    return {**record_json(state), "log": None if state.log is None else str(state.log)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.blame.attribution import Blame
-from divergraph.present.json.shapes import Json, number
+from divergraph.present.json.shapes import Json, number, record_json
 
 
 def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[str, Json]:
@@ -20,13 +20,7 @@ def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[
         "unexplained": number(found.unexplained),
         "shares": [
             {
-                "op": each.op,
-                "output": each.port,
-                "tensor": each.tensor,
-                "group": list(each.group),
-                "share": number(each.share),
-                "size": number(each.size),
-                "left": number(each.left),
+                **record_json(each, {"port": "output"}),
                 "by_output": [
                     {"tensor": name, "share": number(share)}
                     for name, share in each.by_output.items()
@@ -34,16 +28,7 @@ def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[
             }
             for each in found.shares[:top]
         ],
-        "keep": [
-            {
-                "op": each.op,
-                "tensor": each.tensor,
-                "group": list(each.group),
-                "left": number(each.left),
-                "anew": number(each.anew),
-            }
-            for each in found.keep
-        ],
+        "keep": [record_json(each) for each in found.keep],
         "imitated": found.imitated,
         "not_imitated": found.not_imitated or None,
         "runs": found.runs,

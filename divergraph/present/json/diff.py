@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff
 from divergraph.dump_diff.elements import Element, ElementTable
 from divergraph.dump_diff.single_pair import CloseLook
-from divergraph.present.json.shapes import Json, metrics_json, notes_json, number
-from graphstore.model import Figures, SideFigures
+from divergraph.present.json.shapes import Json, metrics_json, notes_json, number, record_json
+from graphstore.model import Figures
 
 
 def diff_json(result: DiffResult, look: CloseLook | None) -> dict[str, Json]:
@@ -74,34 +74,10 @@ def _pair_json(pair: PairDiff) -> Json:
 
 def figures_json(figures: Figures, shape: Sequence[int] | None) -> Json:
     """What a sweep tells beside the metrics; places as indices of the compared shape."""
-    return {
-        "device": _side_json(figures.device),
-        "golden": _side_json(figures.golden),
-        "atol": number(figures.atol),
-        "rtol": number(figures.rtol),
-        "equal": figures.equal,
-        "bad": figures.bad,
-        "first_bad": _index(figures.first_bad, shape),
-        "worst": _index(figures.worst, shape),
-        "worst_device": number(figures.worst_device),
-        "worst_golden": number(figures.worst_golden),
-        "snr": number(figures.snr),
-        "psnr": number(figures.psnr),
-        "max_ulp": number(figures.max_ulp),
-        "where_bad": figures.where_bad or None,
-    }
-
-
-def _side_json(side: SideFigures) -> Json:
-    return {
-        "low": number(side.low),
-        "high": number(side.high),
-        "mean": number(side.mean),
-        "std": number(side.std),
-        "zeros": side.zeros,
-        "nans": side.nans,
-        "infinities": side.infinities,
-    }
+    found = record_json(figures, null=("where_bad",))
+    del found["cosine_distance"]  # the cosine stands among the metrics
+    places = {"first_bad": figures.first_bad, "worst": figures.worst}
+    return found | {name: _index(place, shape) for name, place in places.items()}
 
 
 def index_of(place: int, shape: Sequence[int]) -> tuple[int, ...]:

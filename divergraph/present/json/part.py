@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from divergraph.present.json.shapes import Json
+from divergraph.present.json.shapes import Json, record_json
 from divergraph.submodel.check import PartCheck
-from divergraph.submodel.selection import BoundaryTensor, Refusal, Selection
+from divergraph.submodel.selection import BoundaryTensor, Selection
 
 
 def part_json(
@@ -23,7 +23,7 @@ def part_json(
         "outputs": [_tensor(tensor) for tensor in part.outputs],
         "added": list(part.added),
         "notes": list(part.notes),
-        "refused": [_refusal(one) for one in part.refused],
+        "refused": [record_json(one) for one in part.refused],
         "path": None if path is None else str(path),
         "check": None if check is None else {"passed": check.passed, "lines": list(check.lines)},
     }
@@ -42,13 +42,4 @@ def _tensor(tensor: BoundaryTensor) -> Json:
         "side": tensor.side,
         "frozen": tensor.frozen,
         "dumped": tensor.dumped,
-    }
-
-
-def _refusal(one: Refusal) -> Json:
-    return {
-        "rule": one.rule.value,
-        "sentence": one.sentence,
-        "starts": list(one.starts),
-        "ends": list(one.ends),
     }

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
-from divergraph.ask.recurring import Recurring, RecurringAnswer
+from divergraph.ask.recurring import RecurringAnswer
 from divergraph.ask.role_table import RoleTable
 from divergraph.ask.run_changes import OpChange, RunChanges
 from divergraph.ask.trace_answers import ErrorPath, Trace
@@ -15,11 +12,11 @@ from divergraph.present.json.shapes import (
     number,
     origin_json,
     plain_json,
+    record_json,
     row_json,
     split_json,
 )
-from divergraph.rootcause.next_dump import NextDump
-from graphstore.model import Adjustment, ErrorSplit, Finding, Guilt, Reckoning, Role, Run, TensorIO
+from graphstore.model import ErrorSplit, Finding, Guilt, Reckoning, Role, Run, TensorIO
 from graphstore.op_row import OpRow
 
 
@@ -39,19 +36,11 @@ def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, J
 
 def _reckoning(found: Reckoning) -> Json:
     return {
-        **_fields(found, {"port": "output", "least": "least_floor"}),
+        **record_json(found, {"port": "output", "least": "least_floor"}),
         "adjustments": [
-            _fields(each, {"before": "floor_before", "after": "floor_after"})
+            record_json(each, {"before": "floor_before", "after": "floor_after"})
             for each in found.adjustments
         ],
-    }
-
-
-def _fields(record: Reckoning | Adjustment, names: Mapping[str, str]) -> dict[str, Json]:
-    """The fields of a record of the model, some under other *names*."""
-    return {
-        names.get(field.name, field.name): plain_json(getattr(record, field.name))
-        for field in fields(record)
     }
 
 
@@ -90,7 +79,7 @@ def path_json(way: ErrorPath) -> dict[str, Json]:
             }
             for step in way.steps
         ],
-        "cuts": [{"op": cut.op, "above": cut.above, "below": cut.below} for cut in way.cuts],
+        "cuts": [record_json(cut) for cut in way.cuts],
         "bisect": None if way.middle is None else way.middle.op,
     }
 
@@ -109,13 +98,7 @@ def analysis_json(run: Run) -> dict[str, Json]:
         "executor": analysis.executor or None,
         "note": analysis.note or None,
         "entry_mismatches": [
-            {
-                "op": item.op or None,
-                "tensor": item.tensor or None,
-                "error": number(item.error),
-                "floor": number(item.floor),
-            }
-            for item in analysis.mismatches
+            record_json(item, null=("op", "tensor")) for item in analysis.mismatches
         ],
     }
 
@@ -130,16 +113,10 @@ def _origin(one: OriginAnswer) -> Json:
         "split": split_json(one.split),
         "group": list(one.group),
         "fused": one.in_one,
-        "next_dump": _next_dump(one.next_dump),
+        "next_dump": plain_json(one.next_dump),
         "share": number(one.share),
         "findings": [finding_json(item) for item in one.findings],
     }
-
-
-def _next_dump(dump: NextDump | None) -> Json:
-    if dump is None:
-        return None
-    return {"op": dump.op, "golden": dump.golden, "before": dump.before, "after": dump.after}
 
 
 def finding_json(finding: Finding) -> dict[str, Json]:
@@ -178,19 +155,10 @@ def recurring_json(answer: RecurringAnswer) -> dict[str, Json]:
     return {
         "runs": answer.runs,
         "diverged": answer.diverged,
-        "same_original": [_recurring(one) for one in answer.same_original],
-        "same_pattern": [_recurring(one) for one in answer.same_pattern],
-    }
-
-
-def _recurring(one: Recurring) -> Json:
-    return {
-        "type": one.type,
-        "pattern": list(one.pattern),
-        "runs": list(one.runs),
-        "ops": list(one.ops),
-        "originals": list(one.originals),
-        "suspicion": number(one.largest),
+        "same_original": [
+            record_json(one, {"largest": "suspicion"}) for one in answer.same_original
+        ],
+        "same_pattern": [record_json(one, {"largest": "suspicion"}) for one in answer.same_pattern],
     }
 
 

@@ -7,16 +7,18 @@ was and why; fields that are not known yet are null.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divergraph.text.words import reserve_text
 from divergraph.thresholds.verdicts import badness
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
-    Counts,
     ErrorSplit,
     LineageLink,
     Metric,
@@ -154,17 +156,6 @@ def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
     return sorted(outputs, key=key, reverse=True)
 
 
-def counts_json(counts: Counts) -> Json:
-    """Sizes of a run."""
-    return {
-        "ops": counts.ops,
-        "tensors": counts.tensors,
-        "compared": counts.compared,
-        "over": counts.over,
-        "not_compared": counts.not_compared,
-    }
-
-
 def run_json(
     run: Run,
     origins: Iterable[Origin],
@@ -180,7 +171,7 @@ def run_json(
         "verdict": run.verdict.value,
         "reserve": reserve_text(run) or None,
         "method": run.method.value,
-        "counts": counts_json(run.counts),
+        "counts": record_json(run.counts),
         "origins": [origin_json(origin) for origin in origins],
         "worst": [comparison_json(item, types) for item in worst_first(items)[:WORST_SHOWN]],
         "not_compared": [
@@ -199,24 +190,15 @@ def run_summary_json(run: Run) -> dict[str, Json]:
         "created": run.created,
         "golden": run.golden,
         "device": run.device,
-        "counts": counts_json(run.counts),
+        "counts": record_json(run.counts),
     }
 
 
 def graph_info_json(info: GraphInfo) -> dict[str, Json]:
     """One imported graph as ``runs`` lists it."""
-    return {
-        "graph": info.name,
-        "kind": info.kind,
-        "framework": info.framework,
-        "format": info.format,
-        "ops": info.ops,
-        "edges": info.edges,
-        "subgraphs": info.subgraphs,
-        "fused_ops": info.fused_ops,
-        "created": info.created,
-        "source": info.source,
-    }
+    shape = record_json(info, {"name": "graph"})
+    del shape["id"]
+    return shape
 
 
 def import_json(info: GraphInfo, graph: ModelGraph, *, unchanged: bool) -> dict[str, Json]:
@@ -233,7 +215,7 @@ def capture_json(result: CaptureResult) -> dict[str, Json]:
         "executor": result.executor,
         "tensors": result.tensors,
         "bytes": result.bytes,
-        "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
+        "left_out": [record_json(each) for each in result.left_out],
     }
 
 
@@ -330,15 +312,7 @@ def link_json(link: LineageLink) -> dict[str, Json]:
 def unmatched_json(found: UnmatchedOps) -> dict[str, Json]:
     """What ``lineage --unmatched`` prints besides the run."""
     return {
-        "device": [
-            {
-                "op": op.op,
-                "type": op.type,
-                "reason": None if op.reason is None else op.reason.value,
-                "detail": op.detail or None,
-            }
-            for op in found.device
-        ],
+        "device": [record_json(op, null=("detail",)) for op in found.device],
         "golden": [{"op": op.op, "type": op.type} for op in found.golden],
     }
 
@@ -353,8 +327,31 @@ def query_json(result: QueryResult) -> dict[str, Json]:
     }
 
 
+def record_json(
+    record: object, names: Mapping[str, str] | None = None, *, null: Collection[str] = ()
+) -> dict[str, Json]:
+    """The fields of a frozen dataclass as JSON, in their order.
+
+    *names* has the other names some fields have there; no text in one of *null* is null.
+    """
+    found: dict[str, Json] = {}
+    kind: Any = type(record)
+    for name in _field_names(kind):
+        value = getattr(record, name)
+        shown = None if value == "" and name in null else plain_json(value)
+        found[names.get(name, name) if names else name] = shown
+    return found
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 def plain_json(value: object) -> Json:
-    """A value as JSON has it; text for what it has no form for."""
+    """A value as JSON has it, a record as its fields; text for what it has no form for."""
+    if isinstance(value, Enum):
+        return plain_json(value.value)
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -363,4 +360,4 @@ def plain_json(value: object) -> Json:
         return [plain_json(item) for item in value]
     if isinstance(value, dict):
         return {str(key): plain_json(item) for key, item in value.items()}
-    return str(value)
+    return record_json(value) if is_dataclass(value) else str(value)
