@@ -30,6 +30,26 @@ def test_dir_shows_what_there_is_and_nothing_else():
         dg.comparre  # noqa: B018
 
 
+def test_the_page_explains_all_of_it():
+    page = (Path(__file__).parents[2] / "docs/reference/python.md").read_text(encoding="utf-8")
+    for name in NAMES - {"__version__"}:
+        assert f"dg.{name}" in page or f"`{name}`" in page, name
+
+
+def test_a_run_in_which_nothing_could_be_compared_is_not_kept_but_answers(tmp_path):
+    data = dg.demo_data()
+    (tmp_path / "empty").mkdir()
+    for path in data.golden_dump.glob("*.npy"):
+        (tmp_path / "empty" / path.name).write_bytes(b"no array")
+    with dg.open_store(tmp_path / "store") as store:
+        run = dg.compare(
+            data.golden, tmp_path / "empty", data.device, data.device_dump, store=store
+        )
+        assert (run.verdict.value, run.kept, len(store)) == ("not_compared", False, 0)
+        assert run.overview().reasons
+        assert "nothing could be compared" in run.report(tmp_path / "run.md").read_text()
+
+
 def test_answer_types_can_be_named_and_are_documented():
     for name in dir(dg.answers):
         assert getattr(dg.answers, name).__doc__
