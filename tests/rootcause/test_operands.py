@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.cli.options import root_cause_of
+from divergraph.api.arguments import root_cause_of
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.devices.operand_precision import (
