@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 VARINT, FIXED64, BLOCK, FIXED32 = 0, 1, 2, 5
+_64_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ def outer_fields(head: bytes, limit: int = 64) -> list[WireField]:
     fields: list[WireField] = []
     at = 0
     while at < len(head) and len(fields) < limit:
-        key, at = _varint(head, at)
+        key, at = read_varint(head, at)
         if key is None:
             break
         number, wire_type = key >> 3, key & 7
         if number == 0 or number >= 1 << 29:
             return []
         if wire_type == VARINT:
-            value, at = _varint(head, at)
+            value, at = read_varint(head, at)
             if value is None:
                 break
             fields.append(WireField(number, wire_type))
@@ -50,7 +51,7 @@ def outer_fields(head: bytes, limit: int = 64) -> list[WireField]:
             at += 4 if wire_type == FIXED32 else 8
             fields.append(WireField(number, wire_type))
         elif wire_type == BLOCK:
-            length, at = _varint(head, at)
+            length, at = read_varint(head, at)
             if length is None:
                 break
             fields.append(WireField(number, wire_type, head[at : at + length]))
@@ -58,6 +59,14 @@ def outer_fields(head: bytes, limit: int = 64) -> list[WireField]:
         else:
             return []
     return fields
+
+
+class WireError(ValueError):
+    """Bytes that are no message; ``at`` is the byte where that shows."""
+
+    def __init__(self, what: str, at: int) -> None:
+        super().__init__(what)
+        self.at = at
 
 
 class FieldSpan(NamedTuple):
@@ -77,30 +86,32 @@ class FieldSpan(NamedTuple):
 def spans(buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None) -> Iterator[FieldSpan]:
     """The fields of the message in ``buffer[start:end]``, in order.
 
+    Nothing is copied, or allocated by a length the bytes merely claim.
+
     Raises:
-        ValueError: the bytes are no message, or it is cut.
+        WireError: the bytes are no message, or it is cut.
     """
     stop = len(buffer) if end is None else end
     at = start
     while at < stop:
         begin = at
-        key, at = _varint(buffer, at)
+        key, at = read_varint(buffer, at)
         if key is None or key >> 3 == 0 or key >> 3 >= 1 << 29:
-            raise ValueError(f"no field starts at byte {begin}")
+            raise WireError(f"no field starts at byte {begin}", begin)
         kind = key & 7
         value: int | None = 0
         first = at
         if kind == VARINT:
-            value, at = _varint(buffer, at)
+            value, at = read_varint(buffer, at)
         elif kind == BLOCK:
-            value, first = _varint(buffer, at)
+            value, first = read_varint(buffer, at)
             at = first + (value or 0)
         elif kind in (FIXED32, FIXED64):
             at += 4 if kind == FIXED32 else 8
         else:
-            raise ValueError(f"the field at byte {begin} has an unknown wire type")
+            raise WireError(f"the field at byte {begin} has an unknown wire type", begin)
         if value is None or at > stop:
-            raise ValueError(f"the field at byte {begin} reaches past its end")
+            raise WireError(f"the field at byte {begin} reaches past its end", begin)
         yield FieldSpan(key >> 3, kind, begin, first, at, value if kind == VARINT else 0)
 
 
@@ -152,7 +163,7 @@ def varint_bytes(value: int) -> bytes:
     return bytes(encoded)
 
 
-def _varint(data: bytes | mmap.mmap, at: int) -> tuple[int | None, int]:
+def read_varint(data: bytes | mmap.mmap, at: int) -> tuple[int | None, int]:
     """The number at *at* and where it ends; None where it is cut or too long."""
     value = 0
     for shift in range(0, 70, 7):
@@ -162,5 +173,5 @@ def _varint(data: bytes | mmap.mmap, at: int) -> tuple[int | None, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value, at
+            return value & _64_BITS, at
     return None, at

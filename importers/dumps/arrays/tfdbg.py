@@ -32,6 +32,7 @@ from importers.dumps.ascend import wire_walk as wirewalk
 from importers.dumps.decode import can_decode, stored_bytes
 from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey
 from importers.dumps.open_file import open_dump
+from importers.proto.wire import BLOCK, VARINT, FieldSpan
 from importers.tensorflow.types import dtype_of
 
 DEVICE = "_tfdbg_device_"
@@ -78,7 +79,7 @@ class EventTensor:
     shape: tuple[int, ...]
     offset: int
     nbytes: int
-    field: tuple[wirewalk.DumpField, ...] = ()
+    field: tuple[FieldSpan, ...] = ()
 
 
 def device_folders(root: Path) -> list[Path]:
@@ -220,7 +221,7 @@ def read_event(fd: int, size: int) -> EventTensor:
         value = _only(data, summary.start, summary.end, _VALUE, "no value in the summary")
         node = ""
         for found in wirewalk.fields(data, value.start, value.end):
-            if found.number == _NODE and found.wire == wirewalk.BLOCK:
+            if found.number == _NODE and found.wire_type == BLOCK:
                 node = bytes(data[found.start : min(found.end, found.start + 4096)]).decode(
                     "utf-8", "replace"
                 )
@@ -228,25 +229,25 @@ def read_event(fd: int, size: int) -> EventTensor:
         return _tensor(data, tensor, node)
 
 
-def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> wirewalk.DumpField:
+def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> FieldSpan:
     for found in wirewalk.fields(data, start, end):
-        if found.number == number and found.wire == wirewalk.BLOCK:
+        if found.number == number and found.wire_type == BLOCK:
             return found
     raise DamagedError(Reason.UNREADABLE_DUMP, missing, offset=start)
 
 
-def _tensor(data: mmap.mmap, tensor: wirewalk.DumpField, node: str) -> EventTensor:
+def _tensor(data: mmap.mmap, tensor: FieldSpan, node: str) -> EventTensor:
     dtype: DType | None = None
     shape: tuple[int, ...] = ()
-    content: wirewalk.DumpField | None = None
-    others: dict[int, list[wirewalk.DumpField]] = {}
+    content: FieldSpan | None = None
+    others: dict[int, list[FieldSpan]] = {}
     # Values one by one, not packed, are what an old writer may leave.
     for found in wirewalk.fields(data, tensor.start, tensor.end, limit=1 << 20):
-        if found.number == _TYPE and found.wire == wirewalk.VARINT:
+        if found.number == _TYPE and found.wire_type == VARINT:
             dtype = dtype_of(found.value & 0xFFFF_FFFF)
-        elif found.number == _SHAPE and found.wire == wirewalk.BLOCK:
+        elif found.number == _SHAPE and found.wire_type == BLOCK:
             shape = _shape(data, found)
-        elif found.number == _CONTENT and found.wire == wirewalk.BLOCK:
+        elif found.number == _CONTENT and found.wire_type == BLOCK:
             content = found
         elif found.number > _CONTENT:
             others.setdefault(found.number, []).append(found)
@@ -270,7 +271,7 @@ def _tensor(data: mmap.mmap, tensor: wirewalk.DumpField, node: str) -> EventTens
 
 
 def _with_content(
-    node: str, dtype: DType, shape: tuple[int, ...], content: wirewalk.DumpField, expected: int
+    node: str, dtype: DType, shape: tuple[int, ...], content: FieldSpan, expected: int
 ) -> EventTensor:
     have = content.end - content.start
     # TensorFlow keeps types of less than a byte in a byte each.
@@ -283,16 +284,16 @@ def _with_content(
     return EventTensor(node, dtype, shape, content.start, have)
 
 
-def _shape(data: mmap.mmap, field: wirewalk.DumpField) -> tuple[int, ...]:
+def _shape(data: mmap.mmap, field: FieldSpan) -> tuple[int, ...]:
     dims: list[int] = []
     for dim in wirewalk.fields(data, field.start, field.end):
-        if dim.number == 3 and dim.wire == wirewalk.VARINT and dim.value:
+        if dim.number == 3 and dim.wire_type == VARINT and dim.value:
             raise _bad("a tensor of unknown rank", field.start)
-        if dim.number != 2 or dim.wire != wirewalk.BLOCK:
+        if dim.number != 2 or dim.wire_type != BLOCK:
             continue
         size = 0
         for part in wirewalk.fields(data, dim.start, dim.end):
-            if part.number == 1 and part.wire == wirewalk.VARINT:
+            if part.number == 1 and part.wire_type == VARINT:
                 size = part.value
         if size >= 1 << 62 or len(dims) >= 64:
             raise _bad("a tensor without a definite shape", field.start)
@@ -322,9 +323,7 @@ def event_values(fd: int, size: int, ref: DumpTensorRef) -> NDArray[np.generic] 
     return values[:count].reshape(event.shape)
 
 
-def _repeated(
-    data: mmap.mmap, field: tuple[wirewalk.DumpField, ...], dtype: DType
-) -> NDArray[np.generic]:
+def _repeated(data: mmap.mmap, field: tuple[FieldSpan, ...], dtype: DType) -> NDArray[np.generic]:
     _, width = _FIELDS[dtype]
     if width:
         raw = b"".join(bytes(data[part.start : part.end]) for part in field)
@@ -332,7 +331,7 @@ def _repeated(
         return np.frombuffer(raw[: len(raw) // whole * whole], width)
     numbers: list[int] = []
     for part in field:
-        if part.wire == wirewalk.VARINT:
+        if part.wire_type == VARINT:
             numbers.append(part.value)
             continue
         at = part.start

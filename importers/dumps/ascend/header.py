@@ -27,6 +27,7 @@ from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError
 from importers.dumps.number_formats import DTYPES, UNDEFINED, layout_of
 from importers.proto.messages import dump_data_pb2 as pb
+from importers.proto.wire import BLOCK, VARINT, FieldSpan
 
 _FIRST_READ = 4096
 _MAX_HEADER = 64 << 20
@@ -192,7 +193,7 @@ def _is_version_1(fd: int, size: int) -> bool:
     with _mapped(fd, size) as data:
         try:
             return all(
-                found.number in _FIELDS and found.wire in (wirewalk.VARINT, wirewalk.BLOCK)
+                found.number in _FIELDS and found.wire_type in (VARINT, BLOCK)
                 for found in wirewalk.fields(data, 0, size)
             )
         except DamagedError:
@@ -200,14 +201,14 @@ def _is_version_1(fd: int, size: int) -> bool:
 
 
 def _version_1(fd: int, size: int) -> DumpHeader:
-    parts: dict[int, list[wirewalk.DumpField]] = {number: [] for number in _DATA_FIELD}
+    parts: dict[int, list[FieldSpan]] = {number: [] for number in _DATA_FIELD}
     rest = bytearray()
     with _mapped(fd, size) as data:
         for found in wirewalk.fields(data, 0, size):
-            if found.wire == wirewalk.BLOCK and found.number in parts:
+            if found.wire_type == BLOCK and found.number in parts:
                 parts[found.number].append(found)
-            elif found.end - found.tag <= _MAX_DESCRIPTION:
-                rest += data[found.tag : found.end]
+            elif found.end - found.key <= _MAX_DESCRIPTION:
+                rest += data[found.key : found.end]
         tensors = [
             _whole_tensor(data, part, number)
             for field in (_INPUT, _OUTPUT)
@@ -223,19 +224,19 @@ def _version_1(fd: int, size: int) -> DumpHeader:
     return _described(DumpFormat.ASCEND_V1, _parsed(bytes(rest), 0), tensors, blocks)
 
 
-def _split(data: mmap.mmap, part: wirewalk.DumpField) -> tuple[bytes, int, int]:
+def _split(data: mmap.mmap, part: FieldSpan) -> tuple[bytes, int, int]:
     """An entry of a version 1 message without its data; where that lies, and its size."""
     rest = bytearray()
     place, size = part.end, 0
     for found in wirewalk.fields(data, part.start, part.end):
-        if found.number == _DATA_FIELD[part.number] and found.wire == wirewalk.BLOCK:
+        if found.number == _DATA_FIELD[part.number] and found.wire_type == BLOCK:
             place, size = found.start, found.end - found.start
-        elif found.end - found.tag <= _MAX_DESCRIPTION:
-            rest += data[found.tag : found.end]
+        elif found.end - found.key <= _MAX_DESCRIPTION:
+            rest += data[found.key : found.end]
     return bytes(rest), place, size
 
 
-def _whole_tensor(data: mmap.mmap, part: wirewalk.DumpField, number: int) -> HeaderTensor:
+def _whole_tensor(data: mmap.mmap, part: FieldSpan, number: int) -> HeaderTensor:
     rest, place, size = _split(data, part)
     io = TensorIO.INPUT if part.number == _INPUT else TensorIO.OUTPUT
     head = pb.OpInput() if io is TensorIO.INPUT else pb.OpOutput()
