@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -13,10 +14,30 @@ Batch: TypeAlias = tuple[int, ...]
 """Numbers of items of a job that are done together."""
 
 
-def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """Both halves of a batch of two items or more."""
-    middle = len(batch) // 2
-    return batch[:middle], batch[middle:]
+class OpenBatches:
+    """Batches still to do, first those whose worker died: in halves, until the item that kills
+    is alone."""
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self._batches = iter(batches)
+        self._once: set[int] = set()
+        self.suspects: deque[Batch] = deque()
+
+    def next(self) -> Batch | None:
+        """The next batch to do; None if all are given out."""
+        return self.suspects.popleft() if self.suspects else next(self._batches, None)
+
+    def again(self, batch: Batch) -> bool:
+        """Keep *batch* to be done again; False if it is one item that was tried twice."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            self.suspects += (batch[:middle], batch[middle:])
+            return True
+        if batch[0] in self._once:
+            return False
+        self._once.add(batch[0])
+        self.suspects.append(batch)
+        return True
 
 
 def in_batches(

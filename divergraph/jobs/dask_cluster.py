@@ -7,11 +7,10 @@ files under the same paths. Dask does the batches of a lost worker again elsewhe
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from divergraph.jobs.batches import Batch, halves
+from divergraph.jobs.batches import Batch, OpenBatches
 from divergraph.jobs.work import Stopped, Work, run_batch
 from graphstore.errors import InputError
 
@@ -87,17 +86,15 @@ class DaskExecutor:
         import distributed
 
         waited: Any = distributed.wait
-        source = iter(batches)
-        suspects: deque[Batch] = deque()
-        tried: set[int] = set()
+        todo = OpenBatches(batches)
         running: dict[Any, Batch] = {}
         try:
             while not stopped():
-                alone = bool(suspects)
+                alone = bool(todo.suspects)
                 while len(running) < (1 if alone else _AHEAD * self.workers):
                     # Several batches may go down with one worker. Each is tried again with
                     # nothing beside it, so that none is lost for what another did.
-                    batch = suspects.popleft() if alone else next(source, None)
+                    batch = todo.next()
                     if batch is None:
                         break
                     given = [items[number] for number in batch]
@@ -114,13 +111,8 @@ class DaskExecutor:
                     try:
                         found = future.result()
                     except distributed.KilledWorker:
-                        if len(batch) > 1:
-                            suspects.extend(halves(batch))
-                        elif batch[0] in tried:
+                        if not todo.again(batch):
                             yield batch, [work.lost(items[batch[0]], DIED)]
-                        else:
-                            tried.add(batch[0])
-                            suspects.append(batch)
                         continue
                     yield batch, found
         finally:

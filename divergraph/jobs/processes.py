@@ -13,13 +13,12 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeAlias, TypeVar
 
-from divergraph.jobs.batches import Batch, halves
+from divergraph.jobs.batches import Batch, OpenBatches
 from divergraph.jobs.work import Stopped, Work
 from divergraph.jobs.worker import serve
 from graphstore.errors import DivergraphError
@@ -50,7 +49,7 @@ class ProcessExecutor:
         Raises:
             DivergraphError: workers die whatever they are given.
         """
-        todo = _Todo(iter(batches))
+        todo = OpenBatches(batches)
         crew = _Crew(work, items)
         deaths = 0
         try:
@@ -70,8 +69,8 @@ class ProcessExecutor:
                                 "the worker processes die one after the other",
                                 hint="--jobs 1 does the work in this process",
                             )
-                        if (lost := todo.again(batch)) is not None:
-                            yield lost, [work.lost(items[lost[0]], DIED)]
+                        if not todo.again(batch):
+                            yield batch, [work.lost(items[batch[0]], DIED)]
                         continue
                     if isinstance(answer, Exception):
                         raise answer
@@ -86,29 +85,6 @@ class ProcessExecutor:
 
 class _Died:
     """Stands for the answer of a worker that is gone."""
-
-
-class _Todo:
-    """Batches still to do, first those that have to be done again."""
-
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches = batches
-        self._again: deque[Batch] = deque()
-        self._once: set[int] = set()
-
-    def next(self) -> Batch | None:
-        return self._again.popleft() if self._again else next(self._batches, None)
-
-    def again(self, batch: Batch) -> Batch | None:
-        """Keep *batch* to be done again in halves; back if it is one item, tried twice."""
-        if len(batch) > 1:
-            self._again.extend(halves(batch))
-            return None
-        if batch[0] in self._once:
-            return batch
-        self._once.add(batch[0])
-        self._again.append(batch)
-        return None
 
 
 class _Worker:
@@ -171,7 +147,7 @@ class _Crew:
     def busy(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.batch is not None]
 
-    def hand_out(self, todo: _Todo, most: int) -> None:
+    def hand_out(self, todo: OpenBatches, most: int) -> None:
         """Give every idle worker a batch, hiring up to *most* while there is one."""
         idle = [worker for worker in self._workers if worker.batch is None]
         while idle or len(self._workers) < most:
