@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from divergraph.ask.output_errors import OutputError, output_errors
 from divergraph.ask.rows import split_weight
-from divergraph.ask.sentences import small_number, times_text
+from divergraph.ask.sentences import times_text
+from divergraph.text.numbers import small_number
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from divergraph.text.numbers import small_number
 from divergraph.text.words import REASON_WORDS, counted
 from graphstore.model import (
     ErrorSplit,
@@ -37,7 +38,6 @@ SPLIT_LABELS = {
 """What the numbers of a split are called where they are plotted."""
 
 _HALF = 0.5
-_THOUSAND, _IN_FULL = 999.5, 99999.5
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
 
 
@@ -153,15 +153,6 @@ def numbers_text(split: ErrorSplit) -> str:
         ("floor", split.floor),
     )
     return ", ".join(f"{name} {small_number(value)}" for name, value in known if value is not None)
-
-
-def small_number(value: float) -> str:
-    """Three digits, thousands in full; NaN and Inf by name."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Inf"
-    return f"{value:.0f}" if _THOUSAND <= value < _IN_FULL else f"{value:.3g}"
 
 
 def step_note(step: PathStep, *, first: bool = False) -> str:

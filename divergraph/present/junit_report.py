@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
-from divergraph.present.report_words import reason_text, short, tensor_text
+from divergraph.present.report_words import reason_text, tensor_text
 from divergraph.present.run_report import RunReport
+from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
 from divergraph.thresholds.verdicts import worst

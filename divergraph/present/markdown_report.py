@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from divergraph.ask.origin_answers import OriginAnswer
 from divergraph.present.json.shapes import worst_first
-from divergraph.present.report_words import short, tensor_text
+from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
+from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
 from graphstore.model import Method, Metric, Verdict

@@ -1,22 +1,9 @@
-"""The words and numbers reports have in common."""
+"""The words reports have in common."""
 
 from __future__ import annotations
 
-import math
-
 from divergraph.text.words import REASON_WORDS
 from graphstore.model import Comparison, TensorIO
-
-
-def short(value: float | None, form: str = ".3g") -> str:
-    """A number in a few digits, NaN and Inf by name, ``-`` for none."""
-    if value is None:
-        return "-"
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Inf" if value > 0 else "-Inf"
-    return format(value, form)
 
 
 def tensor_text(item: Comparison) -> str:

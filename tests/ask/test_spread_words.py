@@ -8,6 +8,7 @@ import pytest
 
 from divergraph.ask import PathStep
 from divergraph.ask import sentences as spread_words
+from divergraph.text.numbers import small_number
 from graphstore.model import (
     DeviceArithmetic,
     ErrorSplit,
@@ -203,5 +204,5 @@ def test_why_an_op_is_accused_in_a_few_words(start, split, group, said):
 
 
 def test_thousands_are_told_in_full():
-    told = [spread_words.small_number(value) for value in (87.24, 1004.4, 99999.4, 123456.0)]
+    told = [small_number(value) for value in (87.24, 1004.4, 99999.4, 123456.0)]
     assert told == ["87.2", "1004", "99999", "1.23e+05"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from divergraph.text.numbers import odd_word
 from divergraph.text.words import REASON_WORDS
 from graphstore.model import (
     Comparison,
@@ -103,7 +104,7 @@ def cosine(value: float | None, glyphs: Glyphs) -> str:
     if value is None:
         return glyphs.dash
     if not math.isfinite(value):
-        return special(value)
+        return odd_word(value)
     if value < 1.0 and round(value, 5) == 1.0:
         return "0.99999"
     return f"{value:.5f}"
@@ -114,18 +115,13 @@ def small(value: float | None, glyphs: Glyphs) -> str:
     if value is None:
         return glyphs.dash
     if not math.isfinite(value):
-        return special(value)
+        return odd_word(value)
     return "0" if value == 0 else f"{value:.1e}"
 
 
 def precise(value: float) -> str:
     """A metric with six digits."""
-    return f"{value:.6g}" if math.isfinite(value) else special(value)
-
-
-def special(value: float) -> str:
-    """NaN and the infinities."""
-    return "NaN" if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
+    return f"{value:.6g}" if math.isfinite(value) else odd_word(value)
 
 
 def gain(value: float | None, glyphs: Glyphs) -> str:
@@ -133,7 +129,7 @@ def gain(value: float | None, glyphs: Glyphs) -> str:
     if value is None:
         return glyphs.dash
     if not math.isfinite(value):
-        return glyphs.times + special(value)
+        return glyphs.times + odd_word(value)
     if value < _WITH_DECIMAL:
         return f"{glyphs.times}{value:.1f}"
     return glyphs.times + (f"{value:.0f}" if value < _IN_FULL else f"{value:.0e}")

@@ -18,7 +18,6 @@ from divergraph.ask.sentences import (
     names,
     numbers_text,
     share_text,
-    small_number,
     step_note,
     thresholds_text,
 )
@@ -26,6 +25,7 @@ from divergraph.ask.trace_answers import ErrorPath, PathStep, Trace
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
+from divergraph.text.numbers import small_number
 from divergraph.text.words import STATE_MARKS, counted
 from graphstore.model import Guilt, Method, Reckoning, Role, Run
 

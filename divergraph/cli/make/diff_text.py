@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
+from divergraph.text.numbers import short
 from divergraph.text.words import REASON_WORDS, counted, shape_text
 
 if TYPE_CHECKING:
@@ -141,8 +142,4 @@ def _show_table(title: str, elements: Sequence[Element]) -> None:
 
 
 def _number(value: float) -> str:
-    if isinstance(value, int):
-        return str(value)
-    if math.isnan(value):
-        return "NaN"
-    return f"{value:.6g}" if math.isfinite(value) else ("Inf" if value > 0 else "-Inf")
+    return str(value) if isinstance(value, int) else short(value, ".6g")

@@ -10,9 +10,9 @@ from typing import TypeAlias
 from divergraph.ask.sentences import SPLIT_LABELS, names
 from divergraph.metrics.limits.quantities import worst_error
 from divergraph.metrics.limits.thresholds import NO_LIMIT
-from divergraph.present.json.shapes import deviation_text, notes_json
-from divergraph.present.report_words import short
+from divergraph.present.json.shapes import notes_json
 from divergraph.present.run_report import RunReport
+from divergraph.text.numbers import deviation_text, short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, shape_text
 from graphstore.model import (

@@ -14,8 +14,9 @@ from divergraph.ask.sentences import (
     thresholds_text,
 )
 from divergraph.present.json.shapes import worst_first
-from divergraph.present.report_words import short, tensor_text
+from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
+from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
 from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 
 from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff
 from divergraph.dump_diff.elements import Element, ElementTable
 from divergraph.dump_diff.single_pair import CloseLook
 from divergraph.present.json.shapes import Json, metrics_json, notes_json, number, record_json
+from divergraph.text.numbers import odd_word
 from graphstore.model import Figures
 
 
@@ -133,7 +133,7 @@ def _element_json(element: Element) -> Json:
         "absolute_error": element.absolute,
         "relative_error": element.relative,
     }
-    odd = {name: _odd(value) for name, value in values.items() if value is not None}
+    odd = {name: odd_word(value) for name, value in values.items() if value is not None}
     return {
         "index": list(element.index),
         **{
@@ -142,9 +142,3 @@ def _element_json(element: Element) -> Json:
         },
         "notes": {name: said for name, said in odd.items() if said},
     }
-
-
-def _odd(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "" if math.isfinite(value) else ("Inf" if value > 0 else "-Inf")

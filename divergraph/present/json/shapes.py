@@ -14,6 +14,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from divergraph.text.numbers import deviation_text
 from divergraph.text.words import reserve_text
 from divergraph.thresholds.verdicts import badness
 from graphstore.contract import GraphInfo, QueryResult
@@ -48,12 +49,6 @@ _metric_values = attrgetter(*_METRIC_NAMES)
 def number(value: float | None) -> float | None:
     """A JSON number; null for None, NaN and infinity."""
     return value if value is not None and math.isfinite(value) else None
-
-
-def deviation_text(values: tuple[float, float, float, float]) -> str:
-    """``(mean;std),(mean;std)`` of device and golden with 3 decimals, tiny values as 0."""
-    shown = [0.0 if abs(value) < 0.001 else value for value in values]
-    return f"({shown[0]:.3f};{shown[1]:.3f}),({shown[2]:.3f};{shown[3]:.3f})"
 
 
 def metrics_json(metrics: MetricSet | None) -> Json:
