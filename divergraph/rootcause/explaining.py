@@ -16,9 +16,6 @@ from divergraph.rootcause.causes import (
     Rerun,
     Reweigh,
     TensorHashes,
-    hidden,
-    nonfinite_ops,
-    where_hidden,
 )
 from divergraph.rootcause.causes import (
     explain as explained,
@@ -26,6 +23,7 @@ from divergraph.rootcause.causes import (
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.hiding import hidden, nonfinite_ops, where_hidden
 from divergraph.rootcause.values import same_shape
 from divergraph.text.words import counted
 from divergraph.values.run_values import RunValues

@@ -13,11 +13,11 @@ from divergraph.execute.installed import open_executor
 from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause import calibration
-from divergraph.rootcause.causes import nonfinite_ops
 from divergraph.rootcause.core import split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.quantisers import Constant
 from divergraph.rootcause.fallback import with_fallback
+from divergraph.rootcause.hiding import nonfinite_ops
 from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs, Splits

@@ -9,6 +9,7 @@ import pytest
 
 from divergraph.comparison.compare_run import compare
 from divergraph.rootcause.causes import FaultEvidence, explain, rules
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import SampledTensors
 from divergraph.rootcause.causes.extremes import quantised_grid
 from graphstore.model import DType
@@ -54,7 +55,8 @@ def _broken(view: SampledTensors) -> None:
 def test_a_cause_that_fails_leaves_the_guilt_as_it_is(sides, monkeypatch, rule):
     made = sides(lambda weights: weights.update(w1=weights["w1"] * np.float32(1.02)))
     usual = compare(made.request)
-    monkeypatch.setattr(rules, "RULES", (rules.RULES[0], rule))
+    only = CauseRule("only", CauseStage.MISSING, 1, rule)
+    monkeypatch.setattr(rules, "cause_rules", lambda: (only,))
     data = compare(made.request)
     assert [each.op for each in data.origins] == ["conv1"]
     assert [each.split for each in data.comparisons] == [each.split for each in usual.comparisons]

@@ -11,7 +11,6 @@ from divergraph.rootcause.causes.evidence import (
     Reweigh,
     TensorHashes,
 )
-from divergraph.rootcause.causes.hiding import hidden, nonfinite_ops, where_hidden
 from divergraph.rootcause.causes.rules import explain
 
 __all__ = [
@@ -23,7 +22,4 @@ __all__ = [
     "Reweigh",
     "TensorHashes",
     "explain",
-    "hidden",
-    "nonfinite_ops",
-    "where_hidden",
 ]

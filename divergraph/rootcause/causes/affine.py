@@ -12,6 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.words import count_text, slices_text
 
@@ -373,3 +374,23 @@ def _slice_confidence(fit: _Fit, sure: float) -> float:
     if fit.per_slice >= 4 * _SHORT:
         return sure
     return 0.85 * sure if fit.per_slice >= _SHORT else 0.6 * sure
+
+
+CAUSES = (
+    CauseRule(
+        "whole_line",
+        CauseStage.LINE,
+        10,
+        whole_line,
+        {"gain": 0.75, "global_offset": 0.75, "gain_and_offset": 0.65},
+        of_a_part=True,
+    ),
+    CauseRule(
+        "affine",
+        CauseStage.LINE,
+        30,
+        affine,
+        {"lost_bias": 0.79, "doubled_bias": 1.0, "channel_gain": 0.65, "channel_offset": 0.75},
+        of_a_part=True,
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
 from divergraph.rootcause.causes.evidence import Cause, Foreign, SampledTensors
 from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
 
@@ -55,3 +56,15 @@ def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Oper
         if values is not None and values.size <= LARGEST:
             said = words.format(operand=each.operand, by=each.by)
             yield OperandTrial(label, said, {each.operand: values})
+
+
+CAUSES = (
+    CauseRule(
+        "read_before",
+        CauseStage.MISSING,
+        20,
+        read_before,
+        {"dumped_otherwise": 1.0},
+        needs=Needs.OTHERS,
+    ),
+)

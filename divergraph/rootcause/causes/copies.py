@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.orders import same_values
 
@@ -132,3 +133,23 @@ def _as_output(view: SampledTensors, values: Array) -> Floats | None:
     if values.dtype.kind not in "fiu" or values.size != view.case.reference.size:
         return None
     return view.sample(values.reshape(view.case.reference.shape))
+
+
+CAUSES = (
+    CauseRule(
+        "stale_tensor",
+        CauseStage.FUNCTION,
+        30,
+        stale_tensor,
+        {"stale_tensor": 1.0},
+        needs=Needs.OTHERS,
+    ),
+    CauseRule(
+        "unrelated_values",
+        CauseStage.VAGUE,
+        30,
+        unrelated_values,
+        {"unrelated_values": 0.7},
+        of_a_part=True,
+    ),
+)

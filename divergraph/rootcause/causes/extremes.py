@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.words import count_text, share_text
 from graphstore.model import DType
@@ -17,6 +18,10 @@ _MOST_FREQUENCIES = 6000
 _TELLING = 200
 _RESOLVED = 0.6
 """How sharply values must sit on a grid: 1 exactly, 0 not at all."""
+
+_FEWEST_WRAPPED = 3
+_INSIDE_RANGE = 0.02
+"""How far the values that wrapped may lie inside of the range of the others, of that range."""
 
 
 def saturation(view: SampledTensors) -> Cause | None:
@@ -207,3 +212,48 @@ def _some(values: Floats) -> Floats:
 def _energy(view: SampledTensors, where: Mask) -> float:
     whole = view.energy
     return float(np.sum(view.e[where] ** 2)) / whole if whole else 0.0
+
+
+def wrapped_around(view: SampledTensors) -> Cause | None:
+    """Just the values over a range are off by a whole number of times that range."""
+    if view.d.size < 16:
+        return None
+    low, high = float(view.d.min()), float(view.d.max())
+    size = high - low
+    slack = _INSIDE_RANGE * size
+    outside = (view.r > high - slack) | (view.r < low + slack)
+    over = outside & (np.abs(view.e) > 0.5 * size)
+    count = int(np.count_nonzero(over))
+    if count < _FEWEST_WRAPPED or count > 0.5 * over.size:
+        return None
+    period = float(np.median(np.abs(view.e[over])))
+    turns = np.round(view.e / period) if abs(period / size - 1.0) < 0.1 else None
+    if turns is None or not view.fits(view.r + turns * period, rest=0.1):
+        return None
+    if np.any(turns[~outside]) or np.any(turns * np.sign(view.r - (low + high) / 2) > 0):
+        return None
+    return Cause(
+        "wrapped_around",
+        f"{count_text(count, 'value')} ({share_text(count, over.size)}) outside of {low:.4g} to "
+        f"{high:.4g} came out {period:.4g} away, at the other end: they wrapped around, as an "
+        "integer of too few bits does",
+        0.95 if count >= 2 * _FEWEST_WRAPPED else 0.75,
+        {"period": period, "wrapped": count, "low": low, "high": high},
+    )
+
+
+CAUSES = (
+    CauseRule("wrapped_around", CauseStage.FUNCTION, 40, wrapped_around, {"wrapped_around": 0.75}),
+    CauseRule(
+        "saturation", CauseStage.FUNCTION, 50, saturation, {"saturation": 0.79}, of_a_part=True
+    ),
+    CauseRule(
+        "quantised_grid",
+        CauseStage.PART,
+        20,
+        quantised_grid,
+        {"quantised_grid": 0.75},
+        of_a_part=True,
+    ),
+    CauseRule("rounding", CauseStage.VAGUE, 50, rounding, {"rounding": 1.0}),
+)

@@ -7,6 +7,7 @@ from math import erf
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 
 _POINTS = 20_000
@@ -146,3 +147,11 @@ def _inputs(view: SampledTensors) -> dict[str, Floats]:
 def _thin(values: Array) -> Floats:
     flat = values.reshape(-1)
     return flat[:: max(1, flat.size // _POINTS)]
+
+
+CAUSES = (
+    CauseRule(
+        "known_function", CauseStage.FUNCTION, 20, known_function, {"wrong_activation": 0.65}
+    ),
+    CauseRule("free_curve", CauseStage.VAGUE, 40, free_curve),
+)

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
 from divergraph.rootcause.causes.evidence import (
     Array,
     Cause,
@@ -398,4 +399,10 @@ ACTIVATIONS = frozenset(
         *("Relu", "LeakyRelu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Erf"),
         *("Elu", "Exp", "Gelu", "Softsign", "Selu", "Relu6", "Silu", "Swish", "Mish", "Celu"),
     )
+)
+
+
+CAUSES = (
+    CauseRule("inside", CauseStage.FUNCTION, 10, inside, needs=Needs.OPS),
+    CauseRule("inside_amount", CauseStage.LINE, 20, inside_amount, needs=Needs.OPS),
 )

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
 from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.words import count_text, ranges_text, share_text, slices_text
 
@@ -308,3 +309,19 @@ def _others_right(view: SampledTensors, axis: int, wrong: np.ndarray) -> bool:
 def _border(numbers: np.ndarray, length: int) -> bool:
     near = np.minimum(numbers, length - 1 - numbers)
     return length >= 8 and bool((near < max(2, numbers.size)).all()) and numbers.size <= 4
+
+
+def _in_a_part(view: SampledTensors) -> Cause | None:
+    return wrong_part(view, rules_of_a_part())
+
+
+CAUSES = (
+    CauseRule("few_values", CauseStage.PART, 10, few_values, {"few_values": 0.7}),
+    CauseRule(
+        "wrong_part",
+        CauseStage.PART,
+        30,
+        _in_a_part,
+        {"wrong_border": 0.7, "wrong_channels": 0.7, "wrong_region": 0.7},
+    ),
+)

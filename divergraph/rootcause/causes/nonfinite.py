@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, FaultEvidence, SampledTensors
 from divergraph.rootcause.causes.words import channels_text, count_text, share_text
 from graphstore.model import DType
@@ -123,3 +124,10 @@ def _largest(values: np.ndarray) -> float:
         return 0.0
     finite = values[np.isfinite(values)]
     return float(np.abs(finite).max()) if finite.size else 0.0
+
+
+CAUSES = (
+    CauseRule(
+        "nonfinite", CauseStage.NO_NUMBER, 10, nonfinite, {"nan_origin": 1.0, "overflow": 1.0}
+    ),
+)

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
 from divergraph.rootcause.causes.words import ranges_text
 
@@ -303,3 +304,17 @@ def _blocks_text(order: Array, concat: bool) -> str:
         return ""
     operands = ": the operands of the Concat are in another order" if concat else ""
     return f" (blocks starting at {', '.join(map(str, blocks))}){operands}"
+
+
+CAUSES = (
+    CauseRule("reordered", CauseStage.ORDER, 20, reordered, {"reordered": 0.79}, of_a_part=True),
+    CauseRule(
+        "moved_slices",
+        CauseStage.ORDER,
+        30,
+        moved_slices,
+        {"repeated_slices": 0.75},
+        of_a_part=True,
+    ),
+    CauseRule("shuffled", CauseStage.VAGUE, 20, shuffled, of_a_part=True),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
 
@@ -51,3 +52,15 @@ def unclassified(view: SampledTensors) -> Cause:
         0.3,
         evidence,
     )
+
+
+CAUSES = (
+    CauseRule(
+        "random_op",
+        CauseStage.MISSING,
+        5,
+        random_op,
+        {"random_op": 1.0, "unclassified": 1.0},
+        needs=Needs.OPS,
+    ),
+)

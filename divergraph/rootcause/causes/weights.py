@@ -8,6 +8,7 @@ from itertools import combinations, islice, permutations
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
 from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
 from divergraph.rootcause.devices.precisions.bf16 import BF16
@@ -118,3 +119,15 @@ def _cause(trial: OperandTrial, made: Array, view: SampledTensors) -> Cause:
         0.95 if view.d.size >= 16 else 0.7,
         {"weight": name, "left": left},
     )
+
+
+CAUSES = (
+    CauseRule(
+        "nearly_rounded_weights",
+        CauseStage.LINE,
+        40,
+        nearly_rounded_weights,
+        {"rounded_weights": 1.0},
+        needs=Needs.OPS,
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.words import count_text, share_text, slices_text
 
@@ -221,3 +222,36 @@ def _energy(view: SampledTensors, where: Mask) -> float:
 
 def _contiguous(numbers: np.ndarray) -> bool:
     return int(numbers[-1] - numbers[0]) == numbers.size - 1
+
+
+CAUSES = (
+    CauseRule("all_zero", CauseStage.MISSING, 10, all_zero, {"all_zero": 1.0}, of_a_part=True),
+    CauseRule(
+        "tail_not_written", CauseStage.MISSING, 40, tail_not_written, {"tail_not_written": 1.0}
+    ),
+    CauseRule("zero_slices", CauseStage.MISSING, 50, zero_slices, {"dead_channels": 0.7}),
+    CauseRule(
+        "flush_to_zero",
+        CauseStage.MISSING,
+        60,
+        flush_to_zero,
+        {"flush_to_zero": 0.79},
+        of_a_part=True,
+    ),
+    CauseRule(
+        "constant_output",
+        CauseStage.ORDER,
+        10,
+        constant_output,
+        {"constant_output": 1.0},
+        of_a_part=True,
+    ),
+    CauseRule(
+        "scattered_zeros",
+        CauseStage.VAGUE,
+        10,
+        scattered_zeros,
+        {"scattered_zeros": 0.7},
+        of_a_part=True,
+    ),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from divergraph.rootcause.causes import hidden, where_hidden
+from divergraph.rootcause.hiding import hidden, where_hidden
 from graphstore.model import Finding, FindingKind
 from graphstore.traverse.arrays import arrays_from_edges
 

@@ -1,0 +1,66 @@
+"""What comes out if the op did nothing, or does something else: of several ops two may be said."""
+
+from __future__ import annotations
+
+from divergraph.rootcause.causes.buffers import read_after
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Explain, Needs
+from divergraph.rootcause.causes.copies import missing_op
+from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.inside import as_well
+from divergraph.rootcause.causes.operands import wrong_operand
+from divergraph.rootcause.causes.operations import wrong_operation
+from divergraph.rootcause.causes.settings import wrong_setting
+from divergraph.rootcause.causes.weights import wrong_weights
+
+
+def left_out(view: SampledTensors) -> Cause | None:
+    """The op did nothing; of several, one told otherwise may do nothing, too, and both are said."""
+    cause = missing_op(view)
+    several = cause is not None and len(view.case.ops) > 1
+    other = wrong_setting(view, numbers=False) if several else None
+    return cause if cause is None or other is None else as_well(cause, other)
+
+
+_TRIED: tuple[Explain, ...] = (
+    wrong_setting,
+    wrong_operation,
+    wrong_weights,
+    wrong_operand,
+    read_after,
+)
+
+
+def told_otherwise(view: SampledTensors) -> Cause | None:
+    """What comes out if an op of the group has another attribute, operand or operation.
+
+    Of several ops between two dumps different mistakes may give the same: then two are said.
+    """
+    tried = (rule(view) for rule in _TRIED)
+    found = (each for each in tried if each is not None)
+    cause = next(found, None)
+    other = next(found, None) if cause is not None and len(view.case.ops) > 1 else None
+    return cause if cause is None or other is None else as_well(cause, other)
+
+
+CAUSES = (
+    CauseRule("left_out", CauseStage.MISSING, 30, left_out, {"missing_op": 0.79}, needs=Needs.OPS),
+    CauseRule(
+        "told_otherwise",
+        CauseStage.RERUN,
+        10,
+        told_otherwise,
+        {
+            "wrong_setting": 1.0,
+            "wrong_axis": 1.0,
+            "wrong_pads": 1.0,
+            "wrong_epsilon": 1.0,
+            "wrong_operation": 1.0,
+            "wrong_weights": 1.0,
+            "wrong_operand": 0.75,
+            "applied_twice": 1.0,
+            "sum_cut_short": 0.7,
+            "overwritten_input": 1.0,
+        },
+        needs=Needs.OPS,
+    ),
+)
