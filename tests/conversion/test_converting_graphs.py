@@ -278,6 +278,12 @@ def test_a_run_in_model_explorer_has_its_metrics(divergraph, lenet, tmp_path):
         assert divergraph("convert", "fault", "--store", store, "-t", form, "-out", out).code == 0
     assert '"#d7301f"' in (out / "fault.dot").read_text()
     assert nx.read_graphml(out / "fault.graphml").nodes["LeNet/conv2/Conv2DRelu"]["state"]
+    assert divergraph("export", "fault", "--store", store, "-o", tmp_path / "x.graphml").code == 0
+    exported, converted = (
+        nx.read_graphml(at) for at in (tmp_path / "x.graphml", out / "fault.graphml")
+    )
+    assert dict(exported.nodes) == dict(converted.nodes), "one schema, whoever writes it"
+    assert exported.nodes["LeNet/conv2/Conv2DRelu"]["fused"] == 3
     golden = divergraph(
         *("convert", "fault", "--store", store, "--side", "golden", "-t", "dot", "-out", out)
     )
