@@ -7,7 +7,7 @@ of a fault put in between can be computed, and held against what the device has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,7 +24,7 @@ from divergraph.rootcause.causes.evidence import (
 )
 from divergraph.rootcause.causes.functions import FUNCTIONS
 from divergraph.rootcause.causes.settings import wrong_setting
-from divergraph.rootcause.causes.words import slices_text
+from divergraph.rootcause.causes.words import as_well, slices_text, step_text
 
 _MOST_STEPS = 12
 _LARGEST = 1 << 22
@@ -65,12 +65,6 @@ def inside(view: SampledTensors) -> Cause | None:
     return found if found is None or other is None else as_well(found, other)
 
 
-def as_well(cause: Cause, other: Cause) -> Cause:
-    """*cause*, with *other*, which explains the device as well: neither is sure."""
-    sentence = f"{cause.sentence}; as well: {other.sentence}"
-    return replace(cause, sentence=sentence, confidence=min(cause.confidence, _UNSURE))
-
-
 def _last_op(view: SampledTensors, there: _There) -> Cause | None:
     """The last op handed on what it got from inside, or is another function of it."""
     last = view.case.ops[-1]
@@ -84,8 +78,8 @@ def _last_op(view: SampledTensors, there: _There) -> Cause | None:
         if view.fits(value, rest=_REST):
             return Cause(
                 "missing_op",
-                f"the device has just what comes out of {_called(step)} before it: the {last.type} "
-                "was not computed",
+                f"the device has just what comes out of {step_text(step)} before it: the "
+                f"{last.type} was not computed",
                 sure,
                 {"op": last.id, "left": view.left(value), "explanations": 1},
             )
@@ -94,7 +88,7 @@ def _last_op(view: SampledTensors, there: _There) -> Cause | None:
             if np.isfinite(made).all() and view.fits(made, rest=_REST / 2):
                 return Cause(
                     "wrong_activation",
-                    f"the output is {word} of what {_called(step)} gives, where {last.type} is "
+                    f"the output is {word} of what {step_text(step)} gives, where {last.type} is "
                     "expected",
                     sure,
                     {"op": last.id, "function": word, "left": view.left(made)},
@@ -159,8 +153,8 @@ def _told(view: SampledTensors, there: _There, guesses: list[_Guess]) -> Cause |
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op
     sentence = f"the device has just what comes out if {guess.words}"
-    alike = {_called(each.step) for each in others if each.label == guess.label}
-    if named := sorted(alike - {_called(guess.step)}):
+    alike = {step_text(each.step) for each in others if each.label == guess.label}
+    if named := sorted(alike - {step_text(guess.step)}):
         sentence += f" (or the same of {', '.join(named)})"
     if also is not None:
         sentence += f"; as well if {also.words}"
@@ -178,7 +172,7 @@ def _told(view: SampledTensors, there: _There, guesses: list[_Guess]) -> Cause |
 def _exact(view: SampledTensors, there: _There) -> Iterator[_Guess]:
     lost = _wrong_slices(view)
     for step in there.case.steps:
-        called = _called(step)
+        called = step_text(step)
         for name, value in step.inputs.items():
             if value.shape == step.value.shape and value.dtype.kind == "f":
                 words = f"{called} hands on its input {name}: it was not computed"
@@ -253,7 +247,7 @@ def _lines(view: SampledTensors, there: _There) -> Iterator[_Guess]:
             amount = _solved(view, there, step, change, small)
             if amount is not None:
                 number = 1.0 + amount if label == "gain" else amount
-                said = f"{_called(step)} {words.format(number)}"
+                said = f"{step_text(step)} {words.format(number)}"
                 yield _Guess(step, label, said, change(amount), number)
 
 
@@ -308,7 +302,7 @@ def _cuts(view: SampledTensors, there: _There) -> Iterator[_Guess]:
         largest = float(np.abs(step.value).max())
         for bits in (4, 5, 6, 7, 8) if np.isfinite(largest) and largest else ():
             unit = largest / (2 ** (bits - 1) - 1)
-            words = f"{_called(step)} lies on a grid of step {unit:.4g} ({bits} bits)"
+            words = f"{step_text(step)} lies on a grid of step {unit:.4g} ({bits} bits)"
             made = np.round(step.value / unit) * unit
             yield _Guess(step, "quantised_grid", words, made, unit)
 
@@ -345,7 +339,7 @@ def _ways(step: InsideStep) -> Iterator[_Way]:
     def flushed(part: float) -> Array:
         return np.where(np.abs(value) <= limit(part), 0.0, value)
 
-    called = _called(step)
+    called = step_text(step)
     words = f"{called} is zero from {{:.3g}} of it on"
     yield _Way(step, "tail_not_written", words, tail, 0.05, 0.995)
     words = f"{called} is cut off at the size of its {{:.4g}} quantile"
@@ -369,10 +363,6 @@ def _refined(
 
 def _left(view: SampledTensors, made: Floats | None) -> float:
     return float("inf") if made is None else rms(view.d - made)
-
-
-def _called(step: InsideStep) -> str:
-    return f"{step.op.type} {step.op.name or step.op.id}"
 
 
 def _as_bias(step: InsideStep, name: str, bias: Array) -> Array | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import Mask, SampledTensors
+from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, SampledTensors
+
+_UNSURE = 0.65
+"""Where two explanations give the same, the most confidence in one."""
 
 
 def count_text(count: int, noun: str) -> str:
@@ -57,3 +61,14 @@ def channels_text(hit: Mask) -> str:
         return ""
     name = "channel" if numbers.size == 1 else "channels"
     return f", in {name} {ranges_text(numbers.tolist())}"
+
+
+def as_well(cause: Cause, other: Cause) -> Cause:
+    """*cause*, with *other*, which explains the device as well: neither is sure."""
+    sentence = f"{cause.sentence}; as well: {other.sentence}"
+    return replace(cause, sentence=sentence, confidence=min(cause.confidence, _UNSURE))
+
+
+def step_text(step: InsideStep) -> str:
+    """An op inside a group: its type and name."""
+    return f"{step.op.type} {step.op.name or step.op.id}"
