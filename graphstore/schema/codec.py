@@ -43,17 +43,21 @@ def dumps(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-def text_of(record: object) -> str:
-    """A *record* (a dataclass, or a sequence of them) as compact JSON in ASCII."""
-    return _VALUES.encode(encoded(record))
+def text_of(record: object, *, zeros_unsigned: bool = False) -> str:
+    """A *record* (a dataclass, or a sequence of them) as compact JSON in ASCII.
+
+    With *zeros_unsigned* -0.0 is written as 0.0: of what stands in columns, a database may
+    lose the sign, and the text must be the same from every store.
+    """
+    return _VALUES.encode(encoded(record, zeros_unsigned=zeros_unsigned))
 
 
-def encoded(record: object) -> Any:
-    """A *record* as what json writes."""
+def encoded(record: object, *, zeros_unsigned: bool = False) -> Any:
+    """A *record* as what json writes; see :func:`text_of`."""
     if isinstance(record, list | tuple):
-        return [encoded(each) for each in record]
+        return [encoded(each, zeros_unsigned=zeros_unsigned) for each in record]
     kind: Any = type(record)
-    return _encoder(kind)(record)
+    return _encoder(kind, zeros_unsigned)(record)
 
 
 def record_of(kind: type[_T], text: str) -> _T:
@@ -84,8 +88,8 @@ def declared(kind: type) -> Mapping[str, Any]:
 
 
 @cache
-def _encoder(kind: Any) -> _Way:
-    inner = [_encoder(each) for each in get_args(kind) if each is not Ellipsis]
+def _encoder(kind: Any, zeros_unsigned: bool) -> _Way:
+    inner = [_encoder(each, zeros_unsigned) for each in get_args(kind) if each is not Ellipsis]
     origin = get_origin(kind) or kind
     if origin in (Union, UnionType):
         ways = [way for way in inner if way is not _same]
@@ -98,16 +102,19 @@ def _encoder(kind: Any) -> _Way:
     if origin is Mapping:
         key, way = inner
         return lambda value: {key(name): way(each) for name, each in value.items()}
-    if kind is float:  # a database may lose the sign of a zero
-        return lambda value: float(value) + 0.0
+    if kind is float:
+        return (lambda value: float(value) + 0.0) if zeros_unsigned else float
     if isinstance(kind, type) and issubclass(kind, Enum):
         return lambda value: value.value
-    return _object_encoder(kind) if is_dataclass(kind) else _same
+    return _object_encoder(kind, zeros_unsigned) if is_dataclass(kind) else _same
 
 
-def _object_encoder(kind: Any) -> _Way:
+def _object_encoder(kind: Any, zeros_unsigned: bool) -> _Way:
     hints = declared(kind)
-    parts = [(field.name, _encoder(hints[field.name]), _default(field)) for field in fields(kind)]
+    parts = [
+        (field.name, _encoder(hints[field.name], zeros_unsigned), _default(field))
+        for field in fields(kind)
+    ]
 
     def encode(value: Any) -> dict[str, Any]:
         found = {}

@@ -51,14 +51,14 @@ def run_lines(data: RunData) -> Iterator[bytes]:
     for link in data.links:
         yield _line(f'["link",{codec.text_of(link)}]')
     for comparison in data.comparisons:
-        yield _line(f'["comparison",{codec.text_of(comparison)}]')
+        yield _line(f'["comparison",{codec.text_of(comparison, zeros_unsigned=True)}]')
     for op, state in data.states.items():
         yield _line(codec.dumps(["state", op, state]))
     yield _line(f'["origins",{codec.text_of(data.origins)}]')
     if data.suspects:
         yield _line(f'["suspects",{codec.text_of(data.suspects)}]')
     for finding in data.findings:
-        yield _line(f'["finding",{codec.text_of(finding)}]')
+        yield _line(f'["finding",{codec.text_of(finding, zeros_unsigned=True)}]')
 
 
 def content_hash(lines: Iterable[bytes]) -> str:

@@ -49,7 +49,7 @@ from graphstore.model import (
 from graphstore.transfer.copying import whole_run_hash
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from(
-    [math.nan, math.inf, -math.inf, 0.0, 5e-324, 1.7976931348623157e308]
+    [math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1.7976931348623157e308]
 )
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=6)
 
