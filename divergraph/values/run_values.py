@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from divergraph.values.one_tensor import read_tensor
 from divergraph.values.pairs import read_device, read_golden
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import Unread
-from graphstore.model import TensorIO, TensorRef
+from graphstore.model import DumpTensorRef, TensorIO, TensorRef
 from importers.dumps import DumpIndex
 
 Array: TypeAlias = NDArray[Any]
@@ -23,7 +23,7 @@ class RunValues:
     comparison itself says what is wrong with a file.
 
     *pairs* are the compared device outputs, *shapes* their golden shapes. About *memory*
-    bytes are kept for the next one who asks.
+    bytes are kept for the next one who asks; a file that was written since is read again.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RunValues:
         """What the device made, in golden's shape, order and numbers."""
         pair = self.pairs[output]
         return self._known(
-            ("device", output),
+            ("device", output, _written(pair.device, pair.golden)),
             lambda: read_device(pair, self.shapes[output], lambda: read_golden(pair)),
         )
 
@@ -60,14 +60,15 @@ class RunValues:
             given = self.golden_dump.graph_inputs.get(ref)
             if given is None:
                 return None
-            return self._kept.get(("in", ref), lambda: read_tensor(given))
+            return self._kept.get(("in", ref, _written(given)), lambda: read_tensor(given))
         found = self.golden_dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
         if found is None:
             return None
+        key = ("golden", ref, _written(found))
         pair = self._of_golden.get(ref)
         if pair is not None and pair.golden == found:
-            return self._kept.get(("golden", ref), lambda: read_golden(pair))
-        return self._kept.get(("golden", ref), lambda: read_tensor(found))
+            return self._kept.get(key, lambda: read_golden(pair))
+        return self._kept.get(key, lambda: read_tensor(found))
 
     def graph_input(self, name: str) -> Array | None:
         """What the device was fed, else what the golden side was."""
@@ -85,16 +86,34 @@ class RunValues:
         if found is None:
             return None
         if golden is None:
-            return self._known(("device in", name), lambda: read_tensor(found))
+            key = ("device in", name, _written(found))
+            return self._known(key, lambda: read_tensor(found))
         if golden.shape != found.shape:
             return None
         pair = TensorPair(found, golden)
         return self._known(
-            ("device in", name), lambda: read_device(pair, golden.shape, lambda: read_golden(pair))
+            ("device in", name, _written(found, golden)),
+            lambda: read_device(pair, golden.shape, lambda: read_golden(pair)),
         )
 
-    def _known(self, key: tuple[str, object], read: Callable[[], Array | Unread]) -> Array | None:
+    def _known(self, key: Hashable, read: Callable[[], Array | Unread]) -> Array | None:
         return _or_none(self._kept.get(key, read))
+
+
+def _written(*tensors: DumpTensorRef) -> tuple[tuple[int, int] | None, ...]:
+    """When the files of *tensors* were written and how long they are; None for one that is gone.
+
+    A part is cut out, or a terminal is open, long after the comparison: dumps change meanwhile.
+    """
+    found: list[tuple[int, int] | None] = []
+    for each in tensors:
+        try:
+            facts = each.path.stat()
+        except OSError:
+            found.append(None)  # reading it says what is wrong
+        else:
+            found.append((facts.st_mtime_ns, facts.st_size))
+    return tuple(found)
 
 
 def _or_none(value: Array | Unread | None) -> Array | None:
