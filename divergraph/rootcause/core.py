@@ -1,4 +1,4 @@
-"""Who introduced an error: the algorithm of docs/root-cause.md, from top to bottom.
+"""Who introduced an error: the algorithm of docs/explanation/root-cause.md, from top to bottom.
 
 For every device output d that was compared:
 

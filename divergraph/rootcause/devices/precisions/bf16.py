@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.mantissa import in_blocks, in_type_of, short
 from divergraph.rootcause.devices.precision import Precision
 from graphstore.model import DType
@@ -21,21 +20,6 @@ class Brain(Precision):
     unit = 2.0**-8
     dtype = DType.BFLOAT16
     coarseness = 2
-
-    @property
-    def least_units(self) -> float:
-        """One rounding at random."""
-        return calibration.LEAST_UNITS_16_BIT
-
-    @property
-    def last_place_units(self) -> float:
-        """One rounding."""
-        return calibration.LAST_PLACE_UNITS_16_BIT
-
-    @property
-    def tie_units(self) -> float:
-        """One rounding."""
-        return calibration.QUANTISED_TIE_UNITS_16_BIT
 
     def rounded(self, value: Array) -> Array:
         """To 8 bits."""

@@ -28,21 +28,6 @@ class Half(Precision):
     coarseness = 1
 
     @property
-    def least_units(self) -> float:
-        """One rounding at random."""
-        return calibration.LEAST_UNITS_16_BIT
-
-    @property
-    def last_place_units(self) -> float:
-        """One rounding."""
-        return calibration.LAST_PLACE_UNITS_16_BIT
-
-    @property
-    def tie_units(self) -> float:
-        """One rounding."""
-        return calibration.QUANTISED_TIE_UNITS_16_BIT
-
-    @property
     def least_kept(self) -> float:  # type: ignore[override]  # read when needed, as all numbers
         """What converters raise weights to; the spacing of subnormals is half of it."""
         return calibration.CONVERTED_LEAST
