@@ -12,7 +12,7 @@ QDQ conversions; "the faults" are the eighteen kinds injected there. The tables 
 ``benchmarks/README.md`` were made with all numbers as they stand. *Not measured* says that no
 record tells how the number itself was found, and that its reason is the one beside it. A test
 fails if a number is ten times larger or ten times smaller
-(``tests/rootcause/test_calibration.py``).
+(``tests/rootcause/numbers``).
 
 Read these as attributes of the module when they are needed (``calibration.SUSPECT``), never
 imported by name or bound as a default: tests and the mutation check change them in place.
@@ -41,14 +41,6 @@ MOST_SUSPICION = 1e9
 """The largest finite suspicion. An error as large as the tensor itself has 4e7 in float32, the
 finest arithmetic there is; more says nothing more, and can still be read. Counted, not
 measured."""
-
-LAST_PLACE_UNITS_16_BIT = 1.0
-"""Roundings of a tensor's scale that may be off anywhere, in 16 bits: one. Not measured: that the
-tail of a Sigmoid, off by 1e-8 in a tensor of ones, is no origin is a test."""
-
-LAST_PLACE_UNITS_32_BIT = 4.0
-"""As above for float32, where sums run in another order: the least floor of a whole tensor. Not
-measured apart from it."""
 
 FAR_BELOW = 1e-3
 """Share of both the inputs' error and the least limit below which an error starts nothing: a
@@ -118,10 +110,6 @@ weights usually cost. Not measured: two operands in steps of 1/127 of their larg
 DIVISION_UNITS = 2.0
 """How far, in units of float32, a weight over its scale may be off: some devices multiply by the
 inverse. Not measured: a division and a product differ by no more than two roundings."""
-
-CONSTANT_LEAST_FP16 = 2e-7
-"""What an element of a constant may be off by in float16, where its rounding is no smaller: twice
-what converters raise small weights to. Not measured."""
 
 # Tolerances: masks
 
@@ -263,13 +251,6 @@ and polynomials have. What is further off is a fault. Not measured."""
 QUANTISED_AGREES = 3.0
 """Error over the floor of arithmetic and ties up to which an op made what its scales say. Not
 measured: half the suspect limit."""
-
-QUANTISED_TIE_UNITS_32_BIT = 8.0
-"""How far from the middle between two steps arithmetic may decide the step, in units of float32 of
-the largest value: FP32_UNITS, for the same reason. Not measured apart."""
-
-QUANTISED_TIE_UNITS_16_BIT = 1.0
-"""As above with 16 bits around the integers: their one rounding. Not measured."""
 
 QUANTISED_ENOUGH = 3
 """Fewer ops of a kind do not show alone that a device quantises as its graph says. Not

@@ -76,16 +76,6 @@ def ignoring(output: TensorRef) -> Finding:
     )
 
 
-def explained_by(emulated: Array | None, reference: Array, device: Array) -> Array:
-    """*reference* without the places where the device's arithmetic makes NaN or Inf, too."""
-    if emulated is None or emulated.shape != reference.shape or reference.dtype.kind != "f":
-        return reference
-    if emulated.dtype.kind != "f" or device.dtype.kind != "f":
-        return reference
-    lost = ~np.isfinite(emulated) & ~np.isfinite(device).reshape(reference.shape)
-    return np.where(lost, np.nan, reference) if lost.any() else reference
-
-
 def with_nonfinite_origins(
     arrays: GraphArrays,
     splits: Mapping[TensorRef, ErrorSplit],

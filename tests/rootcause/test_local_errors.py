@@ -9,14 +9,14 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judged_output import judged
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
-from divergraph.rootcause.tolerances.contract import ToleranceEstimate
-from divergraph.rootcause.tolerances.local_errors import Noise, local_suspicion, with_local_floor
+from divergraph.rootcause.tolerances.local_errors import Noise, local_suspicion
 
 RNG = np.random.default_rng(6)
 WIDE = np.concatenate([RNG.standard_normal(3000), np.full(1000, -1e4)]).astype(np.float32)
@@ -42,8 +42,9 @@ def test_zeros_among_what_is_not_hidden_are_seen() -> None:
     device[2900:3000] = 0
     assert np.linalg.norm(device - WIDE) < 3e-4 * np.linalg.norm(WIDE)
     assert local_suspicion(WIDE, device, NOISE) > 10
-    told = with_local_floor(ToleranceEstimate(WIDE, 2e-4), device, NOISE)
-    assert np.linalg.norm(device - WIDE) / np.linalg.norm(WIDE) / told.floor > 10
+    found, split = judged(device, WIDE, HALF)
+    assert split.suspicion > 10
+    assert found.adjustments[-1].tolerance == "local error"
 
 
 def test_a_coarse_quantiser_does_not_hide_a_lost_tail() -> None:

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from judged_output import context
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances import flushed
 from divergraph.rootcause.tolerances import noise_floor as floors
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
-from divergraph.rootcause.tolerances.flushed import without_flushed
-from divergraph.rootcause.tolerances.gains import with_gain_floor, with_inner_gain_floor
+from divergraph.rootcause.tolerances.gains import gain_floor, inner_gain_floor
 from graphstore.model import Guilt, TensorIO
 
 
@@ -100,8 +101,8 @@ HALF = FP16.rounded(VALUES)
 
 
 def floor_of_gain(device, ops=1):
-    told = ToleranceEstimate(VALUES, 4e-4)
-    return with_gain_floor(told, device, [HALF], FP16, ops).floor
+    told = ToleranceEstimate(VALUES, 4e-4, imitations=(HALF,), device=device)
+    return gain_floor(told, FP16, ops)
 
 
 def test_only_an_error_along_the_output_has_the_floor_of_a_gain():
@@ -118,9 +119,8 @@ def test_one_large_value_among_many_is_no_gain():
     spiky = VALUES.copy()
     spiky[7] = device[7] = 1e4
     device[7] *= np.float32(1.002)
-    told = ToleranceEstimate(spiky, 4e-4)
-    found = with_gain_floor(told, device, [FP16.rounded(spiky)], FP16, 1)
-    assert found.floor == 4e-4
+    told = ToleranceEstimate(spiky, 4e-4, imitations=(FP16.rounded(spiky),), device=device)
+    assert gain_floor(told, FP16, 1) == 4e-4
 
 
 def test_a_gain_inside_a_group_is_seen_where_it_moves_the_output():
@@ -130,8 +130,8 @@ def test_a_gain_inside_a_group_is_seen_where_it_moves_the_output():
     noise = VALUES + 0.0015 * inside * RNG.choice([-1, 1], VALUES.size).astype(np.float32)
 
     def floor(device):
-        told = ToleranceEstimate(VALUES, 4e-4)
-        return with_inner_gain_floor(told, device, [HALF], FP16, ways).floor
+        told = ToleranceEstimate(VALUES, 4e-4, imitations=(HALF,), device=device)
+        return inner_gain_floor(told, FP16, ways)
 
     assert floor(noise) == 4e-4
     assert floor(gain) < 2.5e-4
@@ -190,8 +190,9 @@ def test_flushing_the_smallest_numbers_is_no_fault_unless_it_costs_much(share):
     large = np.float32(1e-3)
     reference = np.where(np.arange(1000) < count, small, large).astype(np.float32)
     device = np.where(reference < 6e-5, 0, reference)
-    told = without_flushed(device, reference, 2.0**-14)
-    assert np.isnan(told).any() == (share < 0.1)
+    told = ToleranceEstimate(reference, 1e-4, device=FP16.rounded(device))
+    acted = flushed.TOLERANCE.apply(context(), told) is not None
+    assert acted == (share < 0.1)
 
 
 @pytest.mark.parametrize(("precision", "kind"), [("fp16", np.float16), ("fp32", np.float32)])

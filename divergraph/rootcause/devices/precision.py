@@ -57,27 +57,15 @@ class Precision(ABC):
         can be imitated exactly; else all that is known is how far values may be off."""
         return self.coarseness > 0
 
-    # Of what rounds every value one rounding is all that chance may do; others say more.
-
     @property
     def least_units(self) -> float:
         """The least floor of many values, in units."""
         return calibration.LEAST_UNITS_16_BIT
 
     @property
-    def last_place_units(self) -> float:
-        """What may be off by chance anywhere, in roundings of a tensor's scale."""
-        return calibration.LAST_PLACE_UNITS_16_BIT
-
-    @property
-    def tie_units(self) -> float:
-        """How far from a tie, in units of a tensor's largest value, arithmetic may decide it."""
-        return calibration.QUANTISED_TIE_UNITS_16_BIT
-
-    @property
-    def constant_least(self) -> float:
-        """What an element of a constant may be off by whatever its size."""
-        return 0.0
+    def value_units(self) -> float:
+        """What one value may be off by chance, in units: one rounding."""
+        return 1.0
 
     @abstractmethod
     def rounded(self, value: Array) -> Array:

@@ -92,7 +92,7 @@ class QuantisedOps:
         precision = self.floors.precision
         plain = _made(replace(self.floors, plain=True), groups, feeds)
         either = [
-            _made(replace(self.floors, shift=way * precision.tie_units), groups, feeds)
+            _made(replace(self.floors, shift=way * precision.value_units), groups, feeds)
             for way in (1, -1)
         ]
         found: list[Expected | None] = []

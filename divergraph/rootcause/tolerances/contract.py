@@ -15,6 +15,7 @@ from functools import cache
 from typing import TypeAlias
 
 from divergraph.execute.contract import Array, Executor
+from divergraph.rootcause.devices.precision import SMALLEST_NORMAL_FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -70,6 +71,13 @@ class OpContext:
         """Whether the device computes the group in integers, or quantises at all."""
         return bool(self.group.integers or self.arithmetic.quantisers.by_tensor)
 
+    def smallest_normal(self, told: ToleranceEstimate) -> float:
+        """The smallest normal number of what the device holds: it may hold an output in more bits
+        than it computes in, and then small numbers are kept."""
+        precision = self.arithmetic.precision
+        narrow = told.device is not None and precision.fits(told.device)
+        return precision.smallest_normal if narrow else SMALLEST_NORMAL_FP32
+
 
 @dataclass(frozen=True, slots=True)
 class ToleranceEstimate:
@@ -98,6 +106,12 @@ class ToleranceEstimate:
     def emulation(self) -> Array | None:
         """e, what the group makes in the device's arithmetic; None where it could not run."""
         return self.imitations[0] if self.imitations else None
+
+    @property
+    def are_floats(self) -> bool:
+        """Whether both sides hold real numbers at all: only those are rounded."""
+        sides = (self.device, self.reference)
+        return all(each is not None and each.size > 0 and each.dtype.kind == "f" for each in sides)
 
 
 Numbers: TypeAlias = Mapping[str, float]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -14,30 +13,20 @@ from divergraph.rootcause.tolerances.contract import (
     Tolerance,
     ToleranceEstimate,
 )
-from divergraph.rootcause.tolerances.suspicious import are_floats, smallest_normal
 from divergraph.rootcause.values import norms
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if not are_floats(told) or told.device is None:
+    if not told.are_floats or told.device is None:
         return None
-    found = without_flushed(told.device, told.reference, smallest_normal(context, told))
-    if found is told.reference:
-        return None
-    places = np.count_nonzero(np.isnan(found)) - np.count_nonzero(np.isnan(told.reference))
-    return Exclude(found, numbers={"places": int(places)})
-
-
-def without_flushed(device: Array, reference: Array, normal: float) -> Array:
-    """*reference*, NaN where the *device* has zero for a number below *normal*; unchanged where
-    that costs so much of the output that it is a fault."""
-    flushed = (device == 0) & (reference != 0) & (np.abs(reference) < normal)
-    if not flushed.any():
-        return reference
+    reference, normal = told.reference, context.smallest_normal(told)
+    flushed = (told.device == 0) & (reference != 0) & (np.abs(reference) < normal)
     lost = float(np.linalg.norm(np.asarray(reference[flushed], np.float64)))
-    _, scale = norms(reference, reference)
-    little = lost <= calibration.FLUSHED_SHARE * scale
-    return np.where(flushed, np.nan, reference) if little else reference
+    # What costs so much of the output is a fault.
+    if not flushed.any() or lost > calibration.FLUSHED_SHARE * norms(reference, reference)[1]:
+        return None
+    places = {"places": int(np.count_nonzero(flushed))}
+    return Exclude(np.where(flushed, np.nan, reference), numbers=places)
 
 
 TOLERANCE = Tolerance(

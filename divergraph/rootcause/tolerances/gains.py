@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,62 +34,47 @@ _BLOCK = 1 << 15
 _MOST_INSIDE = 16
 
 
-def with_gain_floor(
-    told: ToleranceEstimate,
-    device: Array,
-    imitations: Sequence[Array],
-    precision: Precision,
-    ops: float,
-    way: Array | None = None,
-) -> ToleranceEstimate:
-    """*told* with the floor of a gain, if the error of *device* (of the reference's shape) is
-    one; only for arithmetics whose floors are coarse.
+def gain_floor(
+    told: ToleranceEstimate, precision: Precision, ops: float, way: Array | None = None
+) -> float:
+    """The floor of a gain, if the error of the device *told* of is one; else its floor. Only for
+    arithmetics whose floors are coarse.
 
     *ops* of the group may be off that way each by itself. *way* is where a gain inside the group
     moves the output; None for one of the output itself.
     """
-    reference = told.reference
-    if not precision.rounds or not imitations:
-        return told
-    emulated = imitations[0]
-    if not all(each.dtype.kind == "f" and each.size for each in (device, reference, emulated)):
-        return told
+    reference, device, emulated = told.reference, told.device, told.emulation
+    if not precision.rounds or not told.are_floats or device is None or emulated is None:
+        return told.floor
     way = reference if way is None else way
-    if any(each.shape != reference.shape for each in (emulated, way)):
-        return told
+    if emulated.dtype.kind != "f" or not emulated.shape == way.shape == reference.shape:
+        return told.floor
     sums = _sums(*(each.reshape(-1) for each in (reference, device, emulated, way)))
     scale = math.sqrt(sums.energy * sums.way_energy)
     if scale == 0.0 or not math.isfinite(sums.apart) or not math.isfinite(scale):
-        return told
+        return told.floor
     introduced = math.sqrt(sums.apart / sums.energy)
     gain = abs(sums.along) / scale
     if not gain or gain < calibration.GAIN_SHARE * introduced:
-        return told
+        return told.floor
     usual = abs(sums.emulated_along) / scale
     by_chance = told.floor * math.sqrt(sums.spread) / scale
-    least = least_floor(precision, sums.count) * math.sqrt(max(ops, 1))
+    least = least_floor(precision, int(sums.places)) * math.sqrt(max(ops, 1))
     floor = max(calibration.GAIN_EMULATED * usual, calibration.GAIN_BY_CHANCE * by_chance, least)
-    return replace(told, floor=min(told.floor, floor)) if math.isfinite(floor) else told
+    return min(told.floor, floor) if math.isfinite(floor) else told.floor
 
 
-def with_inner_gain_floor(
-    told: ToleranceEstimate,
-    device: Array,
-    imitations: Sequence[Array],
-    precision: Precision,
-    ways: Sequence[Array],
-) -> ToleranceEstimate:
-    """As ``with_gain_floor``, for a gain of one of the tensors inside a group, that move the
-    output along *ways*."""
+def inner_gain_floor(told: ToleranceEstimate, precision: Precision, ways: Sequence[Array]) -> float:
+    """As ``gain_floor``, for a gain of one of the tensors inside a group, that move the output
+    along *ways*."""
     moved = [told.reference * told.reference.dtype.type(calibration.GAIN_TRIED), *ways]
     energy = _product(moved[0], moved[0])
-    found = told
+    found = told.floor
     for way in ways if energy > 0.0 else ():
         own = _product(way, way)
         if own > 0.0:
             ops = sum(_product(each, way) ** 2 for each in moved) / (own * energy)
-            tried = with_gain_floor(told, device, imitations, precision, ops, way)
-            found = min((found, tried), key=lambda each: each.floor)
+            found = min(found, gain_floor(told, precision, ops, way))
     return found
 
 
@@ -129,23 +114,22 @@ def _product(one: Array, other: Array) -> float:
     return float(np.sum(products, where=np.isfinite(products)))
 
 
-@dataclass
-class _Sums:
+class _Sums(NamedTuple):
     """Over the places where the reference is finite: how many there are, |r|², |d - r|²,
     (d - r)·w, (e - r)·w, |w|² and the sum of (w r)² element by element."""
 
-    count: int = 0
-    energy: float = 0.0
-    apart: float = 0.0
-    along: float = 0.0
-    emulated_along: float = 0.0
-    way_energy: float = 0.0
-    spread: float = 0.0
+    places: float
+    energy: float
+    apart: float
+    along: float
+    emulated_along: float
+    way_energy: float
+    spread: float
 
 
 def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums:
     """Taken block by block: a whole tensor in float64 is several times what it holds."""
-    found = _Sums()
+    found = np.zeros(len(_Sums._fields))
     for start in range(0, reference.size, _BLOCK):
         right, given, made, moved = (
             np.asarray(each[start : start + _BLOCK], np.float64)
@@ -155,41 +139,33 @@ def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums
         if not finite.all():
             right, given, made, moved = (each[finite] for each in (right, given, made, moved))
         with np.errstate(all="ignore"):
-            off = given - right
-            found.count += right.size
-            found.energy += float(np.sum(np.square(right)))
-            found.apart += float(np.sum(np.square(off)))
-            found.along += float(np.sum(off * moved))
-            found.emulated_along += float(np.sum((made - right) * moved))
-            found.way_energy += float(np.sum(np.square(moved)))
-            found.spread += float(np.sum(np.square(right * moved)))
-    return found
+            off, along = given - right, right * moved
+            terms = (right**2, off**2, off * moved, (made - right) * moved, moved**2, along**2)
+            found += [right.size, *map(np.sum, terms)]
+    return _Sums(*found.tolist())
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    device, precision = told.device, context.arithmetic.precision
     # Steps of a quantiser are no chance, so what adds up along the output is no gain.
-    if device is None or context.quantises:
+    if told.device is None or context.quantises:
         return None
-    found = with_gain_floor(told, device, told.imitations, precision, context.ops)
-    found = min((found, _inner(context, told, device, found.floor)), key=lambda each: each.floor)
-    return Narrow(found.floor) if found.floor < told.floor else None
+    floor = gain_floor(told, context.arithmetic.precision, context.ops)
+    floor = min(floor, _inner(context, told, told.device, floor))
+    return Narrow(floor) if floor < told.floor else None
 
 
-def _inner(
-    context: OpContext, told: ToleranceEstimate, device: Array, floor: float
-) -> ToleranceEstimate:
-    """*told* with the floor of a gain inside the group, if the error is large by *floor* but not
-    suspect: trying it costs several runs of the group."""
+def _inner(context: OpContext, told: ToleranceEstimate, device: Array, floor: float) -> float:
+    """The floor of a gain inside the group, if the error is large by *floor* but not suspect:
+    trying it costs several runs of the group."""
     suspect, precision = context.options.suspect, context.arithmetic.precision
     ratio = relative(device, told.reference) / floor
     if context.ops < 2 or not precision.rounds:
-        return told
+        return told.floor
     if not calibration.GAIN_ASKED * suspect < ratio <= suspect:
-        return told
+        return told.floor
     memory = context.options.memory // 2
     ways = ways_inside(context.executor, context.golden, context.group, context.given, memory)
-    return with_inner_gain_floor(told, device, told.imitations, precision, ways)
+    return inner_gain_floor(told, precision, ways)
 
 
 TOLERANCE = Tolerance(

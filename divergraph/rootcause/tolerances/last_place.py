@@ -55,7 +55,7 @@ def most_suspicion(
     share = error / scale
     if share < calibration.FAR_BELOW * min(inputs_error or 0.0, calibration.LEAST_LIMIT):
         return guilty
-    units = share / (precision.last_place_units * precision.unit)
+    units = share / (max(1.0, precision.least_units) * precision.unit)
     return min(guilty * max(units, 1.0), max(guilty, calibration.MOST_SUSPICION))
 
 

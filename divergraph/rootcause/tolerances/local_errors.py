@@ -8,7 +8,7 @@ what the imitation is off by: among elements of like size, and at the worst plac
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -48,21 +48,6 @@ class Noise:
     step: float | None = None
 
 
-def with_local_floor(told: ToleranceEstimate, device: Array, noise: Noise) -> ToleranceEstimate:
-    """*told* with a floor that makes the error of *device* (of the reference's shape) as
-    suspicious as it is in the worst part of the tensor."""
-    suspicion = local_suspicion(told.reference, device, noise)
-    introduced = relative(device, told.reference)
-    if suspicion <= 0.0 or not 0.0 < introduced < math.inf:
-        return told
-    floor = introduced / suspicion
-    if floor >= told.floor:
-        return told
-    _, scale = norms(told.reference, told.reference)
-    absolute = min(told.absolute, floor * scale)
-    return replace(told, floor=floor, absolute=absolute)
-
-
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     """How many times its noise the error of the worst part is; 0 where nothing can be said."""
     if not noise.imitations or reference.size < calibration.PART_LEAST_VALUES:
@@ -82,11 +67,8 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     there = np.isfinite(right) & np.isfinite(off)
     if not there.all():
         right, off, error = right[there], off[there], error[there]
-    if (
-        right.size < calibration.PART_LEAST_VALUES
-        or not np.isfinite(error).all()
-        or not error.any()
-    ):
+    enough = right.size >= calibration.PART_LEAST_VALUES
+    if not (enough and np.isfinite(error).all() and error.any()):
         return 0.0
     right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
@@ -104,10 +86,8 @@ def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float)
     """The largest ratio of errors to noise of a part, each as root of the mean square."""
     energies = [np.bincount(parts, np.square(each)) for each in (error, off, right)]
     wrong, usual, size = (np.sqrt(each) for each in energies)
-    return (
-        float(np.max(wrong / np.maximum(np.maximum(usual, unit * size), _NOTHING)))
-        / calibration.PART_UNSURE
-    )
+    explained = np.maximum(np.maximum(usual, unit * size), _NOTHING)
+    return float(np.max(wrong / explained)) / calibration.PART_UNSURE
 
 
 def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
@@ -123,9 +103,7 @@ def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float)
 def _peak(ratios: Array) -> float:
     """What a few elements reach of errors over noise, less what they reach by chance."""
     rows = ratios[: ratios.size - ratios.size % _ROW].reshape(-1, _ROW)
-    if (
-        len(rows) >= calibration.PEAK_VALUES
-    ):  # the largest of rows tell most elements to be out of the question
+    if len(rows) >= calibration.PEAK_VALUES:  # most elements are out of the question by their rows
         ratios = ratios[ratios >= _among_worst(rows.max(axis=1))]
     return _among_worst(ratios) / calibration.PEAK_UNSURE
 
@@ -156,9 +134,7 @@ def _by_size(right: Array) -> Array:
             number, held = number + 1, 0
         numbers[exponent], last = number, classes[exponent]
         held += int(counts[exponent])
-    if (
-        held < calibration.PART_VALUES and number
-    ):  # what is left at the end goes with the part before
+    if held < calibration.PART_VALUES and number:  # what is left goes with the part before
         numbers[numbers == number] = number - 1
     found: Array = numbers[exponents]
     return found
@@ -176,8 +152,13 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     # What the whole tensor shows to be guilty needs no part to show it.
     if device is None or relative(device, told.reference) > context.options.guilty * told.floor:
         return None
-    found = with_local_floor(told, device, noise_of(context, told))
-    return None if found is told else Narrow(found.floor, found.absolute)
+    suspicion = local_suspicion(told.reference, device, noise_of(context, told))
+    apart, scale = norms(device, told.reference)
+    if suspicion <= 0.0 or scale == 0.0 or not 0.0 < apart < math.inf:
+        return None
+    # A floor that makes the whole as suspicious as its worst part is.
+    floor = apart / scale / suspicion
+    return Narrow(floor, floor * scale) if floor < told.floor else None
 
 
 TOLERANCE = Tolerance(

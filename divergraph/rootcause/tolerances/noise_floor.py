@@ -28,7 +28,7 @@ from divergraph.rootcause.tolerances.masks import (
     is_mask_maker,
     told_as_infinity,
 )
-from divergraph.rootcause.values import is_numeric, norms, relative
+from divergraph.rootcause.values import is_numeric, relative
 from graphstore.model import Op
 
 _NOISE = 1 << 17
@@ -264,14 +264,6 @@ class Floors:
                 )
                 found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
         return found
-
-
-def constant_floor(reference: Array, precision: Precision) -> float:
-    """The relative error of a constant too small for the device's type."""
-    if not precision.constant_least or reference.dtype.kind != "f":
-        return 0.0
-    _, scale = norms(reference, reference)
-    return precision.constant_least * math.sqrt(reference.size) / scale if scale else 0.0
 
 
 def least_floor(precision: Precision, size: int) -> float:

@@ -21,11 +21,10 @@ from divergraph.rootcause.tolerances.contract import (
 )
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import floor_of
-from divergraph.rootcause.tolerances.suspicious import are_floats
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if not are_floats(told):
+    if not told.are_floats:
         return None
     reference, precision = told.reference, context.arithmetic.precision
     floor, added, count = told.floor, list[Array](), 0

@@ -32,11 +32,6 @@ class Half(Precision):
         """What converters raise weights to; the spacing of subnormals is half of it."""
         return calibration.CONVERTED_LEAST
 
-    @property
-    def constant_least(self) -> float:
-        """A constant may have been raised by the converter, and its sign lost."""
-        return calibration.CONSTANT_LEAST_FP16
-
     def rounded(self, value: Array) -> Array:
         """To 11 bits, below 2^-14 to a multiple of 2^-24."""
         if value.dtype.kind != "f" or value.dtype == np.float16:

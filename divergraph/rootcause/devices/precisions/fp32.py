@@ -25,14 +25,9 @@ class Single(Precision):
         return calibration.LEAST_UNITS_32_BIT
 
     @property
-    def last_place_units(self) -> float:
+    def value_units(self) -> float:
         """Sums in another order."""
-        return calibration.LAST_PLACE_UNITS_32_BIT
-
-    @property
-    def tie_units(self) -> float:
-        """Sums in another order."""
-        return calibration.QUANTISED_TIE_UNITS_32_BIT
+        return calibration.FP32_UNITS
 
     def rounded(self, value: Array) -> Array:
         """As it is."""
@@ -40,7 +35,7 @@ class Single(Precision):
 
     def emulate(self, value: Array, disturb: Disturb) -> Array:
         """Off by a few units of the last place, each element by chance."""
-        return disturb(value, calibration.FP32_UNITS * self.unit)
+        return disturb(value, self.value_units * self.unit)
 
 
 PRECISION = FP32 = Single()

@@ -1,0 +1,222 @@
+"""What is taken for the device's arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from calibrated import both_tests
+from judged_output import context
+
+from divergraph.rootcause.devices import arithmetic, operand_precision, quantised_ops
+from divergraph.rootcause.devices.deciding import coarsest
+from divergraph.rootcause.devices.functions import find_functions
+from divergraph.rootcause.devices.mixed_precision import DeclaredTypes
+from divergraph.rootcause.devices.operand_precision import Family, OperandEvidence, Operands
+from divergraph.rootcause.devices.precision import fits_half, precision_of
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.devices.precisions.int8 import INT8
+from divergraph.rootcause.devices.quantised_ops import QuantisedKind
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances import quantised_steps
+from divergraph.rootcause.tolerances.contract import ToleranceEstimate
+from graphstore.model import DType, Guilt, TensorRef
+
+RNG = np.random.default_rng(7)
+V = RNG.standard_normal(4000).astype(np.float32)
+W = RNG.standard_normal(4000).astype(np.float32)
+REF = TensorRef("op", 0)
+
+
+def suspect() -> None:
+    options = RootCauseOptions()
+    assert options.guilt(5) is Guilt.NONE
+    assert options.guilt(8) is Guilt.SUSPECT
+
+
+def kept_largest() -> None:
+    assert fits_half(np.array([5e3]))
+    assert not fits_half(np.array([3e4]))
+
+
+def precision_share() -> None:
+    assert coarsest({FP16: 30, FP32: 70}) is FP16
+    assert coarsest({FP16: 5, FP32: 95}) is FP32
+
+
+def precision_values() -> None:
+    rounded = FP16.rounded(V)
+    assert precision_of(np.resize(rounded[:40], 400), DType.FLOAT32) is FP16
+    assert precision_of(np.resize(rounded[:8], 400), DType.FLOAT32) is None
+
+
+def trusts(agreeing: int) -> bool:
+    kinds = {f"op{n}": DType.FLOAT16 if n < agreeing else DType.FLOAT32 for n in range(100)}
+    outputs = {op: [SimpleNamespace(dtype=kind)] for op, kind in kinds.items()}
+    device = SimpleNamespace(
+        ops={op: SimpleNamespace(outputs=made) for op, made in outputs.items()}
+    )
+    compared = {TensorRef(op, 0): SimpleNamespace(device_dtype=DType.FLOAT16) for op in kinds}
+    return DeclaredTypes.of(device, compared).told
+
+
+def declared_trusted() -> None:
+    assert trusts(95)
+    assert not trusts(50)
+
+
+def operands(ratios: list[float], other: float = 100.0, **named: float) -> Operands | None:
+    """What ops of these errors over floors with TF32 operands, and others without, decide."""
+    evidence = [
+        OperandEvidence(
+            Family.PRODUCT,
+            {**dict.fromkeys(Operands, other), Operands.TF32: each}
+            | {Operands[name]: value for name, value in named.items()},
+        )
+        for each in ratios
+    ]
+    return operand_precision.decided(evidence, 6.0).get(Family.PRODUCT)
+
+
+def operands_enough() -> None:
+    assert operands([1, 1, 1, 4]) is Operands.TF32
+    assert operands([1, 4]) is None
+
+
+def operands_likely() -> None:
+    assert operands([2, 2, 2, 2]) is Operands.TF32
+    assert operands([5, 5, 5, 5]) is None
+
+
+def operands_likely_few() -> None:
+    assert operands([1.5, 1.5]) is Operands.TF32
+    assert operands([4, 4]) is None
+
+
+def operands_same() -> None:
+    assert operands([math.exp(0.02)] * 4, FP16=1.0) is Operands.TF32
+    assert operands([math.exp(0.2)] * 4, FP16=1.0) is Operands.FP16
+
+
+class Off:
+    """Floors whose emulation is *off* the reference."""
+
+    precision = FP32
+
+    def __init__(self, off: np.ndarray) -> None:
+        self.off = off
+
+    def emulated(self, groups, feeds):
+        return [(V + self.off).astype(np.float64) for _ in groups]
+
+
+class Samples(list):
+    """Samples that can be gone through again."""
+
+    def of(self, groups):
+        return self
+
+
+def sample(error: np.ndarray) -> arithmetic.GroupSample:
+    group = Group(REF, REF, ("op",))
+    return arithmetic.GroupSample(group, {}, V.astype(np.float64), V.astype(np.float64) + error)
+
+
+def operands_alike() -> None:
+    def ratio(cosine: float) -> float:
+        floors = {Operands.TF32: Off(0.01 * V)}
+        error = 0.01 * (cosine * V + math.sqrt(1 - cosine**2) * W)
+        found = arithmetic._evidence(Family.PRODUCT, sample(error), 50.0, floors, alone=True)
+        return found.ratios[Operands.TF32]
+
+    assert math.isfinite(ratio(0.6))
+    assert math.isinf(ratio(0.1))
+
+
+def function_size(error: float, exact: float = 1e-7) -> float | None:
+    """The size found for exponentials that are all off by *error*."""
+    golden = SimpleNamespace(ops={"op": SimpleNamespace(type="Exp", outputs=())})
+
+    def floors(approximated) -> Off:
+        return Off(V * max(exact, *approximated.values(), 0.0))
+
+    found = find_functions(
+        golden, [Group(REF, REF, ("op",))], lambda groups: Samples([sample(V * error)]), floors
+    )
+    return found.get("Exp")
+
+
+def function_inexact() -> None:
+    assert function_size(3e-3, exact=1e-3) is None  # further off than approximations are
+    assert function_size(3.6e-6, exact=1.2e-6) is not None
+    assert function_size(1.5e-6, exact=1.2e-6) is None
+
+
+def function_fits() -> None:
+    assert function_size(2.6e-6) == pytest.approx(2e-6)
+    assert function_size(2.1e-5) == pytest.approx(1.6e-5)
+
+
+def function_steps() -> None:
+    assert function_size(5e-5) is not None
+    assert function_size(1e-3) is None
+
+
+def quantised_agrees() -> None:
+    assert quantised_ops._exact([1, 1, 2])
+    assert not quantised_ops._exact([8, 8, 8])
+
+
+def quantised_enough() -> None:
+    handed = {QuantisedKind.HANDED_ON: [1.0] * 4}
+    few = quantised_ops._enough(QuantisedKind.INSIDE, handed | {QuantisedKind.INSIDE: [9.0] * 2})
+    many = quantised_ops._enough(QuantisedKind.INSIDE, handed | {QuantisedKind.INSIDE: [9.0] * 5})
+    assert len(few) == 6
+    assert len(many) == 5
+
+
+def quantised_most_off() -> None:
+    assert quantised_ops._exact([1] * 8 + [9] * 2)
+    assert not quantised_ops._exact([1] * 5 + [9] * 5)
+
+
+def quantised_least_floor() -> None:
+    quantised = SimpleNamespace(
+        floors=SimpleNamespace(precision=FP32),
+        kinds={QuantisedKind.INSIDE},
+        kind=lambda group: QuantisedKind.INSIDE,
+        expected=lambda *given: [SimpleNamespace(ratio=math.inf, value=V)],
+        suspect=6.0,
+    )
+    told = ToleranceEstimate(V, 1e-2, imitations=(V,), device=V * np.float32(1.01))
+    action = quantised_steps.TOLERANCE.apply(replace(context(INT8), quantised=quantised), told)
+    assert 5e-10 < action.floor < 5e-9
+
+
+CASES: dict[str, Callable[[], None]] = {
+    "PRECISION_SHARE": precision_share,
+    "PRECISION_VALUES": precision_values,
+    "KEPT_LARGEST": kept_largest,
+    "DECLARED_TRUSTED": declared_trusted,
+    "OPERANDS_ENOUGH": operands_enough,
+    "OPERANDS_LIKELY": operands_likely,
+    "OPERANDS_LIKELY_FEW": operands_likely_few,
+    "OPERANDS_SAME": operands_same,
+    "OPERANDS_ALIKE": operands_alike,
+    "FUNCTION_INEXACT": function_inexact,
+    "FUNCTION_FITS": function_fits,
+    "FUNCTION_SMALLEST": function_fits,
+    "FUNCTION_STEPS": function_steps,
+    "QUANTISED_AGREES": quantised_agrees,
+    "QUANTISED_ENOUGH": quantised_enough,
+    "QUANTISED_MOST_OFF": quantised_most_off,
+    "QUANTISED_LEAST_FLOOR": quantised_least_floor,
+}
+
+test_the_number_decides, test_a_wrong_one_is_noticed = both_tests(CASES)
