@@ -181,7 +181,7 @@ def markdown() -> str:
     lines = [
         "# Keys of the terminal UI",
         "",
-        "Made from `tui/keys.py` (`python -m tui.keys > docs/reference/keys.md`). A `[keys]` table",
+        "Made from `tui/keys.py` (`python docs/reference/make.py`). A `[keys]` table",
         "in the settings file `divergraph.toml` of the user configuration folder gives an id",
         'other keys, for example `"list.down" = "j,down"`. The folder is shown by `?`.',
     ]
@@ -189,9 +189,3 @@ def markdown() -> str:
         lines += ["", f"## {scope.value.capitalize()}", "", "| key | does | id |", "|---|---|---|"]
         lines += [f"| `{key.shown}` | {key.help} | `{key.id}` |" for key in keys]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    import sys
-
-    sys.stdout.write(markdown())

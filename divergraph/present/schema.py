@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypeAlias, get_args, get_origin
+from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 
 from graphstore import model
 from graphstore.errors import UnknownNameError
@@ -37,22 +37,40 @@ _PLAIN: Mapping[str, Schema] = {
 _FIELD = re.compile(r"(\w+): ((?:[^,{]|\{[^}]*\})+)|\*(\w+)")
 
 
+class Answer(NamedTuple):
+    """An object as it is declared: its fields, and what is said of them by name (``*``: of all)."""
+
+    fields: str
+    notes: Mapping[str, str]
+
+
 @cache
-def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, str]]:
-    """(by command the names of its answers, by name the fields of an object)."""
+def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Answer]]:
+    """(by command the names of its answers, by name an object)."""
     text = files("divergraph.present.json").joinpath("answers.txt").read_text(encoding="utf-8")
     _, commands, *objects = text.split("\n\n")
     answers = (line.split(": ") for line in commands.splitlines())
     heads = (block.strip().partition("\n") for block in objects)
     return (
         {command: tuple(names.split(" | ")) for command, names in answers},
-        {name: " ".join(fields.split()) for name, _, fields in heads},
+        {name: _answer(body) for name, _, body in heads},
     )
 
 
-def commands() -> tuple[str, ...]:
-    """The commands whose JSON is declared."""
-    return tuple(_declarations()[0])
+def _answer(body: str) -> Answer:
+    fields, *notes = (" ".join(part.split()) for part in body.split("-- "))
+    said = (note.partition(": ") if note[0] != "*" else ("*", "", note[2:]) for note in notes)
+    return Answer(fields, {name: text for names, _, text in said for name in names.split(", ")})
+
+
+def commands() -> Mapping[str, tuple[str, ...]]:
+    """The commands whose JSON is declared, and the names of the objects each may print."""
+    return _declarations()[0]
+
+
+def answers() -> Mapping[str, Answer]:
+    """Every declared object by name."""
+    return _declarations()[1]
 
 
 def shipped_schema(command: str) -> str:
@@ -102,22 +120,41 @@ def _schema(kind: str, found: dict[str, Schema]) -> Schema:
         return {"enum": [each.value for each in record]}
     if kind not in found:
         found[kind] = {}
-        types = _fields(kind) if record is None else _record_fields(record)
-        found[kind] = {
+        types = fields_of(kind)
+        notes = _notes(kind)
+        whole = {"description": notes["*"]} if "*" in notes else {}
+        found[kind] = whole | {
             "type": "object",
-            "properties": {name: _schema(of, found) for name, of in types.items()},
+            "properties": {
+                name: _schema(of, found) | ({"description": notes[name]} if name in notes else {})
+                for name, of in types.items()
+            },
             "required": list(types),
             "additionalProperties": False,
         }
     return {"$ref": f"#/$defs/{kind}"}
 
 
-def _fields(name: str) -> dict[str, str]:
-    """The fields of a declared object by name, those it takes over first."""
+def fields_of(name: str) -> dict[str, str]:
+    """The fields of an object or record by name, with their declared types.
+
+    Those it takes over come first.
+    """
+    if name not in answers() or not answers()[name].fields:
+        return _record_fields(getattr(model, name))
     fields: dict[str, str] = {}
-    for field, kind, base in _FIELD.findall(_declarations()[1][name]):
-        fields |= _fields(base) if base else {field: kind}
+    for field, kind, base in _FIELD.findall(answers()[name].fields):
+        fields |= fields_of(base) if base else {field: kind}
     return fields
+
+
+def _notes(name: str) -> dict[str, str]:
+    if name not in answers():
+        return {}
+    declared_here = answers()[name]
+    bases = [base for _, _, base in _FIELD.findall(declared_here.fields) if base]
+    taken = {field: text for base in bases for field, text in _notes(base).items() if field != "*"}
+    return {**taken, **declared_here.notes}
 
 
 def _record_fields(record: Any) -> dict[str, str]:

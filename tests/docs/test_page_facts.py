@@ -10,7 +10,7 @@ import pytest
 
 from divergraph.metrics.limits.thresholds import DEFAULT_FAIL, DEFAULT_WARN
 from divergraph.text.words import STATE_MARKS
-from graphstore.model import Level, LineageRule, Metric, OpState, Reason, Verdict
+from graphstore.model import Level, LineageRule, Metric, OpState, Verdict
 from tui.style.glyphs import UNICODE
 
 ROOT = Path(__file__).parents[2]
@@ -52,10 +52,6 @@ def test_folders_of_the_architecture_are_there():
         folder = (ROOT / names[0]).parent
         for name in names:
             assert (ROOT / name).exists() or (folder / name).exists(), name
-
-
-def test_reasons():
-    assert {row[0] for row in rows(page("json.md"), "reason")} == set(Reason)
 
 
 def test_evidence():

@@ -1,0 +1,168 @@
+"""Writes the reference pages that follow from the program: what they say is said there.
+
+    python docs/reference/make.py
+
+A test fails where a page is not what this would write.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+
+import click
+
+from divergraph.cli.main import cli
+from divergraph.present.schema import answers, commands, fields_of
+from divergraph.text.words import REASON_WORDS
+from graphstore import model
+from graphstore.cypher.queries import Dialect, list_queries, load
+from graphstore.filter import FIELDS
+from tui.keys import markdown as keys_page
+
+FOLDER = Path(__file__).resolve().parent
+WIDTH = 100
+
+
+def commands_page() -> str:
+    """Every command with its help, as ``--help`` prints it."""
+    lines = ["# Commands", "", "Every command also takes `-h`. Exit codes: 0 nothing diverged, 1"]
+    lines += ["diverged, 2 bad usage or input, 3 trouble on this machine, 130 stopped.", ""]
+    context = click.Context(cli, info_name="divergraph")
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        for words, each in _with_parts(name, command):
+            inner = click.Context(each, info_name=f"divergraph {words}", terminal_width=WIDTH)
+            lines += [f"## {words}", "", "```text", each.get_help(inner).rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def _with_parts(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for inner, part in command.commands.items():
+            yield f"{name} {inner}", part
+
+
+def filters_page() -> str:
+    """The fields a filter knows."""
+    lines = [
+        "# Filters",
+        "",
+        "`--where`, `run.ops(where)` and `/` in the terminal UI take the same language:",
+        "`cos<0.99 type:MatMul* !state:clean`. A blank means *and*, `|` inside a value *or*, `!`",
+        "*not*; `:` fits a text or choice (`*` stands for any text), `~` a regular expression, and",
+        "`=`, `!=`, `<`, `<=`, `>`, `>=` compare numbers. A bare word is part of the op's name.",
+        "Case does not matter.",
+        "",
+        "| field | also | takes | is |",
+        "|---|---|---|---|",
+    ]
+    for field in FIELDS:
+        also = ", ".join(f"`{alias}`" for alias in field.aliases)
+        said = field.help.replace("|", "\\|")
+        lines.append(f"| `{field.name}` | {also} | {field.kind.value} | {said} |")
+    return "\n".join(lines) + "\n"
+
+
+def queries_page() -> str:
+    """The named queries with their texts."""
+    lines = [
+        "# Named queries",
+        "",
+        "`divergraph query NAME [--run RUN] [-p PARAMETER=VALUE …]` asks one of these;",
+        "[cypher.md](cypher.md) says what they are about.",
+        "",
+    ]
+    for query in list_queries():
+        lines += [f"## {query.name}", "", f"Answers {query.answers}", ""]
+        lines += [f"* `${name}`: {kind}" for name, kind in query.parameters.items()]
+        lines += [""] if query.parameters else []
+        texts = {dialect: load(query.name, dialect).text for dialect in Dialect}
+        if len(set(texts.values())) == 1:
+            lines += ["```text", query.text, "```", ""]
+        else:
+            for dialect, text in texts.items():
+                lines += [f"{dialect.value.capitalize()}:", "", "```text", text, "```", ""]
+    return "\n".join(lines)
+
+
+def json_page() -> str:
+    """What commands print with ``--json``."""
+    lines = [(FOLDER / "json-rules.txt").read_text(encoding="utf-8")]
+    for command, names in commands().items():
+        lines += [f"## {command}", "", " or ".join(map(_link, names)), ""]
+    lines += ["## Objects", ""]
+    objects = _objects()
+    for name in sorted(objects):
+        lines += [f"### {name}", "", *_object(name), ""]
+    lines += ["## Values", "", "| name | is one of |", "|---|---|"]
+    for name in sorted({kind for each in objects for kind in _kinds(each)} - objects):
+        lines.append(f"| {name} | {', '.join(f'`{value}`' for value in _values(name))} |")
+    lines += ["", "| Reason | means |", "|---|---|"]
+    lines += [f"| `{reason.value}` | {words} |" for reason, words in REASON_WORDS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _objects() -> set[str]:
+    """The declared objects, and the records they refer to."""
+    found: set[str] = set()
+    new = {*answers()}
+    while new:
+        found |= new
+        used = {kind for name in new for kind in _kinds(name) if not _values(kind)}
+        new = used - found
+    return found
+
+
+def _object(name: str) -> list[str]:
+    notes = answers()[name].notes if name in answers() else {}
+    # A field stays on one line: it is wrapped as if it had no blanks.
+    fields = (f"{field}: {kind}".replace(" ", "\0") for field, kind in fields_of(name).items())
+    block = textwrap.wrap(f"{{{', '.join(fields)}}}", WIDTH, subsequent_indent=" ")
+    block = [line.replace("\0", " ") for line in block]
+    lines = [f"{notes['*'][0].upper()}{notes['*'][1:]}.", ""] if "*" in notes else []
+    lines += ["```text", *block, "```"]
+    said: dict[str, list[str]] = {}
+    for field, text in notes.items():
+        if field != "*":
+            said.setdefault(text, []).append(f"`{field}`")
+    if said:
+        lines.append("")
+    return lines + [f"* {', '.join(fields)}: {text}" for text, fields in said.items()]
+
+
+def _kinds(name: str) -> set[str]:
+    """The objects, records and enums the fields of *name* refer to."""
+    kinds = " ".join(fields_of(name).values())
+    words = set(re.findall(r'(?<!")\b[A-Z]\w+', kinds))
+    assert all(word in answers() or hasattr(model, word) for word in words), words
+    return words
+
+
+def _values(name: str) -> list[str]:
+    found = getattr(model, name, None)
+    if isinstance(found, type) and issubclass(found, Enum):
+        return [str(each.value) for each in found]
+    return []
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "filters.md": filters_page,
+    "json.md": json_page,
+    "keys.md": keys_page,
+    "queries.md": queries_page,
+}
+
+if __name__ == "__main__":
+    for page, text in PAGES.items():
+        (FOLDER / page).write_text(text(), encoding="utf-8")
