@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from divergraph.comparison.dump_remarks import (
-    dump_remarks,
-    statistics_remark,
-    with_overflows,
-)
-from divergraph.comparison.measuring import compare_all
 from divergraph.consistency.stored_run import run_findings
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
@@ -20,8 +14,12 @@ from divergraph.inputs.kept_paths import with_folder
 from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
-from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers
+from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
+from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
+from divergraph.metrics.pairs.measurement import Measurement
+from divergraph.metrics.statistics import BY_STATISTICS
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
+from divergraph.text.words import counted
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -34,7 +32,7 @@ from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
 from graphstore.traverse.topological_order import graph_arrays
-from importers.dumps import ANY_DUMP, DumpChoice
+from importers.dumps import ANY_DUMP, DumpChoice, DumpIndex, OverflowRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,66 @@ def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunDat
     return _Comparing(
         request, thresholds, golden_graph, device_graph, golden_dump, device_dump
     ).run(progress)
+
+
+def compare_all(
+    items: Sequence[Pair | Comparison],
+    thresholds: Thresholds,
+    progress: Progress,
+    workers: Workers = DEFAULT_WORKERS,
+) -> list[Comparison]:
+    """The comparison of each item in order; what already is one stays as it is."""
+    pairs = [item for item in items if isinstance(item, Pair)]
+    progress.stage("comparing tensors", len(pairs))
+    tensors = [pair.tensors for pair in pairs]
+    found = measure_all(tensors, progress, workers)
+    compared = [
+        judged(pair, measured, thresholds) for pair, measured in zip(pairs, found, strict=True)
+    ]
+    over = (
+        (number, tensors[number], found[number])
+        for number, comparison in enumerate(compared)
+        if comparison.over
+    )
+    for number, figures in detailed_metrics(over):
+        compared[number] = replace(compared[number], figures=figures)
+    done = iter(compared)
+    return [item if isinstance(item, Comparison) else next(done) for item in items]
+
+
+def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison:
+    """What was *found* of *pair*, with its level."""
+    judgement = None
+    if found.metrics is not None:
+        judgement = thresholds.judge(
+            found.metrics,
+            found.figures,
+            device=pair.device.dtype,
+            golden=pair.golden.dtype,
+            op_type=pair.op.type,
+            name=pair.op.name,
+        )
+    return Comparison(
+        pair.op.id,
+        pair.io,
+        pair.port,
+        pair.match.golden,
+        pair.match.rule,
+        metrics=found.metrics,
+        level=None if judgement is None else judgement.level,
+        failed=() if judgement is None else judgement.failed,
+        reason=found.reason,
+        detail=found.detail,
+        shape=found.shape,
+        device_dtype=pair.device.dtype,
+        golden_dtype=pair.golden.dtype,
+        device_path=str(pair.device.path),
+        golden_path=str(pair.golden.path),
+        address=pair.device.address,
+        overflow=found.overflow,
+        figures=found.figures,
+        limit="" if judgement is None else judgement.limit,
+    )
 
 
 def _check_choice(choice: DumpChoice, decided: frozenset[str]) -> None:
@@ -231,3 +289,67 @@ def _version() -> str:
     from divergraph.version import __version__
 
     return __version__
+
+
+_LISTED = 5
+
+
+def with_overflows(comparisons: Iterable[Comparison], device: DumpIndex) -> tuple[Comparison, ...]:
+    """*comparisons* with the overflows the device recorded: ``overflow`` is set on every
+    output of such an op, whatever its type, and ``detail`` says what overflowed."""
+    recorded: dict[str, list[OverflowRecord]] = {}
+    for record in device.overflows:
+        if record.op is not None:
+            recorded.setdefault(record.op, []).append(record)
+    return tuple(_marked(item, recorded.get(item.op, ())) for item in comparisons)
+
+
+def _marked(item: Comparison, records: Sequence[OverflowRecord]) -> Comparison:
+    if not records or item.io is not TensorIO.OUTPUT:
+        return item
+    said = "overflow recorded by the device: " + ", ".join(_texts(records))
+    return replace(item, overflow=True, detail=f"{item.detail}; {said}" if item.detail else said)
+
+
+def _texts(records: Iterable[OverflowRecord]) -> list[str]:
+    return list(dict.fromkeys(record.text() for record in records))
+
+
+_A_FEW = 3
+"""So many files may belong to no op in the dump of any graph."""
+
+
+def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
+    """Remarks for the user about one side's dump, without the damaged files."""
+    if index.unmatched:
+        names = ", ".join(path.name for path in index.unmatched[:3])
+        count = len(index.unmatched)
+        belong = "file belongs" if count == 1 else "files belong"
+        asked = f": is --{side} the graph that was run?" if _strange(index) else ""
+        yield f"{side} dump: {count} {belong} to no op ({names}){asked}"
+    for record in index.overflows[:_LISTED]:
+        where = f"op {record.op}" if record.op else f"task {record.task} of stream {record.stream}"
+        yield f"{side} dump: overflow in {where}, {record.text()}"
+    if len(index.overflows) > _LISTED:
+        yield f"{side} dump: {len(index.overflows) - _LISTED} more overflows recorded"
+    for path, op in index.exceptions:
+        yield f"{side} dump: {path.name} was written when {op or 'a task of no known op'} failed"
+    if index.superseded:
+        names = ", ".join(path.name for path in index.superseded[:3])
+        older = counted(len(index.superseded), "older file")
+        yield f"{side} dump: {older} passed over, a later dump of the same op counts ({names})"
+
+
+def _strange(index: DumpIndex) -> bool:
+    """Whether more of the files belong to no op than to one."""
+    return len(index.unmatched) > max(_A_FEW, index.files // 2)
+
+
+def statistics_remark(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    """How many tensors could only be compared by statistics."""
+    count = sum(item.compared and item.detail.startswith(BY_STATISTICS) for item in comparisons)
+    if count:
+        yield (
+            f"{counted(count, 'tensor')} compared by statistics only: their errors are lower "
+            "bounds, so what passes may still differ"
+        )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from divergraph.metrics.native_sums import OwnSide, OwnSums, Scaled, power
-from divergraph.metrics.sums import SecondSums, SideSums, Sums
+from divergraph.metrics.sums import OwnSide, OwnSums, Scaled, SecondSums, SideSums, Sums, power
 from graphstore.model import Figures, SideFigures
 
 DECIBELS = 10.0 / math.log2(10.0)

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.metrics.native_sums import NO_VALUES, OwnSide, OwnSums, Scaled, power
 from divergraph.metrics.reductions import dot
-from divergraph.metrics.sums import Worst
+from divergraph.metrics.sums import NO_VALUES, OwnSide, OwnSums, Scaled, Worst, power
 
 Bool = NDArray[np.bool_]
 Float64 = NDArray[np.float64]

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from divergraph.inputs.kept_paths import kept_path
-from divergraph.submodel.bundle_data import PartData
-from divergraph.submodel.device_data import DevicePartData
+from divergraph.submodel.bundle_data import DevicePartData, PartData
 from divergraph.submodel.device_parts import is_in_bodies, standing_for
-from divergraph.submodel.export.choosing import own_format, writer_of
 from divergraph.submodel.export.contract import (
     REPLAYED_BY,
     TOLERANCE,
     PartFormat,
     PartSource,
     WrittenPart,
+    own_format,
+    writer_of,
 )
 from divergraph.submodel.export.ge_export import write_ge_part
 from divergraph.submodel.export.onnx_types import codes_of, half_tolerance, halves_inside

@@ -331,7 +331,7 @@ def test_only_words_beside_a_saved_model_are_read(tmp_path: Path, beside: bool) 
 
 
 def test_every_op_of_this_tensorflow_that_names_a_place_is_refused() -> None:
-    from divergraph.execute import tensorflow_allowed as allowed
+    from divergraph.execute import tensorflow_outside as allowed
 
     tf = tensorflow()
     names = [name for name in dir(tf.raw_ops) if name[0].isupper()]

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divergraph.metrics.inspection import inspect
+from divergraph.metrics.inspection import inspect, ulp_distances
 from divergraph.metrics.measure import Wanted, measure
 from divergraph.metrics.metrics import LengthMismatchError
-from divergraph.metrics.ulps import ulp_distances
 from graphstore.model import DType
 
 RANDOM = np.random.default_rng(5)

@@ -9,8 +9,7 @@ import pytest
 
 from divergraph.cli.main import run
 from divergraph.submodel.device_parts import is_in_bodies, select_device, standing_for
-from divergraph.submodel.export.choosing import writer_of
-from divergraph.submodel.export.contract import PartFormat, PartSource
+from divergraph.submodel.export.contract import PartFormat, PartSource, writer_of
 from divergraph.submodel.export.ge_export import with_bodies, write_ge_part
 from divergraph.submodel.run_graphs import RunGraphs
 from divergraph.submodel.select import Selector

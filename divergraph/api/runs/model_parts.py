@@ -12,17 +12,15 @@ from divergraph.present.json.minimize import minimized_json
 from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
 from divergraph.submodel.check import PartCheck, check_bundle
 from divergraph.submodel.device_parts import select_device
-from divergraph.submodel.export.choosing import own_format, writer_of
-from divergraph.submodel.export.contract import PartFormat
+from divergraph.submodel.export.contract import PartFormat, own_format, writer_of
 from divergraph.submodel.minimize.minimize_run import (
     Minimized,
     MinimizeRequest,
     minimize_run,
     with_minimized,
 )
-from divergraph.submodel.minimize.oracle import OracleOptions
+from divergraph.submodel.minimize.oracle import OracleOptions, template_text
 from divergraph.submodel.minimize.prober import SearchLimits, StoppedError
-from divergraph.submodel.minimize.template_files import template_text
 from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_graphs import RunGraphs
 from divergraph.submodel.run_parts import RunParts, opened

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,6 @@ from divergraph.execute.contract import (
     checked_feeds,
     chosen_tensors,
 )
-from divergraph.execute.live_values import LiveValues
 from divergraph.execute.onnx.altered import alter, open_for_additions
 from divergraph.execute.onnx.files import root_tensors, set_outputs
 from divergraph.execute.onnx.quantised import OnnxQuantisedRun, open_readings
@@ -31,12 +32,15 @@ from divergraph.execute.onnx.segments import segments
 from divergraph.execute.onnx.session import (
     OnnxSession,
     element_type,
+    is_plain,
     open_session,
     plain_options,
     run_session,
 )
 from divergraph.execute.onnx.subgraphs import Explodable, OnnxSubgraph, explode, slice_of
 from divergraph.execute.onnx.weights import load_without_weights
+from divergraph.execute.side_by_side import run_in_batches
+from divergraph.files.npy_file import write_npy
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
@@ -135,28 +139,14 @@ class OnnxRuntimeExecutor:
         memory: int = DEFAULT_MEMORY,
     ) -> Iterator[SubgraphResult]:
         """Run pieces side by side in one session a batch; halved where one does not run."""
-        batch: list[tuple[OnnxSubgraph, Mapping[str, Array]]] = []
-        weights: set[str] = set()
-        held = 0
-        for piece in subgraphs:
-            try:
-                part = slice_of(self._source, piece)
-            except ExecutionError as error:
-                yield SubgraphResult(piece.key, {}, str(error))
-                continue
-            given = self._as_declared(values(piece))
-            own = set(part.weights)
-            fed = sum(value.nbytes for value in given.values())
-            size = fed + sum(map(self._weights.nbytes, own - weights))
-            if batch and held + size > memory // 2:  # the other half is for the outputs
-                yield from self._run_side_by_side(batch)
-                batch, weights, held = [], set(), 0
-                size = fed + sum(map(self._weights.nbytes, own))
-            batch.append((part, given))
-            weights |= own
-            held += size
-        if batch:
-            yield from self._run_side_by_side(batch)
+        return run_in_batches(
+            subgraphs,
+            lambda piece: self._as_declared(values(piece)),
+            partial(slice_of, self._source),
+            self._session_values,
+            memory // 2,  # the other half is for the outputs
+            weights=lambda part: {name: self._weights.nbytes(name) for name in part.weights},
+        )
 
     def with_additions(
         self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
@@ -277,23 +267,49 @@ class OnnxRuntimeExecutor:
             found[name] = np.asarray(value, dtype)
         return found
 
-    def _run_side_by_side(
-        self, batch: Sequence[tuple[OnnxSubgraph, Mapping[str, Array]]]
-    ) -> Iterator[SubgraphResult]:
-        slices = [part for part, _ in batch]
-        try:
-            values = iter(self._session_values(slices, [given for _, given in batch]))
-        except ExecutionError as error:
-            if len(batch) == 1:
-                yield SubgraphResult(slices[0].piece.key, {}, str(error))
-                return
-            middle = len(batch) // 2
-            yield from self._run_side_by_side(batch[:middle])
-            yield from self._run_side_by_side(batch[middle:])
-            return
-        for part in slices:
-            made = {name: next(values) for name in part.made}
-            arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
-            other = next((name for name in made if name not in arrays), None)
-            why = "" if other is None else f"{other!r} is a sequence, map or optional value"
-            yield SubgraphResult(part.piece.key, arrays, why)
+
+class LiveValues:
+    """Keeps values until they were taken as often as said, about *memory* bytes at most."""
+
+    def __init__(self, memory: int, uses: Mapping[str, int]) -> None:
+        self._memory = memory
+        self._uses = dict(uses)
+        self._held: dict[str, Array] = {}
+        self._files: dict[str, Path] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def keep(self, name: str, value: Array) -> None:
+        """Keep *value* if it will be taken."""
+        if self._uses.get(name, 0) > 0:
+            self._held[name] = value
+            self._spill()
+
+    def take(self, name: str) -> Array:
+        """The value kept under *name*; let go after its last use."""
+        self._uses[name] -= 1
+        last = self._uses[name] <= 0
+        if name in self._held:
+            return self._held.pop(name) if last else self._held[name]
+        path = self._files[name]
+        value: Array = np.load(path, allow_pickle=False)
+        if last:
+            path.unlink()
+        return value
+
+    def close(self) -> None:
+        """Remove the scratch files."""
+        self._held.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _spill(self) -> None:
+        while sum(value.nbytes for value in self._held.values()) > self._memory:
+            plain = [name for name, value in self._held.items() if is_plain(value)]
+            if not plain:
+                return  # texts and the like are never big
+            name = max(plain, key=lambda each: self._held[each].nbytes)
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="divergraph-")
+            path = Path(self._folder.name) / f"{len(self._files)}.npy"
+            write_npy(path, self._held.pop(name))
+            self._files[name] = path

@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.execute.onnx.files import bodies, captured_names
+from divergraph.execute.side_by_side import Slice
 from graphstore.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -75,17 +76,11 @@ def _ranks(graph: GraphProto, makers: Mapping[str, int]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxSubgraph:
+class OnnxSubgraph(Slice):
     """The nodes (by position) and weights that make a piece's outputs from its inputs."""
 
-    piece: RunnableSubgraph
     nodes: tuple[int, ...]
     weights: tuple[str, ...]
-
-    @property
-    def made(self) -> list[str]:
-        """The outputs that are not simply inputs handed on."""
-        return [name for name in self.piece.outputs if name not in self.piece.inputs]
 
 
 def slice_of(source: Explodable, piece: RunnableSubgraph) -> OnnxSubgraph:

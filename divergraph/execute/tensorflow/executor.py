@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from divergraph.execute.contract import (
     DEFAULT_MEMORY,
     AdditiveRun,
@@ -18,6 +20,16 @@ from divergraph.execute.contract import (
     checked_feeds,
     chosen_tensors,
 )
+from divergraph.execute.side_by_side import run_in_batches
+from divergraph.execute.tensorflow.files import (
+    as_typed,
+    first_line,
+    new_session,
+    plain,
+    tensorflow_errors,
+)
+from divergraph.execute.tensorflow.model import TensorFlowRun, open_model
+from divergraph.execute.tensorflow.subgraphs import RunnableSubgraphs
 from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Tensor
 
@@ -58,8 +70,6 @@ class TensorFlowExecutor:
     """
 
     def __init__(self, graph: ModelGraph, options: Mapping[str, str]) -> None:
-        from divergraph.execute.tensorflow.model import open_model
-
         self._model = open_model(graph, options)
         self.name = self._model.name
         self.tensors: tuple[str, ...] = self._model.step.tensors
@@ -78,8 +88,6 @@ class TensorFlowExecutor:
         memory: int = DEFAULT_MEMORY,
     ) -> Iterator[tuple[str, Array]]:
         """The values of *wanted*; what an untaken branch would have made is left out."""
-        from divergraph.execute.tensorflow.run import TensorFlowRun
-
         names = chosen_tensors(self.tensors, wanted)
         run = TensorFlowRun(self._model, checked_feeds(self.inputs, feeds), names, memory)
         for tensor, value in run.values():
@@ -97,30 +105,14 @@ class TensorFlowExecutor:
     ) -> Iterator[SubgraphResult]:
         """Run pieces side by side in one session a batch; halved where one does not run."""
         cutter = self._model.pieces()
-        batch: list[tuple[Any, Mapping[str, Array]]] = []
-        held = 0
-        for piece in pieces:
-            try:
-                part = cutter.slice_of(piece)
-            except ExecutionError as error:
-                yield SubgraphResult(piece.key, {}, str(error))
-                continue
-            given = values(piece)
-            size = sum(value.nbytes for value in given.values())
-            if batch and (held + size > memory // 2 or len(batch) >= _MOST_PIECES):
-                yield from self._side_by_side(batch)
-                batch, held = [], 0
-            batch.append((part, given))
-            held += size
-        if batch:
-            yield from self._side_by_side(batch)
+        return run_in_batches(
+            pieces, values, cutter.slice_of, cutter.run, memory // 2, most=_MOST_PIECES
+        )
 
     def with_additions(
         self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
     ) -> AdditiveRun:
         """One session of what the outputs need, a placeholder added to each of *tensors*."""
-        from divergraph.execute.tensorflow.additions import TensorFlowAdditiveRun
-
         inside = set(self.tensors)
         fed = {name: value for name, value in feeds.items() if name not in inside}
         chosen_tensors(self.tensors, (*tensors, *outputs))
@@ -133,23 +125,102 @@ class TensorFlowExecutor:
         """Let go of the model."""
         self._model.close()
 
-    def _side_by_side(
-        self, batch: Sequence[tuple[Any, Mapping[str, Array]]]
-    ) -> Iterator[SubgraphResult]:
-        slices = [part for part, _ in batch]
-        try:
-            found = self._model.pieces().run(slices, [given for _, given in batch])
-        except ExecutionError as error:
-            if len(batch) == 1:
-                yield SubgraphResult(slices[0].piece.key, {}, str(error))
-                return
-            middle = len(batch) // 2
-            yield from self._side_by_side(batch[:middle])
-            yield from self._side_by_side(batch[middle:])
-            return
-        for part, made in zip(slices, found, strict=True):
-            yield SubgraphResult(part.piece.key, dict(zip(part.made, made, strict=True)))
-
     def _lose(self, tensor: str, reason: str) -> None:
         if all(each.tensor != tensor for each in self.unavailable):
             self.unavailable = (*self.unavailable, Unavailable(tensor, reason))
+
+
+_FLOATS = frozenset(("float16", "bfloat16", "float32", "float64"))
+
+
+class TensorFlowAdditiveRun:
+    """A session of what lies between *feeds* and *outputs*, open for additions.
+
+    Each open tensor becomes the sum of itself and a placeholder; what is fed is fed the sum. A
+    single zero adds nothing.
+
+    Raises:
+        ExecutionError: TensorFlow refuses it, or the outputs need more than is fed.
+    """
+
+    def __init__(
+        self,
+        subgraphs: RunnableSubgraphs,
+        feeds: Mapping[str, Array],
+        tensors: Sequence[str],
+        outputs: Sequence[str],
+    ) -> None:
+        part = subgraphs.slice_of(RunnableSubgraph("", tuple(feeds), tuple(outputs)))
+        definition, self._feeds, _ = subgraphs.definition([part], [feeds])
+        self._outputs = list(outputs)
+        self._fed = {name: (f"0/given_{at}_:0", feeds[name]) for at, name in enumerate(feeds)}
+        made = {
+            tensor.name: tensor
+            for op in part.ops
+            if not subgraphs.in_loop(op)
+            for tensor in op.outputs
+            if tensor.dtype.name in _FLOATS and tensor.name not in feeds  # _ref types are none
+        }
+        self._kinds = {name: made[name].dtype for name in tensors if name in made}
+        self._sums = {f"0/{name}": _sum_of(name) for name in self._kinds}
+        floats = (name for name, value in feeds.items() if value.dtype.kind == "f")
+        self.tensors = (*self._kinds, *(name for name in floats if name in set(tensors)))
+        _open(definition, self._sums, self._kinds)
+        try:
+            self._session = new_session(subgraphs.imported(definition))
+        except tensorflow_errors() as error:
+            raise ExecutionError(f"TensorFlow refuses it: {first_line(error)}") from error
+
+    def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The outputs with *additions* added."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            added = {
+                f"{_added(name)}:0": as_typed(additions.get(name, np.zeros(())), kind)
+                for name, kind in self._kinds.items()
+            }
+            given = {
+                name: value + np.asarray(additions[name], value.dtype)
+                for name, (_, value) in self._fed.items()
+                if name in additions
+            }
+        changed = {self._fed[name][0]: value for name, value in given.items()}
+        wanted = {
+            name: self._sums.get(f"0/{name}", f"0/{name}")
+            for name in self._outputs
+            if name not in self._fed
+        }
+        try:
+            made = self._session.run(wanted, {**self._feeds, **changed, **added})
+        except tensorflow_errors() as error:
+            raise ExecutionError(f"fails in TensorFlow: {first_line(error)}") from error
+        found = {name: plain(value) for name, value in made.items()}
+        return {
+            name: found[name] if name in found else given.get(name, self._fed[name][1])
+            for name in self._outputs
+        }
+
+
+def _added(name: str) -> str:
+    op, _, port = name.rpartition(":")
+    return f"0/{op}/added_{port}_"
+
+
+def _sum_of(name: str) -> str:
+    op, _, port = name.rpartition(":")
+    return f"0/{op}/sum_{port}_:0"
+
+
+def _open(definition: Any, sums: Mapping[str, str], kinds: Mapping[str, Any]) -> None:
+    """Put the sums in the place of the tensors in all nodes of *definition*."""
+    for node in definition.node:
+        inputs = [sums.get(each, each) for each in node.input]
+        del node.input[:]
+        node.input.extend(inputs)
+    for name, kind in kinds.items():
+        given, total = definition.node.add(), definition.node.add()
+        given.name, given.op = _added(name), "Placeholder"
+        given.attr["dtype"].type = kind.as_datatype_enum
+        given.attr["shape"].shape.unknown_rank = True
+        total.name, total.op = _sum_of(name).removesuffix(":0"), "Add"
+        total.input.extend([f"0/{name}", given.name])
+        total.attr["T"].type = kind.as_datatype_enum

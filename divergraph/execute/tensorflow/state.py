@@ -10,13 +10,13 @@ from typing import Any
 
 from divergraph.execute.contract import Array
 from divergraph.execute.tensorflow.files import (
+    as_typed,
     first_line,
     is_checkpoint,
     tensorflow,
     tensorflow_errors,
 )
 from divergraph.execute.tensorflow.step import is_variable, needed
-from divergraph.execute.tensorflow.values import as_typed
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.values.one_tensor import read_tensor
 from divergraph.values.unread import or_raise

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.execute.side_by_side import Slice
 from divergraph.execute.tensorflow.branches import in_branches
 from divergraph.execute.tensorflow.files import (
+    as_typed,
     first_line,
     new_session,
+    plain,
     tensorflow,
     tensorflow_errors,
 )
 from divergraph.execute.tensorflow.late_reads import late_reads
 from divergraph.execute.tensorflow.step import is_variable, writes
-from divergraph.execute.tensorflow.values import as_typed, plain
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph
@@ -29,17 +31,11 @@ _PUSHES, _POPS = ("StackPush", "StackPushV2"), ("StackPop", "StackPopV2")
 
 
 @dataclass(frozen=True, slots=True)
-class TensorFlowSubgraph:
+class TensorFlowSubgraph(Slice):
     """The ops a piece consists of, and the variables it reads without being given them."""
 
-    piece: RunnableSubgraph
     ops: tuple[Any, ...]
     variables: tuple[str, ...]
-
-    @property
-    def made(self) -> list[str]:
-        """The outputs that are not simply inputs handed on."""
-        return [name for name in self.piece.outputs if name not in self.piece.inputs]
 
 
 class RunnableSubgraphs:
@@ -142,8 +138,8 @@ class RunnableSubgraphs:
 
     def run(
         self, slices: Sequence[TensorFlowSubgraph], given: Sequence[Mapping[str, Array]]
-    ) -> list[list[Array]]:
-        """The outputs of each slice on the inputs given for it.
+    ) -> list[Array]:
+        """The outputs of the slices on the inputs given for each, slice by slice.
 
         Raises:
             ExecutionError: TensorFlow does not run one of them.
@@ -151,10 +147,10 @@ class RunnableSubgraphs:
         definition, feeds, wanted = self.definition(slices, given)
         try:
             with new_session(self.imported(definition)) as session:
-                made = iter(session.run(wanted, feeds))
+                made = session.run(wanted, feeds)
         except tensorflow_errors() as error:
             raise ExecutionError(first_line(error)) from error
-        return [[plain(next(made)) for _ in part.made] for part in slices]
+        return [plain(value) for value in made]
 
     def definition(
         self, slices: Sequence[TensorFlowSubgraph], given: Sequence[Mapping[str, Array]]

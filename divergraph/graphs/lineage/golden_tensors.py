@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphstore.model import GraphKind, ModelGraph, Op, TensorRef
+from graphstore.model import GraphKind, ModelGraph, Op, Reason, TensorRef
 from importers.dumps.arrays.golden_names import coarse
 from importers.nesting import inlined_names
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Why a device tensor stands for no golden tensor; ``detail`` names the names."""
+
+    reason: Reason
+    detail: str = ""
 
 
 def _unique(pairs: Iterable[tuple[str, Op]]) -> dict[str, Op]:

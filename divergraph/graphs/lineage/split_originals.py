@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from divergraph.graphs.lineage.golden_tensors import GoldenTensors
-from divergraph.graphs.lineage.unmatched import Unmatched
+from divergraph.graphs.lineage.golden_tensors import GoldenTensors, Unmatched
 from graphstore.model import LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
 
 HANDING_ON = frozenset(

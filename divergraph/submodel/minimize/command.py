@@ -22,7 +22,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.submodel.bundle import Bundle, BundleRequest, write_bundle
-from divergraph.submodel.export.choosing import own_format, writer_of
+from divergraph.submodel.export.contract import own_format, writer_of
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
 from divergraph.submodel.minimize.part_values import NoValueError, PartValues
 from divergraph.submodel.minimize.verdicts import Variant

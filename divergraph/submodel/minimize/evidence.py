@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from divergraph.submodel.minimize.blamed_ops import BlamedOps
+from divergraph.submodel.minimize.candidates import BlamedOps
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
 from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts

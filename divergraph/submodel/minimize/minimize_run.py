@@ -11,9 +11,8 @@ from typing import TypeAlias
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.submodel.bundle import BundleRequest, write_bundle
 from divergraph.submodel.minimize.candidates import candidates, space_of
-from divergraph.submodel.minimize.kept_answers import KeptAnswers, answers_path
 from divergraph.submodel.minimize.oracle import Oracle, OracleOptions, Part, open_oracle
-from divergraph.submodel.minimize.prober import Prober, SearchLimits
+from divergraph.submodel.minimize.prober import KeptAnswers, Prober, SearchLimits, answers_path
 from divergraph.submodel.minimize.search import Found, PartSearch, SearchOutcome, SuspectUnits
 from divergraph.submodel.minimize.space import Space, Units
 from divergraph.submodel.minimize.verdicts import Probe, Variant

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.resources import files
 from typing import Protocol, TypeAlias
 
 from divergraph.submodel.minimize.verdicts import Variant
@@ -100,3 +101,16 @@ def open_oracle(parts: RunParts, text: str, options: OracleOptions) -> Oracle:
             return found(parts, argument, options)
     others = sorted({*_OWN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
     raise InputError(f"there is no oracle {name!r}", hint=f"there are: {', '.join(others)}")
+
+
+TEMPLATES = ("atc", "tensorrt", "openvino")
+
+
+def template_text(name: str) -> str:
+    """The program, as text.
+
+    Raises:
+        FileNotFoundError: there is none of that name.
+    """
+    place = files("divergraph.submodel.minimize") / "templates" / f"{name}.txt"
+    return place.read_text(encoding="utf-8")

@@ -1,0 +1,88 @@
+"""Subgraphs run in batches, all of a batch side by side in one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from divergraph.execute.contract import Array, RunnableSubgraph, SubgraphResult, SubgraphValues
+from graphstore.errors import ExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A piece cut out of its model; an executor's own kind says what it consists of."""
+
+    piece: RunnableSubgraph
+
+    @property
+    def made(self) -> list[str]:
+        """The outputs that are not simply inputs handed on."""
+        return [name for name in self.piece.outputs if name not in self.piece.inputs]
+
+
+_S = TypeVar("_S", bound=Slice)
+_Batch = Sequence[tuple[_S, Mapping[str, Array]]]
+_Run = Callable[[Sequence[_S], Sequence[Mapping[str, Array]]], Iterable[Any]]
+"""Gives the outputs of slices on what is given for each, slice by slice."""
+
+
+def run_in_batches(
+    pieces: Iterable[RunnableSubgraph],
+    values: SubgraphValues,
+    cut: Callable[[RunnableSubgraph], _S],
+    run: _Run[_S],
+    memory: int,
+    *,
+    weights: Callable[[_S], Mapping[str, int]] = lambda _: {},
+    most: int | None = None,
+) -> Iterator[SubgraphResult]:
+    """The result of each piece, in batches of *memory* bytes of inputs and weights and at *most*
+    so many pieces; a batch that does not run is halved until it is clear which piece it is.
+
+    *weights* gives the bytes of the weights that a slice takes, which those of a batch share.
+    """
+    batch: list[tuple[_S, Mapping[str, Array]]] = []
+    shared: set[str] = set()
+    held = 0
+    for piece in pieces:
+        try:
+            part = cut(piece)
+        except ExecutionError as error:
+            yield SubgraphResult(piece.key, {}, str(error))
+            continue
+        given = values(piece)
+        own = weights(part)
+        fed = sum(value.nbytes for value in given.values())
+        size = fed + sum(count for name, count in own.items() if name not in shared)
+        if batch and (held + size > memory or len(batch) == most):
+            yield from _side_by_side(batch, run)
+            batch, shared, held = [], set(), 0
+            size = fed + sum(own.values())
+        batch.append((part, given))
+        shared.update(own)
+        held += size
+    if batch:
+        yield from _side_by_side(batch, run)
+
+
+def _side_by_side(batch: _Batch[_S], run: _Run[_S]) -> Iterator[SubgraphResult]:
+    try:
+        values = iter(run([part for part, _ in batch], [given for _, given in batch]))
+    except ExecutionError as error:
+        if len(batch) == 1:
+            yield SubgraphResult(batch[0][0].piece.key, {}, str(error))
+            return
+        middle = len(batch) // 2
+        yield from _side_by_side(batch[:middle], run)
+        yield from _side_by_side(batch[middle:], run)
+        return
+    for part, _ in batch:
+        made = {name: next(values) for name in part.made}
+        arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
+        other = next((name for name in made if name not in arrays), None)
+        why = "" if other is None else f"{other!r} is a sequence, map or optional value"
+        yield SubgraphResult(part.piece.key, arrays, why)
