@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from divergraph.text.words import REASON_WORDS
 from graphstore import model
 from graphstore.cypher.queries import Dialect, list_queries, load
 from graphstore.filter import FIELDS
+from graphstore.schema.tables import NODES, RELS, Column
 from tui.keys import markdown as keys_page
 
 FOLDER = Path(__file__).resolve().parent
@@ -89,6 +90,28 @@ def queries_page() -> str:
             for dialect, text in texts.items():
                 lines += [f"{dialect.value.capitalize()}:", "", "```text", text, "```", ""]
     return "\n".join(lines)
+
+
+def schema_page() -> str:
+    """Labels, relationships and properties of the graph in a store."""
+    lines = [
+        "# What a store holds",
+        "",
+        "Properties with their types; [cypher.md](cypher.md) explains them.",
+        "",
+    ]
+    lines += ["| label | properties |", "|---|---|"]
+    lines += [f"| `{node.label}` | {_columns(node.columns)} |" for node in NODES]
+    lines += ["", "| relationship | from | to | properties |", "|---|---|---|---|"]
+    for rel in RELS:
+        lines.append(
+            f"| `{rel.type}` | `{rel.source}` | `{rel.target}` | {_columns(rel.columns)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _columns(columns: Iterable[Column]) -> str:
+    return ", ".join(f"`{column.name}` {column.type.value.lower()}" for column in columns)
 
 
 def json_page() -> str:
@@ -161,6 +184,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "json.md": json_page,
     "keys.md": keys_page,
     "queries.md": queries_page,
+    "schema.md": schema_page,
 }
 
 if __name__ == "__main__":
