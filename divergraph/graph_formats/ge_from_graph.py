@@ -31,8 +31,8 @@ from graphstore.model import (
     op_id,
 )
 from importers.ge_proto.assembly import split_reference
-from importers.ge_proto.types import dtype_named, layout_named
 from importers.kept import some
+from importers.number_formats import dtype_named, layout_named
 
 _ORIGINALS = "_datadump_original_op_names"
 _PARENT = "_parent_node_index"

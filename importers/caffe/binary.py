@@ -10,7 +10,16 @@ from google.protobuf.message import DecodeError, Message
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, DType
-from importers.caffe.net import MAX_DIM, V1_TYPES, Blob, Layer, Net, PhaseRule, State, input_shapes
+from importers.caffe.net import (
+    MAX_DIM,
+    Blob,
+    Layer,
+    Net,
+    PhaseRule,
+    State,
+    input_shapes,
+    type_of_old,
+)
 from importers.kept import kept_list, kept_text
 from importers.proto.messages import caffe_pb2 as pb
 from importers.proto.text_reader import Buffer
@@ -74,8 +83,7 @@ def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
     message: Any = (pb.V1LayerParameter if old else pb.LayerParameter).FromString(bytes(rest))
     kind = message.type
     if old:
-        name = pb.V1LayerParameter.LayerType.Name(kind)
-        kind = V1_TYPES.get(name, name)
+        kind = type_of_old(pb.V1LayerParameter.LayerType.Name(kind))
     return Layer(
         name=_checked(message.name),
         type=_checked(kind),

@@ -9,48 +9,18 @@ from graphstore.model import AttrValue, DType, Shape
 
 MAX_DIM = (1 << 63) - 1
 
-V1_TYPES = {
-    "ABSVAL": "AbsVal",
-    "ACCURACY": "Accuracy",
-    "ARGMAX": "ArgMax",
-    "BNLL": "BNLL",
-    "CONCAT": "Concat",
-    "CONTRASTIVE_LOSS": "ContrastiveLoss",
-    "CONVOLUTION": "Convolution",
-    "DATA": "Data",
-    "DECONVOLUTION": "Deconvolution",
-    "DROPOUT": "Dropout",
-    "DUMMY_DATA": "DummyData",
-    "ELTWISE": "Eltwise",
-    "EUCLIDEAN_LOSS": "EuclideanLoss",
-    "EXP": "Exp",
-    "FLATTEN": "Flatten",
-    "HDF5_DATA": "HDF5Data",
-    "HDF5_OUTPUT": "HDF5Output",
-    "HINGE_LOSS": "HingeLoss",
-    "IM2COL": "Im2col",
-    "IMAGE_DATA": "ImageData",
-    "INFOGAIN_LOSS": "InfogainLoss",
-    "INNER_PRODUCT": "InnerProduct",
-    "LRN": "LRN",
-    "MEMORY_DATA": "MemoryData",
-    "MULTINOMIAL_LOGISTIC_LOSS": "MultinomialLogisticLoss",
-    "MVN": "MVN",
-    "POOLING": "Pooling",
-    "POWER": "Power",
-    "RELU": "ReLU",
-    "SIGMOID": "Sigmoid",
-    "SIGMOID_CROSS_ENTROPY_LOSS": "SigmoidCrossEntropyLoss",
-    "SILENCE": "Silence",
-    "SLICE": "Slice",
-    "SOFTMAX": "Softmax",
-    "SOFTMAX_LOSS": "SoftmaxWithLoss",
-    "SPLIT": "Split",
-    "TANH": "TanH",
-    "THRESHOLD": "Threshold",
-    "WINDOW_DATA": "WindowData",
-}
-"""What layer types of old nets (``layers``) are called in new ones (``layer``)."""
+_TYPES = """
+    AbsVal Accuracy ArgMax BNLL Concat ContrastiveLoss Convolution Data Deconvolution Dropout
+    DummyData Eltwise EuclideanLoss Exp Flatten HDF5Data HDF5Output HingeLoss Im2col ImageData
+    InfogainLoss InnerProduct LRN MemoryData MultinomialLogisticLoss MVN Pooling Power ReLU Sigmoid
+    SigmoidCrossEntropyLoss Silence Slice Softmax Split TanH Threshold WindowData
+""".split()
+_BY_OLD_NAME = {name.upper(): name for name in _TYPES} | {"SOFTMAXLOSS": "SoftmaxWithLoss"}
+
+
+def type_of_old(name: str) -> str:
+    """What a layer type of old nets (``layers``) is called in new ones (``layer``)."""
+    return _BY_OLD_NAME.get(name.replace("_", ""), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue
-from importers.caffe.net import MAX_DIM, V1_TYPES, Layer, Net, PhaseRule, State, input_shapes
+from importers.caffe.net import MAX_DIM, Layer, Net, PhaseRule, State, input_shapes, type_of_old
 from importers.kept import kept_list, kept_text
 from importers.proto.literals import boolean, integer, is_string, real, string
 from importers.proto.text_reader import Buffer, EventKind, Fields, TextReader, Value
@@ -65,7 +65,7 @@ def _layer(fields: Fields, *, old: bool) -> Layer:
         raise _FirstFormatError("a layer in Caffe's first format (V0)")
     kind = _last(fields, b"type", _word)
     if old:
-        kind = V1_TYPES.get(kind, kind)
+        kind = type_of_old(kind)
     phase = _last(fields, b"phase", _phase)
     return Layer(
         name=_last(fields, b"name", _text),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from graphstore.errors import InputError
 from graphstore.model import DumpTensorRef, Reason, TensorIO
@@ -88,10 +88,117 @@ class OverflowRecord:
 class DamagedError(Exception):
     """A dump file or tensor cannot be used; turned into a :class:`DumpProblem`."""
 
-    def __init__(self, reason: Reason, detail: str, *, offset: int | None = None) -> None:
+    def __init__(
+        self, detail: str, reason: Reason = Reason.UNREADABLE_DUMP, *, offset: int | None = None
+    ) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail if offset is None else f"at byte {offset}: {detail}"
+
+
+class Dated(Protocol):
+    """A file a scan found: of several with one tensor the latest counts."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written, in microseconds; 0 if nothing tells."""
+        ...
+
+
+AnyDated = TypeVar("AnyDated", bound=Dated)
+
+
+class Gathering:
+    """What a scan finds, on its way to a :class:`DumpIndex`."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[TensorKey, DumpTensorRef] = {}
+        self.graph_inputs: dict[str, DumpTensorRef] = {}
+        self.problems: list[DumpProblem] = []
+        self.unmatched: list[Path] = []
+        self.superseded: list[Path] = []
+        self.files = 0
+
+    def problem(
+        self,
+        path: Path,
+        damage: DamagedError,
+        op: str | None = None,
+        io: TensorIO | None = None,
+        port: int | None = None,
+    ) -> None:
+        """Note that a file, or one tensor of it, cannot be used."""
+        self.problems.append(DumpProblem(path, op or None, io, port, damage.reason, damage.detail))
+
+    def strange(self, path: Path, damage: DamagedError | None) -> None:
+        """Note a file that fits no op: as a problem if it is damaged, too."""
+        if damage is None:
+            self.unmatched.append(path)
+        else:
+            self.problem(path, damage)
+
+    def usable(
+        self, path: Path, key: TensorKey, make: Callable[[], DumpTensorRef]
+    ) -> DumpTensorRef | None:
+        """What *make* gives, or None and a problem of *key*."""
+        try:
+            return make()
+        except DamagedError as damage:
+            self.problem(path, damage, *key)
+            return None
+
+    def keep(self, path: Path, key: TensorKey, make: Callable[[], DumpTensorRef]) -> None:
+        """Keep what *make* gives as the tensor *key*."""
+        if (ref := self.usable(path, key, make)) is not None:
+            self.tensors[key] = ref
+
+    def latest(self, found: list[AnyDated]) -> AnyDated:
+        """The latest of the files of one tensor; the others are superseded."""
+        found.sort(key=lambda file: (file.timestamp, file.path.name))
+        last = found[-1]
+        self.superseded += [file.path for file in found[:-1] if file.path != last.path]
+        return last
+
+    def index(
+        self,
+        *,
+        debug_files: tuple[Path, ...] = (),
+        overflows: tuple[OverflowRecord, ...] = (),
+        exceptions: tuple[tuple[Path, str | None], ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> DumpIndex:
+        """All of it, in order."""
+        return DumpIndex(
+            tensors=self.tensors,
+            problems=tuple(sorted(self.problems, key=lambda found: (found.path, found.op or ""))),
+            unmatched=tuple(sorted(self.unmatched)),
+            files=self.files,
+            graph_inputs=self.graph_inputs,
+            superseded=tuple(sorted(self.superseded)),
+            debug_files=debug_files,
+            overflows=overflows,
+            exceptions=exceptions,
+            notes=notes,
+        )
+
+
+def or_damage(make: Callable[[], DumpTensorRef]) -> DumpTensorRef | DamagedError:
+    """What *make* gives, or why it cannot."""
+    try:
+        return make()
+    except DamagedError as damage:
+        return damage
+
+
+def of_no_op(names: list[str], what: str) -> str:
+    """A remark on the *names* of a dump, each that of a *what*, that no op has."""
+    belong = f"{what} belongs" if len(names) == 1 else f"{what}s belong"
+    return f"{len(names)} {belong} to no op ({', '.join(map(shown, names[:3]))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +268,24 @@ def merged(indexes: Iterable[DumpIndex]) -> DumpIndex:
             other = tensors.get(key)
             if other is None or _rank(ref) >= _rank(other):
                 tensors[key] = ref
-    problems = [problem for part in parts for problem in part.problems]
-    overflows = [record for part in parts for record in part.overflows]
-    return DumpIndex(
-        tensors=tensors,
-        problems=tuple(sorted(problems, key=lambda found: (found.path, found.op or ""))),
-        unmatched=tuple(sorted(path for part in parts for path in part.unmatched)),
-        files=sum(part.files for part in parts),
-        graph_inputs=given,
-        superseded=tuple(sorted(path for part in parts for path in part.superseded)),
+    gathered = Gathering()
+    gathered.tensors, gathered.graph_inputs = tensors, given
+    gathered.files = sum(part.files for part in parts)
+    for part in parts:
+        gathered.problems += part.problems
+        gathered.unmatched += part.unmatched
+        gathered.superseded += part.superseded
+    overflows = sorted((each for part in parts for each in part.overflows), key=_time)
+    return gathered.index(
         debug_files=tuple(path for part in parts for path in part.debug_files),
-        overflows=tuple(sorted(overflows, key=lambda record: record.timestamp)),
+        overflows=tuple(overflows),
         exceptions=tuple(found for part in parts for found in part.exceptions),
         notes=tuple(note for part in parts for note in part.notes),
     )
+
+
+def _time(record: OverflowRecord) -> int:
+    return record.timestamp
 
 
 def _rank(ref: DumpTensorRef) -> tuple[bool, int]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from graphstore.model import Reason
 from importers.dumps.index import DamagedError
 
 # Not waiting for a writer matters only for a pipe put in the file's place.
@@ -29,7 +28,7 @@ def open_dump(path: Path) -> Iterator[tuple[int, int]]:
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise DamagedError(Reason.UNREADABLE_DUMP, "this is not a regular file")
+            raise DamagedError("this is not a regular file")
         yield fd, status.st_size
     except OSError as error:
         raise _unreadable(error) from error
@@ -38,4 +37,4 @@ def open_dump(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _unreadable(error: OSError) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"the file cannot be read: {error.strerror}")
+    return DamagedError(f"the file cannot be read: {error.strerror}")

@@ -160,4 +160,4 @@ def _whole(value: object) -> int:
 
 
 def _unclear(what: str) -> DamagedError:
-    return DamagedError(Reason.LAYOUT_UNSUPPORTED, f"{what}, so they are not put together")
+    return DamagedError(f"{what}, so they are not put together", Reason.LAYOUT_UNSUPPORTED)

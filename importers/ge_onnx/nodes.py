@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from graphstore.model import AttrValue, Shape, Tensor, TensorOrigin
 from importers.ge_proto.messages import Fed, Node
-from importers.ge_proto.types import dtype_named, layout_named
 from importers.ge_proto.values import Fields, Value, message, number, text, whole, word
 from importers.kept import MAX_PORT, kept_list, kept_text, tensor_text
+from importers.number_formats import dtype_named, layout_named
 
 SUBGRAPH = "subgraph"
 """The type of a node that stands for a sub-graph; GE writes no other name for it."""
@@ -22,22 +22,10 @@ SUBGRAPH = "subgraph"
 _PREFIX = "ge:"
 # Facts of the op itself, which GE's own form keeps outside of the attributes.
 _MEMBERS = frozenset(
-    {
-        "id",
-        "stream_id",
-        "input_name",
-        "src_name",
-        "src_index",
-        "dst_name",
-        "dst_index",
-        "input_i",
-        "output_i",
-        "workspace",
-        "workspace_bytes",
-        "is_input_const",
-        "input_desc_nums",
-        "output_desc_nums",
-    }
+    """
+    id stream_id input_name src_name src_index dst_name dst_index input_i output_i workspace
+    workspace_bytes is_input_const input_desc_nums output_desc_nums
+    """.split()
 )
 _DESC = re.compile(r"(input|output)_desc_(.+):(\d{1,6})(?:_\d+)?")
 _TENSOR_PARTS = ("_desc_dtype", "_desc_shape", "_desc_layout", "_desc_device_type", "_data")

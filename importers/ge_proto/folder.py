@@ -18,24 +18,13 @@ from importers.proto.text_reader import TextReader
 from importers.source import mapped
 
 _FILE = re.compile(r"ge_proto_(?P<counter>\d+)_(?:(?:aclop_)?graph_(?P<graph>\d+)_)?(?P<phase>.+)")
-_PHASES = (
-    "PreRunBegin",
-    "PreRunAfterNormalizeGraph",
-    "AfterInfershape",
-    "PreRunAfterPrepare",
-    "OptimizeQuantGraph_FeGraphFusionAfter",
-    "OptimizeOriginalGraph_FeGraphFusionAfter",
-    "PreRunAfterOptimizeOriginalGraph",
-    "PreRunAfterOptimizeAfterStage1",
-    "PreRunAfterOptimizeSubgraph",
-    "PreRunAfterOptimizeSubGraph",
-    "PreRunAfterOptimizeGraphBeforeBuild",
-    "ComputeGraphBeforeLowering",
-    "ExeGraphBeforeOptimize",
-    "ExecuteGraphAfterSplit",
-    "PreRunAfterBuild",
-    "Build",
-)
+_PHASES = """
+    PreRunBegin PreRunAfterNormalizeGraph AfterInfershape PreRunAfterPrepare
+    OptimizeQuantGraph_FeGraphFusionAfter OptimizeOriginalGraph_FeGraphFusionAfter
+    PreRunAfterOptimizeOriginalGraph PreRunAfterOptimizeAfterStage1 PreRunAfterOptimizeSubgraph
+    PreRunAfterOptimizeSubGraph PreRunAfterOptimizeGraphBeforeBuild ComputeGraphBeforeLowering
+    ExeGraphBeforeOptimize ExecuteGraphAfterSplit PreRunAfterBuild Build
+""".split()
 _MAX_DEPTH = 4
 _OP = re.compile(rb"\bop\s*+:?\s*+[{<]")
 _ITERATOR = re.compile(rb"\btype\s*+:\s*+[\"'](?:\w*Iterator\w*|\w*GetNext\w*)[\"']")

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from graphstore.model import AttrValue, DType, Shape, Tensor, TensorOrigin
-from importers.ge_proto.types import dtype_named, layout_named
 from importers.ge_proto.values import (
     BinarySpan,
     Fields,
@@ -25,6 +24,7 @@ from importers.ge_proto.values import (
     word,
 )
 from importers.kept import MAX_PORT, MAX_TEXT, kept_list, kept_text, tensor_text
+from importers.number_formats import dtype_named, layout_named
 from importers.proto.text_reader import Entry, entry_fields
 
 
@@ -157,16 +157,10 @@ def _key(literal: bytes) -> str:
 
 
 _ORIGIN_KEYS = frozenset(
-    {
-        "_datadump_origin_name",
-        "_datadump_origin_output_index",
-        "_datadump_origin_format",
-        "_datadump_origin_data_type",
-        "origin_format",
-        "origin_shape",
-        "origin_shape_initialized",
-        "origin_data_type",
-    }
+    """
+    _datadump_origin_name _datadump_origin_output_index _datadump_origin_format
+    _datadump_origin_data_type origin_format origin_shape origin_shape_initialized origin_data_type
+    """.split()
 )
 _PARENT_INDEX = "_parent_node_index"
 

@@ -21,19 +21,7 @@ N0 = 16
 """Block size along N, and along the rows of a matrix."""
 
 ND = "ND"
-PLAIN = {
-    "NCHW": "NCHW",
-    "NHWC": "NHWC",
-    "HWCN": "HWCN",
-    "CHWN": "CHWN",
-    "NCDHW": "NCDHW",
-    "NDHWC": "NDHWC",
-    "DHWCN": "DHWCN",
-    "DHWNC": "DHWNC",
-    "NC": "NC",
-    "CN": "CN",
-    "NCL": "NCL",
-}
+PLAIN = {name: name for name in "NCHW NHWC HWCN CHWN NCDHW NDHWC DHWCN DHWNC NC CN NCL".split()}
 BLOCKED: dict[str, tuple[str, ...]] = {
     "NC1HWC0": ("N", "C+", "H", "W", "C"),
     "NC1HWC0_C04": ("N", "C+", "H", "W", "C"),

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import MAX_ITEMS, kept_text
+from importers.number_formats import named_dtype
 
 Key: TypeAlias = tuple[str, ...]
 """What tells one tensor's values from another's: type, shape and checksum or statistics."""
@@ -22,19 +23,6 @@ _WAYS = ("forward", "backward", "parameters_grad")
 _BLOCKS = ("Module", "Cell")
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _CHECKSUMS = ("md5", "crc32", "hash")
-_DTYPES = {
-    **{dtype.value: dtype for dtype in DType},
-    "half": DType.FLOAT16,
-    "float": DType.FLOAT32,
-    "double": DType.FLOAT64,
-    "short": DType.INT16,
-    "int": DType.INT32,
-    "long": DType.INT64,
-    "cfloat": DType.COMPLEX64,
-    "cdouble": DType.COMPLEX128,
-    "float8_e8m0fnu": DType.FLOAT8_E8M0,
-    "hifloat8": DType.HIFLOAT8,
-}
 _LARGEST = (1 << 63) - 1
 
 
@@ -185,7 +173,7 @@ def _tensor(name: str, said: Mapping[str, Any]) -> CallTensor:
     shape: Shape | None = None
     if all(type(dim) is int and 0 <= dim <= _LARGEST for dim in dims):
         shape = tuple(dims)
-    return CallTensor(name, _DTYPES.get(word), shape, _key(word, shape, said))
+    return CallTensor(name, named_dtype(word), shape, _key(word, shape, said))
 
 
 def _key(dtype: str, shape: Shape | None, said: Mapping[str, Any]) -> Key:

@@ -11,36 +11,12 @@ from importers.kept import kept_list, kept_text, tensor_text
 if TYPE_CHECKING:
     from onnx import AttributeProto, TensorProto, TypeProto
 
-DTYPES = {
-    1: DType.FLOAT32,
-    2: DType.UINT8,
-    3: DType.INT8,
-    4: DType.UINT16,
-    5: DType.INT16,
-    6: DType.INT32,
-    7: DType.INT64,
-    8: DType.STRING,
-    9: DType.BOOL,
-    10: DType.FLOAT16,
-    11: DType.FLOAT64,
-    12: DType.UINT32,
-    13: DType.UINT64,
-    14: DType.COMPLEX64,
-    15: DType.COMPLEX128,
-    16: DType.BFLOAT16,
-    17: DType.FLOAT8_E4M3FN,
-    18: DType.FLOAT8_E4M3FNUZ,
-    19: DType.FLOAT8_E5M2,
-    20: DType.FLOAT8_E5M2FNUZ,
-    21: DType.UINT4,
-    22: DType.INT4,
-    23: DType.FLOAT4_E2M1,
-    24: DType.FLOAT8_E8M0,
-    25: DType.UINT2,
-    26: DType.INT2,
-    27: DType.FLOAT6_E2M3,
-    28: DType.FLOAT6_E3M2,
-}
+_ORDER = """
+    float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32 uint64 complex64
+    complex128 bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz uint4 int4
+    float4_e2m1 float8_e8m0 uint2 int2 float6_e2m3 float6_e3m2
+""".split()
+DTYPES = dict(enumerate(map(DType, _ORDER), 1))
 """By number of ``onnx.TensorProto.DataType``; a newer number is an unknown type."""
 
 

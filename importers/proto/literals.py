@@ -17,15 +17,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _EACH_STRING = re.compile(STRING)
-_PLAIN_ESCAPES = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"n": b"\n",
-    b"r": b"\r",
-    b"t": b"\t",
-    b"v": b"\v",
-}
+_PLAIN_ESCAPES = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v", strict=True))
 
 
 def is_string(value: Sequence[Any]) -> bool:
@@ -55,7 +47,7 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
         if code is not None:
             point = int(code, 16)
             return chr(point).encode("utf-8", "surrogatepass") if point < 0x110000 else match[0]
-    return _PLAIN_ESCAPES.get(plain, plain)
+    return bytes((_PLAIN_ESCAPES.get(plain[0], plain[0]),))
 
 
 def integer(token: bytes) -> int:

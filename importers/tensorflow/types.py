@@ -4,49 +4,22 @@ from __future__ import annotations
 
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import kept_list, kept_text, tensor_text
+from importers.number_formats import named_dtype
 from importers.proto.messages import tf_graph_pb2 as pb
 
-DTYPES = {
-    pb.DT_FLOAT: DType.FLOAT32,
-    pb.DT_DOUBLE: DType.FLOAT64,
-    pb.DT_INT32: DType.INT32,
-    pb.DT_UINT8: DType.UINT8,
-    pb.DT_INT16: DType.INT16,
-    pb.DT_INT8: DType.INT8,
-    pb.DT_STRING: DType.STRING,
-    pb.DT_COMPLEX64: DType.COMPLEX64,
-    pb.DT_INT64: DType.INT64,
-    pb.DT_BOOL: DType.BOOL,
-    pb.DT_QINT8: DType.QINT8,
-    pb.DT_QUINT8: DType.QUINT8,
-    pb.DT_QINT32: DType.QINT32,
-    pb.DT_BFLOAT16: DType.BFLOAT16,
-    pb.DT_QINT16: DType.QINT16,
-    pb.DT_QUINT16: DType.QUINT16,
-    pb.DT_UINT16: DType.UINT16,
-    pb.DT_COMPLEX128: DType.COMPLEX128,
-    pb.DT_HALF: DType.FLOAT16,
-    pb.DT_RESOURCE: DType.RESOURCE,
-    pb.DT_VARIANT: DType.VARIANT,
-    pb.DT_UINT32: DType.UINT32,
-    pb.DT_UINT64: DType.UINT64,
-    pb.DT_FLOAT8_E5M2: DType.FLOAT8_E5M2,
-    pb.DT_FLOAT8_E4M3FN: DType.FLOAT8_E4M3FN,
-    pb.DT_FLOAT8_E4M3FNUZ: DType.FLOAT8_E4M3FNUZ,
-    pb.DT_FLOAT8_E5M2FNUZ: DType.FLOAT8_E5M2FNUZ,
-    pb.DT_INT4: DType.INT4,
-    pb.DT_UINT4: DType.UINT4,
-    pb.DT_INT2: DType.INT2,
-    pb.DT_UINT2: DType.UINT2,
-    pb.DT_FLOAT4_E2M1FN: DType.FLOAT4_E2M1,
-}
 _REF = 100
 """A reference type is its value's number plus this (types.proto)."""
+
+DTYPES: dict[int, DType] = {
+    number: dtype
+    for name, number in pb.DataType.items()
+    if number < _REF and (dtype := named_dtype(name)) is not None
+}
 
 
 def dtype_of(number: int) -> DType | None:
     """The type TensorFlow numbers so, references as what they refer to."""
-    return DTYPES.get(pb.DataType.ValueType(number % _REF))
+    return DTYPES.get(number % _REF)
 
 
 def shape_of(shape: pb.TensorShape) -> Shape | None:

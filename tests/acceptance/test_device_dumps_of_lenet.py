@@ -15,8 +15,8 @@ from divergraph.present.csv_report import report_rows
 from divergraph.rootcause.options import MethodChoice
 from graphstore.model import TensorIO
 from importers import read_graph
-from importers.dumps.number_formats import DTYPES, layout_number
 from importers.layouts import from_layout, to_layout
+from importers.number_formats import DTYPES, layout_number
 from importers.proto.messages import dump_data_pb2 as pb
 
 NC1HWC0, ND = layout_number("NC1HWC0"), layout_number("ND")

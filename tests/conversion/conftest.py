@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from importers.dumps.number_formats import layout_number
+from importers.number_formats import layout_number
 from importers.proto.messages import dump_data_pb2 as pb
 
 NUMBERS = {"float32": 1, "float16": 2, "int8": 3, "int32": 7, "int64": 8, "bool": 11, "float64": 12}

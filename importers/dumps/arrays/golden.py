@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from graphstore.model import (
     DType,
-    DumpFormat,
     DumpTensorRef,
     ModelGraph,
     Op,
     Reason,
-    Shape,
     Tensor,
     TensorIO,
 )
@@ -29,8 +28,8 @@ from importers.dumps.ascend.file import look_at, tensor_ref
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
-    DumpProblem,
     FolderListing,
+    Gathering,
     TensorKey,
     list_folder,
 )
@@ -46,37 +45,13 @@ _CONVERTED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _BinaryHeader:
-    """A golden tensor with the header of a device dump, in the terms of a ``.npy`` file."""
-
-    ref: DumpTensorRef
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.ref.shape or ()
-
-    @property
-    def data_offset(self) -> int:
-        return self.ref.offset
-
-    @property
-    def nbytes(self) -> int:
-        return self.ref.nbytes
-
-    def element_type(self, expected: DType | None = None) -> DType:
-        known = self.ref.dtype or expected
-        if known is None:
-            raise DamagedError(Reason.DTYPE_UNSUPPORTED, "elements of an unknown type")
-        return known
-
-
-@dataclass(frozen=True, slots=True)
 class _File:
-    """One golden file after its header was looked at."""
+    """One golden file after its header was looked at; of one with the header of a device dump
+    the header is the tensor as that describes it."""
 
     path: Path
-    header: NpyHeader | _BinaryHeader | None
-    damage: DamagedError | None
+    header: NpyHeader | DumpTensorRef | None
+    damage: DamagedError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +63,10 @@ class _Found:
     timestamp: int
     tensor: Tensor | None
     layout: str | None = None
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
 
 
 def scan_golden_dumps(folder: Path, graph: ModelGraph) -> DumpIndex:
@@ -113,8 +92,8 @@ def scan_golden_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
             scan.add(_look_at(listing.folder / name), full.removesuffix(ending))
     for name, why in listing.others.items():
         if (ending := golden_ending(name)) is not None:
-            damage = DamagedError(Reason.UNREADABLE_DUMP, why)
-            scan.add(_File(listing.folder / name, None, damage), name.removesuffix(ending))
+            file = _File(listing.folder / name, None, DamagedError(why))
+            scan.add(file, name.removesuffix(ending))
     return scan.result()
 
 
@@ -132,22 +111,20 @@ def golden_ending(name: str) -> str | None:
 def _look_at(path: Path) -> _File:
     try:
         if path.suffix in _BINARY:
-            return _File(path, _binary_header(path), None)
+            return _File(path, _first_output(path))
         with open_dump(path) as (fd, size):
-            return _File(path, read_npy_header(fd, size), None)
+            return _File(path, read_npy_header(fd, size))
     except DamagedError as damage:
         return _File(path, None, damage)
 
 
-def _binary_header(path: Path) -> _BinaryHeader:
+def _first_output(path: Path) -> DumpTensorRef:
     """The first output of a file with the header of a device dump."""
     file = look_at(path, None)
-    if file.header is None:
-        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
-    for tensor in file.header.tensors:
+    for tensor in file.whole_header().tensors:
         if tensor.io is TensorIO.OUTPUT:
-            return _BinaryHeader(tensor_ref(file, tensor, "", 0))
-    raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no output", offset=8)
+            return tensor_ref(file, tensor, "", 0)
+    raise DamagedError("the header describes no output", offset=8)
 
 
 class _Scan:
@@ -158,12 +135,10 @@ class _Scan:
         self._device_names = OpNames(graph)
         self._found: dict[TensorKey, list[_Found]] = {}
         self._inputs: dict[str, list[_Found]] = {}
-        self._problems: list[DumpProblem] = []
-        self._unmatched: list[Path] = []
-        self._files = 0
+        self._gathered = Gathering()
 
     def add(self, file: _File, stem: str) -> None:
-        self._files += 1
+        self._gathered.files += 1
         if self._add_converted(file, stem):
             return
         hits = self._names.find(stem)
@@ -178,7 +153,7 @@ class _Scan:
             found = _Found(file, ("", TensorIO.OUTPUT, 0), given.timestamp, given.tensor)
             self._inputs.setdefault(given.tensor.name, []).append(found)
         else:
-            self._strange(file)
+            self._gathered.strange(file.path, file.damage)
 
     def _add_converted(self, file: _File, stem: str) -> bool:
         """Take a device dump that was converted to ``.npy``; False if it is none."""
@@ -191,95 +166,46 @@ class _Scan:
         if len(ops) == 1:
             tensor = _output(ops[0], port) if io is TensorIO.OUTPUT else None
             layout = _layout_name(match["layout"]) or (tensor.layout if tensor else None)
-            key = (ops[0].id, io, port)
-            self._keep(_Found(file, key, name.timestamp, tensor, layout))
+            self._keep(_Found(file, (ops[0].id, io, port), name.timestamp, tensor, layout))
         elif ops:
             self._ambiguous(file, [Hit(op, port, name.timestamp) for op in ops])
         else:
-            self._strange(file)
+            self._gathered.strange(file.path, file.damage)
         return True
-
-    def _strange(self, file: _File) -> None:
-        """Keep a file that fits no op: as a problem if it is damaged, too."""
-        if file.damage is None:
-            self._unmatched.append(file.path)
-            return
-        reason, detail = file.damage.reason, file.damage.detail
-        self._problems.append(DumpProblem(file.path, None, None, None, reason, detail))
 
     def _keep(self, found: _Found) -> None:
         self._found.setdefault(found.key, []).append(found)
 
     def _ambiguous(self, file: _File, hits: list[Hit]) -> None:
         listed = ", ".join(f"{hit.op.name}:{hit.port}" for hit in hits)
-        detail = f"the file's name fits {len(hits)} tensors: {listed}"
+        what = f"the file's name fits {len(hits)} tensors: {listed}"
+        damage = DamagedError(what, Reason.AMBIGUOUS_DUMP)
         for hit in hits:
-            self._problems.append(
-                DumpProblem(
-                    file.path,
-                    hit.op.id,
-                    TensorIO.OUTPUT,
-                    hit.port,
-                    Reason.AMBIGUOUS_DUMP,
-                    detail,
-                )
-            )
+            self._gathered.problem(file.path, damage, hit.op.id, TensorIO.OUTPUT, hit.port)
 
     def result(self) -> DumpIndex:
-        tensors: dict[TensorKey, DumpTensorRef] = {}
-        inputs: dict[str, DumpTensorRef] = {}
-        superseded: list[Path] = []
+        gathered = self._gathered
         for key, group in self._found.items():
-            latest = _latest(group, superseded)
-            if (ref := self._ref(latest)) is not None:
-                tensors[key] = ref
+            latest = gathered.latest(group)
+            gathered.keep(latest.path, key, partial(_tensor_ref, latest))
         for name, group in self._inputs.items():
-            latest = _latest(group, superseded)
-            if (ref := self._ref(latest)) is not None:
-                inputs[name] = ref
-        return DumpIndex(
-            tensors=tensors,
-            problems=tuple(sorted(self._problems, key=lambda found: (found.path, found.op or ""))),
-            unmatched=tuple(self._unmatched),
-            files=self._files,
-            graph_inputs=inputs,
-            superseded=tuple(sorted(superseded)),
-        )
-
-    def _ref(self, found: _Found) -> DumpTensorRef | None:
-        op, io, port = found.key
-        try:
-            return _tensor_ref(found)
-        except DamagedError as damage:
-            path = found.file.path
-            self._problems.append(
-                DumpProblem(path, op or None, io, port, damage.reason, damage.detail)
-            )
-            return None
-
-
-def _latest(group: list[_Found], superseded: list[Path]) -> _Found:
-    group.sort(key=lambda found: (found.timestamp, found.file.path.name))
-    superseded += [found.file.path for found in group[:-1]]
-    return group[-1]
+            latest = gathered.latest(group)
+            ref = gathered.usable(latest.path, latest.key, partial(_tensor_ref, latest))
+            if ref is not None:
+                gathered.graph_inputs[name] = ref
+        return gathered.index()
 
 
 def _tensor_ref(found: _Found) -> DumpTensorRef:
     header = found.file.header
     if header is None:
-        raise found.file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
+        raise found.file.damage or DamagedError("no header")
+    if isinstance(header, NpyHeader):
+        header = header.ref(found.path, found.key, found.tensor.dtype if found.tensor else None)
     op, io, port = found.key
     return DumpTensorRef(
-        path=found.file.path,
-        format=header.ref.format if isinstance(header, _BinaryHeader) else DumpFormat.NPY,
-        op=op,
-        io=io,
-        port=port,
-        dtype=header.element_type(found.tensor.dtype if found.tensor else None),
-        shape=header.shape,
-        offset=header.data_offset,
-        nbytes=header.nbytes,
-        layout=found.layout,
+        *(found.path, header.format, op, io, port),
+        *(header.dtype, header.shape, header.offset, header.nbytes, found.layout),
         timestamp=found.timestamp,
     )
 
@@ -292,24 +218,22 @@ def _layout_name(text: str | None) -> str | None:
     return None if text is None or text == "DefaultFormat" else text
 
 
-def _fitting(hits: list[Hit], header: NpyHeader | _BinaryHeader) -> list[Hit]:
+def _fitting(hits: list[Hit], header: NpyHeader | DumpTensorRef) -> list[Hit]:
     """The hits whose tensor can be the file's by type and shape, as the graph says."""
     try:
-        dtype = header.element_type()
+        dtype = header.element_type() if isinstance(header, NpyHeader) else header.dtype
     except DamagedError:
         return []
-    return [hit for hit in hits if _can_be(_output(hit.op, hit.port), dtype, header.shape)]
+    shape = header.shape or ()
+    return [hit for hit in hits if _can_be(_output(hit.op, hit.port), dtype, shape)]
 
 
-def _can_be(tensor: Tensor | None, dtype: DType, shape: tuple[int, ...]) -> bool:
+def _can_be(tensor: Tensor | None, dtype: DType | None, shape: tuple[int, ...]) -> bool:
     if tensor is None:
         return True
     if tensor.dtype not in (None, dtype):
         return False
-    return tensor.shape is None or _fits(tensor.shape, shape)
-
-
-def _fits(declared: Shape, actual: tuple[int, ...]) -> bool:
-    return len(declared) == len(actual) and all(
-        want is None or want == have for want, have in zip(declared, actual, strict=True)
+    declared = shape if tensor.shape is None else tensor.shape
+    return len(declared) == len(shape) and all(
+        want is None or want == have for want, have in zip(declared, shape, strict=True)
     )

@@ -12,11 +12,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import descr_to_dtype
 
-from graphstore.model import DType, Reason
+from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
 from importers.dumps.index import DamagedError
 
 _MAGIC = b"\x93NUMPY"
@@ -36,24 +37,7 @@ _NO_TYPE = (
 )
 _PYTHON2_LONG = re.compile(r"(?<=\d)L\b")
 
-_DTYPES: dict[str, DType] = {
-    "f2": DType.FLOAT16,
-    "f4": DType.FLOAT32,
-    "f8": DType.FLOAT64,
-    "i1": DType.INT8,
-    "i2": DType.INT16,
-    "i4": DType.INT32,
-    "i8": DType.INT64,
-    "u1": DType.UINT8,
-    "u2": DType.UINT16,
-    "u4": DType.UINT32,
-    "u8": DType.UINT64,
-    "b1": DType.BOOL,
-    "c8": DType.COMPLEX64,
-    "c16": DType.COMPLEX128,
-}
-
-
+_DTYPES = {str(each): each for each in DType if each.numpy and each.numpy.name == each.value}
 _OTHER_KINDS = {
     "U": "text",
     "S": "text",
@@ -87,14 +71,27 @@ class NpyHeader:
         Raises:
             DamagedError: a type that is no tensor element (object, structured, text).
         """
-        known = _DTYPES.get(f"{self.dtype.kind}{self.dtype.itemsize}")
+        known = _DTYPES.get(self.dtype.name)
         if known is not None:
             return known
         raw = self.dtype.kind == "V" and self.dtype.names is None and not self.dtype.shape
         bits = expected.bits if expected is not None and expected.numpy is None else None
         if raw and expected is not None and bits == self.dtype.itemsize * 8:
             return expected
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements are {self._words(raw)}")
+        raise DamagedError(f"elements are {self._words(raw)}", Reason.DTYPE_UNSUPPORTED)
+
+    def ref(
+        self, path: Path, key: tuple[str, TensorIO, int], expected: DType | None = None
+    ) -> DumpTensorRef:
+        """The array as the tensor *key* of the ``.npy`` file at *path*.
+
+        Raises:
+            DamagedError: a type that is no tensor element.
+        """
+        dtype = self.element_type(expected)
+        return DumpTensorRef(
+            path, DumpFormat.NPY, *key, dtype, self.shape, self.data_offset, self.nbytes
+        )
 
     def _words(self, raw: bool) -> str:
         """What elements without an element type are."""
@@ -126,7 +123,6 @@ def parse_npy_header(start: bytes, size: int) -> NpyHeader:
     header = _header(start, size)
     if not header.dtype.hasobject and header.data_offset + header.nbytes != size:
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
             f"the header gives {header.nbytes} bytes of data, "
             f"the file has {size - header.data_offset}",
             offset=header.data_offset,
@@ -153,16 +149,14 @@ def _data_offset(start: bytes, size: int) -> int:
     """Where the data begins, from the file's first bytes."""
     if start[:6] != _MAGIC:
         what = "the file is empty" if not start else "this is no .npy file: its magic is missing"
-        raise DamagedError(Reason.UNREADABLE_DUMP, what, offset=0)
+        raise DamagedError(what, offset=0)
     if len(start) < 10 or start[6] not in (1, 2, 3):
-        raise DamagedError(Reason.UNREADABLE_DUMP, "no known .npy version", offset=6)
+        raise DamagedError("no known .npy version", offset=6)
     width = 2 if start[6] == 1 else 4
     data_offset = 8 + width + int.from_bytes(start[8 : 8 + width], "little")
     if data_offset > min(size, _MAX_HEADER):
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"the .npy header should take {data_offset} bytes, the file has {size}",
-            offset=8,
+            f"the .npy header should take {data_offset} bytes, the file has {size}", offset=8
         )
     return data_offset
 
@@ -194,6 +188,4 @@ def _literal(text: str) -> object:
 
 
 def _bad(what: str) -> DamagedError:
-    return DamagedError(
-        Reason.UNREADABLE_DUMP, f"the .npy header cannot be understood: {what}", offset=10
-    )
+    return DamagedError(f"the .npy header cannot be understood: {what}", offset=10)

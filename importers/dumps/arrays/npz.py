@@ -7,36 +7,45 @@ nothing is unpickled.
 from __future__ import annotations
 
 import os
-import struct
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.model import DumpTensorRef, Reason
+from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.arrays.npy import NpyHeader, header_of, parse_npy_header
-from importers.dumps.index import DamagedError, shown
+from importers.dumps.arrays.zip_members import list_members, member_place
+from importers.dumps.index import DamagedError
 
 ENDING = ".npz"
 _ARRAY = ".npy"
-_MAX_MEMBERS = 1 << 20
 _HEAD = 16_384
-_LOCAL_HEADER = struct.Struct("<4s22xHH")
 _MAGIC = b"\x93NUMPY"
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
     """One array of an archive: ``offset`` and ``nbytes`` are those of the stored ``.npy``
-    file, packed or not; ``header`` says what it holds, or ``damage`` why nobody knows."""
+    file, packed or not; ``header`` says what it holds, or why nobody knows."""
 
     name: str
-    offset: int
-    nbytes: int
-    header: NpyHeader | None
-    damage: DamagedError | None = None
+    header: NpyHeader | DamagedError
+    offset: int = 0
+    nbytes: int = 0
+
+    def ref(self, path: Path, expected: DType | None) -> DumpTensorRef:
+        """The array as a tensor of the archive at *path*.
+
+        Raises:
+            DamagedError: it is damaged, or its type that of no tensor element.
+        """
+        if isinstance(self.header, DamagedError):
+            raise self.header
+        ref = self.header.ref(path, (self.name, TensorIO.OUTPUT, 0), expected)
+        return replace(ref, format=DumpFormat.NPZ, offset=self.offset, nbytes=self.nbytes)
 
 
 def read_members(fd: int, size: int) -> tuple[ArchiveMember, ...]:
@@ -45,50 +54,21 @@ def read_members(fd: int, size: int) -> tuple[ArchiveMember, ...]:
     Raises:
         DamagedError: it is no zip archive.
     """
-    with os.fdopen(os.dup(fd), "rb") as file:
-        file.seek(0)
-        try:
-            with zipfile.ZipFile(file) as archive:
-                infos = archive.infolist()
-        except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
-            raise DamagedError(Reason.UNREADABLE_DUMP, f"no .npz archive: {error}") from None
-    if len(infos) > _MAX_MEMBERS:
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"an archive of {len(infos)} members")
-    arrays = [info for info in infos if info.filename.endswith(_ARRAY)]
-    return tuple(_member(info, fd, size) for info in arrays)
+    infos = list_members(fd, ".npz archive")
+    return tuple(_member(info, fd, size) for info in infos if info.filename.endswith(_ARRAY))
 
 
 def _member(info: zipfile.ZipInfo, fd: int, size: int) -> ArchiveMember:
     name = info.filename.removesuffix(_ARRAY)
     try:
-        start = _start(info, fd, size)
+        start = member_place(info, fd, size, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
         first = os.pread(fd, min(info.compress_size, _HEAD), start)
         if info.compress_type == zipfile.ZIP_DEFLATED:
             first = _unpacked(first, _HEAD)
         header = parse_npy_header(first, info.file_size)
     except DamagedError as damage:
-        return ArchiveMember(name, 0, 0, None, damage)
-    return ArchiveMember(name, start, info.compress_size, header)
-
-
-def _start(info: zipfile.ZipInfo, fd: int, size: int) -> int:
-    what = shown(info.filename)
-    if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"member {what} is encrypted or packed oddly")
-    head = b""
-    if 0 <= info.header_offset <= size:
-        head = os.pread(fd, _LOCAL_HEADER.size, info.header_offset)
-    if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP, f"no member {what} here", offset=info.header_offset
-        )
-    _, name_length, extra_length = _LOCAL_HEADER.unpack(head)
-    start = info.header_offset + _LOCAL_HEADER.size + name_length + extra_length
-    if start + info.compress_size > size:
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP, f"the file is cut inside {what}", offset=min(start, size)
-        )
-    return int(start)
+        return ArchiveMember(name, damage)
+    return ArchiveMember(name, header, start, info.compress_size)
 
 
 def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[np.uint8]]:
@@ -114,4 +94,4 @@ def _unpacked(packed: bytes, limit: int) -> bytes:
     try:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit)
     except zlib.error as error:
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"the packed data is damaged: {error}") from None
+        raise DamagedError(f"the packed data is damaged: {error}") from None

@@ -13,7 +13,8 @@ import binascii
 import mmap
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from graphstore.model import (
@@ -25,7 +26,15 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.dumps.arrays.npy import NpyHeader, parse_npy_header
-from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey, shown
+from importers.dumps.index import (
+    DamagedError,
+    DumpIndex,
+    Gathering,
+    TensorKey,
+    of_no_op,
+    or_damage,
+    shown,
+)
 from importers.dumps.msprobe.json_places import TextPlace, Value, read_places
 from importers.dumps.open_file import open_dump
 
@@ -61,12 +70,12 @@ def read_iterations(path: Path) -> tuple[Iteration, ...]:
     """
     with open_dump(path) as (fd, size):
         if size == 0:
-            raise DamagedError(Reason.UNREADABLE_DUMP, "the file is empty", offset=0)
+            raise DamagedError("the file is empty", offset=0)
         with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
             content = read_places(data)
     found = tuple(_iterations(content))
     if not found:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "no run results in this JSON file", offset=0)
+        raise DamagedError("no run results in this JSON file", offset=0)
     return found
 
 
@@ -128,7 +137,7 @@ def _chosen(iterations: tuple[Iteration, ...], step: int | None) -> Iteration:
         if iteration.number == step and iteration.runner == iterations[0].runner:
             return iteration
     numbers = ", ".join(str(iteration.number) for iteration in iterations)
-    raise DamagedError(Reason.UNREADABLE_DUMP, f"no iteration {step}, there are {numbers}")
+    raise DamagedError(f"no iteration {step}, there are {numbers}")
 
 
 def array_refs(path: Path) -> Iterator[tuple[str, DumpTensorRef | DamagedError]]:
@@ -140,10 +149,8 @@ def array_refs(path: Path) -> Iterator[tuple[str, DumpTensorRef | DamagedError]]
     iteration = read_iterations(path)[0]
     with open_dump(path) as (fd, _):
         for name, place in iteration.arrays.items():
-            try:
-                yield name, _ref(fd, path, (name, TensorIO.OUTPUT, 0), place, None)
-            except DamagedError as damage:
-                yield name, damage
+            key = (name, TensorIO.OUTPUT, 0)
+            yield name, or_damage(partial(_ref, fd, path, key, place, None))
 
 
 class _Scan:
@@ -156,45 +163,30 @@ class _Scan:
                     key = (op.id, TensorIO.OUTPUT, port)
                     self._by_tensor[tensor.name] = (key, tensor.dtype)
         self._inputs = {tensor.name: tensor.dtype for tensor in graph.inputs}
-        self._tensors: dict[TensorKey, DumpTensorRef] = {}
-        self._given: dict[str, DumpTensorRef] = {}
-        self._problems: list[DumpProblem] = []
+        self._gathered = Gathering()
         self._missing: list[str] = []
-        self._count = 0
 
     def add(self, fd: int, name: str, place: TextPlace | str) -> None:
-        self._count += 1
+        self._gathered.files += 1
         found = self._by_tensor.get(name)
         if found is None and name not in self._inputs:
             self._missing.append(name)
             return
         key, dtype = found or (("", TensorIO.OUTPUT, 0), self._inputs.get(name))
-        try:
-            ref = _ref(fd, self._path, key, place, dtype)
-        except DamagedError as damage:
-            detail = f"tensor {shown(name)}: {damage.detail}"
-            op, io, port = key
-            self._problems.append(
-                DumpProblem(self._path, op or None, io, port, damage.reason, detail)
-            )
-            return
-        if found is None:
-            self._given[name] = ref
+        ref = or_damage(partial(_ref, fd, self._path, key, place, dtype))
+        if isinstance(ref, DamagedError):
+            damage = DamagedError(f"tensor {shown(name)}: {ref.detail}", ref.reason)
+            self._gathered.problem(self._path, damage, *key)
+        elif found is None:
+            self._gathered.graph_inputs[name] = ref
         else:
-            self._tensors[key] = ref
+            self._gathered.tensors[key] = ref
 
     def result(self, notes: tuple[str, ...]) -> DumpIndex:
         if self._missing:
-            listed = ", ".join(map(shown, sorted(self._missing)[:3]))
-            belong = "tensor belongs" if len(self._missing) == 1 else "tensors belong"
-            notes += (f"{self._path.name}: {len(self._missing)} {belong} to no op ({listed})",)
-        return DumpIndex(
-            tensors=self._tensors,
-            problems=tuple(self._problems),
-            files=self._count,
-            graph_inputs=self._given,
-            notes=notes,
-        )
+            told = of_no_op(sorted(self._missing), "tensor")
+            notes += (f"{self._path.name}: {told}",)
+        return self._gathered.index(notes=notes)
 
 
 def _ref(
@@ -202,20 +194,11 @@ def _ref(
 ) -> DumpTensorRef:
     if not isinstance(place, TextPlace):
         what = "a short text where the array should be" if place else "no array of numpy's"
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, what)
+        raise DamagedError(what, Reason.DTYPE_UNSUPPORTED)
     header = _header(fd, place)
-    op, io, port = key
-    return DumpTensorRef(
-        path=path,
-        format=DumpFormat.BASE64_NPY,
-        op=op,
-        io=io,
-        port=port,
-        dtype=header.element_type(expected),
-        shape=header.shape,
-        offset=place.offset,
-        nbytes=place.length,
-    )
+    ref = header.ref(path, key, expected)
+    form = DumpFormat.BASE64_NPY
+    return replace(ref, format=form, offset=place.offset, nbytes=place.length)
 
 
 def _header(fd: int, place: TextPlace) -> NpyHeader:
@@ -233,9 +216,7 @@ def _decoded(text: bytes, place: TextPlace) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP, "the text is no base64", offset=place.offset
-        ) from None
+        raise DamagedError("the text is no base64", offset=place.offset) from None
 
 
 def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, memoryview]:

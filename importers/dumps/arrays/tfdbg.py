@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from graphstore.model import (
 )
 from importers.dumps.ascend import wire_walk as wirewalk
 from importers.dumps.decode import can_decode, stored_bytes
-from importers.dumps.index import DamagedError, DumpIndex, DumpProblem, TensorKey
+from importers.dumps.index import DamagedError, DumpIndex, Gathering, TensorKey
 from importers.dumps.open_file import open_dump
 from importers.proto.wire import BLOCK, VARINT, FieldSpan
 from importers.tensorflow.types import dtype_of
@@ -81,6 +82,20 @@ class EventTensor:
     nbytes: int
     field: tuple[FieldSpan, ...] = ()
 
+    def ref(self, path: Path, key: TensorKey, timestamp: int) -> DumpTensorRef:
+        """The tensor *key* as it lies in the file *path*.
+
+        Raises:
+            DamagedError: its elements cannot be read.
+        """
+        if self.dtype is None or not can_decode(self.dtype):
+            what = "an unknown type" if self.dtype is None else f"type {self.dtype}"
+            raise DamagedError(f"elements of {what} cannot be read", Reason.DTYPE_UNSUPPORTED)
+        return DumpTensorRef(
+            *(path, DumpFormat.TFDBG, *key, self.dtype, self.shape, self.offset, self.nbytes),
+            timestamp=timestamp,
+        )
+
 
 def device_folders(root: Path) -> list[Path]:
     """The folders of the devices directly in a session folder, sorted; *root* itself if
@@ -129,8 +144,6 @@ def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
 class _Found:
     path: Path
     timestamp: int
-    op: Op
-    port: int
 
 
 class _Scan:
@@ -141,9 +154,8 @@ class _Scan:
                 self._ops[op.name] = op
         self._found: dict[TensorKey, list[_Found]] = {}
         self._fed: dict[TensorKey, list[_Found]] = {}
-        self._unmatched: list[Path] = []
         self._other: set[str] = set()
-        self._files = 0
+        self._gathered = Gathering()
 
     def add(self, path: Path, name: str) -> None:
         match = _FILE.fullmatch(name)
@@ -151,60 +163,29 @@ class _Scan:
             if match is not None:
                 self._other.add(match["debug"])
             return
-        self._files += 1
+        self._gathered.files += 1
         op_name, port = match["name"], int(match["slot"])
         fed = _FED.fullmatch(op_name) if op_name not in self._ops else None
         op = self._ops.get(fed["name"] if fed else op_name)
         if op is None:
-            self._unmatched.append(path)
+            self._gathered.unmatched.append(path)
             return
         found = self._fed if fed else self._found
         key = (op.id, TensorIO.OUTPUT, port)
-        found.setdefault(key, []).append(_Found(path, int(match["time"]), op, port))
+        found.setdefault(key, []).append(_Found(path, int(match["time"])))
 
     def result(self) -> DumpIndex:
-        tensors: dict[TensorKey, DumpTensorRef] = {}
-        problems: list[DumpProblem] = []
-        superseded: list[Path] = []
         # A placeholder has no file of its own where its value was fed: "_arg_" has it.
         for key, group in (self._fed | self._found).items():
-            group.sort(key=lambda found: (found.timestamp, found.path.name))
-            superseded += [found.path for found in group[:-1]]
-            latest = group[-1]
-            try:
-                tensors[key] = _ref(latest, key)
-            except DamagedError as damage:
-                problems.append(DumpProblem(latest.path, *key, damage.reason, damage.detail))
+            latest = self._gathered.latest(group)
+            self._gathered.keep(latest.path, key, partial(_ref, latest, key))
         notes = tuple(f"files of {name} are passed over" for name in sorted(self._other))
-        return DumpIndex(
-            tensors=tensors,
-            problems=tuple(sorted(problems, key=lambda problem: problem.path)),
-            unmatched=tuple(sorted(self._unmatched)),
-            files=self._files,
-            superseded=tuple(sorted(superseded)),
-            notes=notes,
-        )
+        return self._gathered.index(notes=notes)
 
 
 def _ref(found: _Found, key: TensorKey) -> DumpTensorRef:
     with open_dump(found.path) as (fd, size):
-        event = read_event(fd, size)
-    if event.dtype is None or not can_decode(event.dtype):
-        what = "an unknown type" if event.dtype is None else f"type {event.dtype}"
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of {what} cannot be read")
-    op, io, port = key
-    return DumpTensorRef(
-        path=found.path,
-        format=DumpFormat.TFDBG,
-        op=op,
-        io=io,
-        port=port,
-        dtype=event.dtype,
-        shape=event.shape,
-        offset=event.offset,
-        nbytes=event.nbytes,
-        timestamp=found.timestamp,
-    )
+        return read_event(fd, size).ref(found.path, key, found.timestamp)
 
 
 def read_event(fd: int, size: int) -> EventTensor:
@@ -215,7 +196,7 @@ def read_event(fd: int, size: int) -> EventTensor:
             shape says; says at which byte.
     """
     if size == 0:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "the file is empty", offset=0)
+        raise DamagedError("the file is empty", offset=0)
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         summary = _only(data, 0, size, _SUMMARY, "no summary in the event")
         value = _only(data, summary.start, summary.end, _VALUE, "no value in the summary")
@@ -233,7 +214,7 @@ def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> F
     for found in wirewalk.fields(data, start, end):
         if found.number == number and found.wire_type == BLOCK:
             return found
-    raise DamagedError(Reason.UNREADABLE_DUMP, missing, offset=start)
+    raise DamagedError(missing, offset=start)
 
 
 def _tensor(data: mmap.mmap, tensor: FieldSpan, node: str) -> EventTensor:
@@ -276,7 +257,7 @@ def _with_content(
     have = content.end - content.start
     # TensorFlow keeps types of less than a byte in a byte each.
     if dtype.bits is not None and dtype.bits < 8 and have == prod(shape):
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of type {dtype}, a byte each")
+        raise DamagedError(f"elements of type {dtype}, a byte each", Reason.DTYPE_UNSUPPORTED)
     if have != expected:
         raise _bad(
             f"{have} bytes of values, {list(shape)} of {dtype} takes {expected}", content.start
@@ -349,4 +330,4 @@ def _repeated(data: mmap.mmap, field: tuple[FieldSpan, ...], dtype: DType) -> ND
 
 
 def _bad(what: str, at: int) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"the event is damaged: {what}", offset=at)
+    return DamagedError(f"the event is damaged: {what}", offset=at)

@@ -36,6 +36,16 @@ class ScannedFile:
             return self.name.timestamp
         return 0 if self.header is None else self.header.dump_time
 
+    def whole_header(self) -> DumpHeader:
+        """Its header.
+
+        Raises:
+            DamagedError: it has none.
+        """
+        if self.header is None:
+            raise self.damage or DamagedError("no header")
+        return self.header
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceFile:
@@ -67,24 +77,25 @@ def read_device_file(path: Path) -> DeviceFile:
         ImportFormatError: it cannot be read, or is no Ascend dump file.
     """
     file = look_at(path, parse_dump_name(path.name))
-    if file.header is None:
-        detail = file.damage.detail if file.damage is not None else "no header"
-        raise ImportFormatError(path, detail)
-    op = file.header.op_name or (file.name.op_name if file.name else path.name)
+    try:
+        header = file.whole_header()
+    except DamagedError as damage:
+        raise ImportFormatError(path, damage.detail) from damage
+    op = header.op_name or (file.name.op_name if file.name else path.name)
     tensors: list[DumpTensorRef] = []
     unusable: list[str] = []
-    for tensor in file.header.tensors:
+    for tensor in header.tensors:
         try:
             tensors.append(tensor_ref(file, tensor, op, tensor.number))
         except DamagedError as damage:
             unusable.append(f"{tensor.io} {tensor.number}: {damage.detail}")
     blocks: list[RawBlock] = []
-    for block in file.header.blocks:
+    for block in header.blocks:
         if block.offset + block.size <= file.size:
             blocks.append(block)
         else:
             unusable.append(f"{block.kind} {block.number}: the file is cut before its end")
-    return DeviceFile(path, file.header, tuple(tensors), tuple(blocks), tuple(unusable))
+    return DeviceFile(path, header, tuple(tensors), tuple(blocks), tuple(unusable))
 
 
 def tensor_ref(file: ScannedFile, tensor: HeaderTensor, op: str, port: int) -> DumpTensorRef:
@@ -93,16 +104,13 @@ def tensor_ref(file: ScannedFile, tensor: HeaderTensor, op: str, port: int) -> D
     Raises:
         DamagedError: elements that cannot be read, a cut file, or a wrong size.
     """
-    if file.header is None:
-        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
-    dtype = tensor.dtype
+    header, dtype = file.whole_header(), tensor.dtype
     if dtype is None or not can_decode(dtype):
         what = f"type number {tensor.type_number}" if dtype is None else f"type {dtype}"
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of {what} cannot be read")
+        raise DamagedError(f"elements of {what} cannot be read", Reason.DTYPE_UNSUPPORTED)
     end = tensor.offset + tensor.size
     if end > file.size:
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
             f"the file is cut: this tensor takes bytes {tensor.offset} to {end}, "
             f"the file has {file.size}",
             offset=min(tensor.offset, file.size),
@@ -110,7 +118,7 @@ def tensor_ref(file: ScannedFile, tensor: HeaderTensor, op: str, port: int) -> D
     shape, nbytes = _stored_shape(tensor)
     return DumpTensorRef(
         path=file.path,
-        format=file.header.format,
+        format=header.format,
         op=op,
         io=tensor.io,
         port=port,
@@ -137,11 +145,10 @@ def _stored_shape(tensor: HeaderTensor) -> tuple[tuple[int, ...], int]:
         shape = () if tensor.size == one else (tensor.size * 8 // (tensor.dtype.bits or 8),)
         return shape, stored_bytes(tensor.dtype, prod(shape))
     if max(dims) >= _MAX_DIM or len(dims) > _MAX_RANK:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "the header has no definite shape", offset=8)
+        raise DamagedError("the header has no definite shape", offset=8)
     nbytes = stored_bytes(tensor.dtype, prod(dims))
     if nbytes > tensor.size:
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
             f"shape {list(dims)} of {tensor.dtype} takes {nbytes} bytes, "
             f"the header gives {tensor.size}",
             offset=tensor.offset,

@@ -19,13 +19,13 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from graphstore.model import DumpFormat, Reason, TensorIO
+from graphstore.model import DumpFormat, TensorIO
 from importers.dumps.ascend import wire_walk as wirewalk
 from importers.dumps.ascend.nano import MAGIC, nano_header
 from importers.dumps.ascend.values import MAX_TENSORS, DumpHeader, HeaderTensor, RawBlock
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError
-from importers.dumps.number_formats import DTYPES, UNDEFINED, layout_of
+from importers.number_formats import DTYPES, UNDEFINED, layout_of
 from importers.proto.messages import dump_data_pb2 as pb
 from importers.proto.wire import BLOCK, VARINT, FieldSpan
 
@@ -50,7 +50,7 @@ def read_header(fd: int, size: int) -> DumpHeader:
         DamagedError: it is no dump file, or its header is damaged.
     """
     if size <= 8:
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"the file has only {size} bytes", offset=0)
+        raise DamagedError(f"the file has only {size} bytes", offset=0)
     start = os.pread(fd, _FIRST_READ, 0)
     length = int.from_bytes(start[:8], "little")
     if length == 0 or length > min(size - 8, _MAX_HEADER):
@@ -60,7 +60,7 @@ def read_header(fd: int, size: int) -> DumpHeader:
     while len(start) < 8 + length:
         more = os.pread(fd, 8 + length - len(start), len(start))
         if not more:
-            raise DamagedError(Reason.UNREADABLE_DUMP, "the file ends here", offset=len(start))
+            raise DamagedError("the file ends here", offset=len(start))
         start += more
     return _header(fd, size, start[: 8 + length])
 
@@ -80,21 +80,17 @@ def _header(fd: int, size: int, start: bytes) -> DumpHeader:
             raise
         found = _version_2(message, len(start))
     if not found.tensors and not found.blocks:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=8)
+        raise DamagedError("the header describes no tensor", offset=8)
     return found
 
 
 def _no_header(size: int, length: int) -> DamagedError:
     if 0 < length <= _MAX_HEADER:
         return DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"the file ends inside its header, which takes {8 + length} bytes",
-            offset=size,
+            f"the file ends inside its header, which takes {8 + length} bytes", offset=size
         )
     return DamagedError(
-        Reason.UNREADABLE_DUMP,
-        f"this is no Ascend dump: a header of {length} bytes in a file of {size}",
-        offset=0,
+        f"this is no Ascend dump: a header of {length} bytes in a file of {size}", offset=0
     )
 
 
@@ -105,16 +101,14 @@ def _parsed(data: bytes, start: int) -> pb.DumpData:
         count = sum(1 for _ in wirewalk.fields(data, start, len(data)))
     except DamagedError as damage:
         raise DamagedError(
-            damage.reason, f"the header is damaged: it is no DumpData message ({damage.detail})"
+            f"the header is damaged: it is no DumpData message ({damage.detail})", damage.reason
         ) from None
     header = pb.DumpData()
     try:
         header.ParseFromString(data[start:])
     except DecodeError:
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"the header is damaged: it is no DumpData message ({count} fields)",
-            offset=start,
+            f"the header is damaged: it is no DumpData message ({count} fields)", offset=start
         ) from None
     return header
 
@@ -220,7 +214,7 @@ def _version_1(fd: int, size: int) -> DumpHeader:
             for number, part in enumerate(parts[field])
         ]
     if not tensors and not blocks:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "the header describes no tensor", offset=0)
+        raise DamagedError("the header describes no tensor", offset=0)
     return _described(DumpFormat.ASCEND_V1, _parsed(bytes(rest), 0), tensors, blocks)
 
 
@@ -243,9 +237,7 @@ def _whole_tensor(data: mmap.mmap, part: FieldSpan, number: int) -> HeaderTensor
     try:
         head.ParseFromString(rest)
     except DecodeError:
-        raise DamagedError(
-            Reason.UNREADABLE_DUMP, f"the description of an {io} is damaged", offset=part.start
-        ) from None
+        raise DamagedError(f"the description of an {io} is damaged", offset=part.start) from None
     return _tensor(io, number, head, place, size)
 
 
@@ -331,4 +323,4 @@ def _is_count(value: object) -> bool:
 
 
 def _bad_json(what: str) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"the JSON header is damaged: {what}", offset=8)
+    return DamagedError(f"the JSON header is damaged: {what}", offset=8)

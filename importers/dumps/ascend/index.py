@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from graphstore.model import DumpTensorRef, ModelGraph, Op, Reason, TensorIO
@@ -16,10 +17,9 @@ from importers.dumps.ascend.values import HeaderTensor
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
-    DumpProblem,
     FolderListing,
+    Gathering,
     OverflowRecord,
-    TensorKey,
     list_folder,
 )
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE, StatisticsRow, read_statistics
@@ -33,7 +33,7 @@ from importers.dumps.names import (
     parse_dump_name,
     read_mapping,
 )
-from importers.dumps.slices import join, read_slicing
+from importers.dumps.slices import Slicing, join, read_slicing
 
 # A 64-bit hash in place of a too long name; shorter ones are unlikely.
 _HASH_DIGITS = 12
@@ -73,7 +73,7 @@ def scan_device_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
                 scan.add_statistics(path, name)
     for file_name, why in listing.others.items():
         if (name := parse_dump_name(file_name.removesuffix(ENDING))) is not None:
-            damage = DamagedError(Reason.UNREADABLE_DUMP, why)
+            damage = DamagedError(why)
             scan.add(ScannedFile(listing.folder / file_name, name, None, 0, damage))
     return scan.result(tuple(debug_files))
 
@@ -106,14 +106,10 @@ class _Scan:
         self._tables: dict[str, tuple[Op, list[_Table]]] = {}
         self._tasks: list[tuple[DumpName, str]] = []
         self._exceptions: list[ScannedFile] = []
-        self._tensors: dict[TensorKey, DumpTensorRef] = {}
-        self._problems: list[DumpProblem] = []
-        self._unmatched: list[Path] = []
-        self._superseded: list[Path] = []
-        self._files = 0
+        self._gathered = Gathering()
 
     def add(self, file: ScannedFile) -> None:
-        self._files += 1
+        self._gathered.files += 1
         exact = "" if file.header is None else file.header.op_name
         if file.name is not None and file.name.op_type == EXCEPTION and not exact:
             self._exceptions.append(file)  # found by its task once all tasks are known
@@ -121,10 +117,8 @@ class _Scan:
         ops = self._names.find(file.name, exact)
         if file.name is not None and file.name.op_type == EXCEPTION:
             self._exceptions.append(file)
-        if not ops and file.damage is not None:
-            self._problem(file.path, None, file.damage)
-        elif not ops:
-            self._unmatched.append(file.path)
+        if not ops:
+            self._gathered.strange(file.path, file.damage)
         elif len(ops) > 1:
             self._ambiguous(file.path, ops)
         else:
@@ -134,13 +128,13 @@ class _Scan:
 
     def add_statistics(self, path: Path, name: DumpName) -> None:
         """Take the table of statistics about one op."""
-        self._files += 1
+        self._gathered.files += 1
         ops = self._names.find(name)
         try:
             rows = read_statistics(path)
         except DamagedError as damage:
             for op in ops or (None,):
-                self._problem(path, None if op is None else op.id, damage)
+                self._gathered.problem(path, damage, None if op is None else op.id)
             return
         self._keep_rows(path, ops, _Table(path, name.timestamp, rows))
         if len(ops) == 1:
@@ -148,11 +142,11 @@ class _Scan:
 
     def add_table(self, path: Path) -> None:
         """Take the table of statistics about all ops of a folder."""
-        self._files += 1
+        self._gathered.files += 1
         try:
             rows = read_statistics(path)
         except DamagedError as damage:
-            self._problem(path, None, damage)
+            self._gathered.problem(path, damage)
             return
         by_name: dict[tuple[DumpName, ...], list[StatisticsRow]] = {}
         for row in rows:
@@ -167,25 +161,14 @@ class _Scan:
             self._ambiguous(path, ops)
         elif ops:
             self._tables.setdefault(ops[0].id, (ops[0], []))[1].append(table)
-        elif path not in self._unmatched:
-            self._unmatched.append(path)
+        elif path not in self._gathered.unmatched:
+            self._gathered.unmatched.append(path)
 
     def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
         listed = ", ".join(f"{op.name} ({op.type})" for op in ops)
         detail = f"the file's name fits {len(ops)} ops and its header names none: {listed}"
         for op in ops:
-            self._problem(path, op.id, DamagedError(Reason.AMBIGUOUS_DUMP, detail))
-
-    def _problem(
-        self,
-        path: Path,
-        op: str | None,
-        damage: DamagedError,
-        *,
-        io: TensorIO | None = None,
-        port: int | None = None,
-    ) -> None:
-        self._problems.append(DumpProblem(path, op, io, port, damage.reason, damage.detail))
+            self._gathered.problem(path, DamagedError(detail, Reason.AMBIGUOUS_DUMP), op.id)
 
     def result(self, debug_files: tuple[Path, ...]) -> DumpIndex:
         exceptions = self._failed_tasks()
@@ -194,15 +177,8 @@ class _Scan:
         for op, tables in self._tables.values():
             self._take_statistics(op, tables)
         overflows = tied(self._overflows(debug_files), self._tasks)
-        return DumpIndex(
-            tensors=self._tensors,
-            problems=tuple(sorted(self._problems, key=lambda found: (found.path, found.op or ""))),
-            unmatched=tuple(sorted(self._unmatched)),
-            files=self._files,
-            superseded=tuple(sorted(self._superseded)),
-            debug_files=debug_files,
-            overflows=overflows,
-            exceptions=exceptions,
+        return self._gathered.index(
+            debug_files=debug_files, overflows=overflows, exceptions=exceptions
         )
 
     def _overflows(self, debug_files: Iterable[Path]) -> list[OverflowRecord]:
@@ -211,7 +187,7 @@ class _Scan:
             try:
                 found += read_overflows(path)
             except DamagedError as damage:
-                self._problem(path, None, damage)
+                self._gathered.problem(path, damage)
         return found
 
     def _failed_tasks(self) -> tuple[tuple[Path, str | None], ...]:
@@ -221,10 +197,8 @@ class _Scan:
             named = self._names.find(None, file.header.op_name) if file.header else ()
             op = named[0].id if len(named) == 1 else self._op_of_task(file.name)
             found.append((file.path, op))
-            if op is None and file.damage is not None:
-                self._problem(file.path, None, file.damage)
-            elif op is None:
-                self._unmatched.append(file.path)
+            if op is None:
+                self._gathered.strange(file.path, file.damage)
             elif not named:
                 owner = self._names.by_id(op)
                 self._by_op.setdefault(op, (owner, []))[1].append(file)
@@ -252,14 +226,14 @@ class _Scan:
         files.sort(key=lambda file: (file.timestamp, file.path.name))
         latest = {file.name.part if file.name else "": file for file in files}
         kept = set(map(id, latest.values()))
-        self._superseded += [file.path for file in files if id(file) not in kept]
+        self._gathered.superseded += [file.path for file in files if id(file) not in kept]
         whole = latest.pop("", None)
         if whole is not None and (not latest or whole is files[-1]):
-            self._superseded += [file.path for file in latest.values()]
+            self._gathered.superseded += [file.path for file in latest.values()]
             self._take_whole(op, whole)
             return
         if whole is not None:
-            self._superseded.append(whole.path)
+            self._gathered.superseded.append(whole.path)
         slices = list(latest.values())
         if len(slices) == 1 and not _is_sliced(slices[0]):
             self._take_whole(op, slices[0])
@@ -268,24 +242,20 @@ class _Scan:
 
     def _take_whole(self, op: Op, file: ScannedFile) -> None:
         if file.damage is not None:
-            self._problem(file.path, op.id, file.damage)
+            self._gathered.problem(file.path, file.damage, op.id)
             return
         for port, tensor in described(file, op.inputs):
-            if (op.id, tensor.io, port) in self._tensors:
-                continue  # only where the file is that of a failed task
-            try:
-                ref = tensor_ref(file, tensor, op.id, port)
-            except DamagedError as damage:
-                self._problem(file.path, op.id, damage, io=tensor.io, port=port)
-            else:
-                self._tensors[op.id, ref.io, ref.port] = ref
+            key = (op.id, tensor.io, port)
+            if key not in self._gathered.tensors:  # else the file is that of a failed task
+                make = partial(tensor_ref, file, tensor, op.id, port)
+                self._gathered.keep(file.path, key, make)
 
     def _take_slices(self, op: Op, files: list[ScannedFile]) -> None:
         """Put the tensors of an op that ran in slices together."""
         usable: list[tuple[int, ScannedFile]] = []
         for place, file in enumerate(sorted(files, key=_slice_number)):
             if file.damage is not None:
-                self._problem(file.path, op.id, file.damage)
+                self._gathered.problem(file.path, file.damage, op.id)
                 return
             thread = file.name.thread if file.name is not None else None
             usable.append((place if thread is None else thread, file))
@@ -294,22 +264,16 @@ class _Scan:
         if len({thread for thread, _ in usable}) < len(usable):
             usable = [(place, file) for place, (_, file) in enumerate(usable)]
         for port, tensor in described(usable[0][1], op.inputs):
-            path = usable[0][1].path
-            try:
-                refs = {index: _slice_ref(file, tensor, op, port) for index, file in usable}
-                self._tensors[op.id, tensor.io, port] = join(refs, tensor.number, slicing)
-            except DamagedError as damage:
-                self._problem(path, op.id, damage, io=tensor.io, port=port)
+            make = partial(_joined, usable, tensor, op, port, slicing)
+            self._gathered.keep(usable[0][1].path, (op.id, tensor.io, port), make)
 
     def _take_statistics(self, op: Op, tables: list[_Table]) -> None:
-        tables.sort(key=lambda table: (table.timestamp, table.path.name))
-        self._superseded += [table.path for table in tables[:-1] if table.path != tables[-1].path]
-        latest = tables[-1]
+        latest = self._gathered.latest(tables)
         for row in latest.rows:
             port = _port_of(row, latest.rows, op)
             key = (op.id, row.io, port)
-            if key not in self._tensors:  # values say more than statistics
-                self._tensors[key] = row.ref(latest.path, op.id, port, latest.timestamp)
+            if key not in self._gathered.tensors:  # values say more than statistics
+                self._gathered.tensors[key] = row.ref(latest.path, op.id, port, latest.timestamp)
 
 
 def _port_of(row: StatisticsRow, rows: tuple[StatisticsRow, ...], op: Op) -> int:
@@ -333,10 +297,19 @@ def _slice_number(file: ScannedFile) -> tuple[int, int]:
     return name.thread or 0, name.l1_slice or 0
 
 
+def _joined(
+    files: list[tuple[int, ScannedFile]],
+    tensor: HeaderTensor,
+    op: Op,
+    port: int,
+    slicing: Slicing | None,
+) -> DumpTensorRef:
+    refs = {index: _slice_ref(file, tensor, op, port) for index, file in files}
+    return join(refs, tensor.number, slicing)
+
+
 def _slice_ref(file: ScannedFile, like: HeaderTensor, op: Op, port: int) -> DumpTensorRef:
     for tensor in file.header.tensors if file.header is not None else ():
         if (tensor.io, tensor.number) == (like.io, like.number):
             return tensor_ref(file, tensor, op.id, port)
-    raise DamagedError(
-        Reason.UNREADABLE_DUMP, f"{file.path.name} has no {like.io} {like.number}, other slices do"
-    )
+    raise DamagedError(f"{file.path.name} has no {like.io} {like.number}, other slices do")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from graphstore.model import DumpFormat, Reason, TensorIO
+from graphstore.model import DumpFormat, TensorIO
 from importers.dumps.ascend.values import MAX_TENSORS, DumpHeader, HeaderTensor
 from importers.dumps.index import DamagedError
-from importers.dumps.number_formats import ACL_DTYPES, ACL_UNDEFINED, layout_of
+from importers.number_formats import ACL_DTYPES, ACL_UNDEFINED, layout_of
 
 MAGIC = b"\x5a\x5a\x5a\x5a"
 _LENGTH_BYTES = 8
@@ -120,4 +120,4 @@ def _dims(reader: _Reader, length: int) -> dict[int, tuple[int, ...]]:
 
 
 def _bad(what: str, at: int) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"the Nano header is damaged: {what}", offset=at)
+    return DamagedError(f"the Nano header is damaged: {what}", offset=at)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from graphstore.model import Reason
 from importers.dumps.ascend.file import look_at, tensor_ref
 from importers.dumps.index import DamagedError, OverflowRecord
 from importers.dumps.names import NO_ID, DumpName, parse_dump_name
@@ -25,47 +24,12 @@ _OLD_BYTES = 2048
 _MAX_BYTES = 1 << 20
 _INFO = ("model_id", "stream_id", "task_id", "task_type", "pc_start", "para_base")
 # unit, where its info block lies, where its status block
-_OLD_UNITS = (
-    ("DHA Atomic Add", 0, 512),
-    ("L2 Atomic Add", 128, 768),
-    ("AI Core", 256, 1024),
-)
+_OLD_UNITS = (("DHA Atomic Add", 0, 512), ("L2 Atomic Add", 128, 768), ("AI Core", 256, 1024))
 _HEAD = struct.Struct("<IIIIII")
-_CORE = (
-    "model_id",
-    "stream_id",
-    "task_id",
-    "task_type",
-    "context_id",
-    "thread_id",
-    "pc_start",
-    "para_base",
-    "core_id",
-    "block_id",
-    "status",
-)
-_SDMA = (
-    "model_id",
-    "stream_id",
-    "task_id",
-    "task_type",
-    "context_id",
-    "thread_id",
-    "src_addr",
-    "dst_addr",
-    "channel_id",
-    "status",
-)
-_AICPU = (
-    "model_id",
-    "stream_id",
-    "task_id",
-    "task_type",
-    "context_id",
-    "cpu_id",
-    "thread_id",
-    "status",
-)
+_TASK = ("model_id", "stream_id", "task_id", "task_type", "context_id")
+_CORE = (*_TASK, "thread_id", "pc_start", "para_base", "core_id", "block_id", "status")
+_SDMA = (*_TASK, "thread_id", "src_addr", "dst_addr", "channel_id", "status")
+_AICPU = (*_TASK, "cpu_id", "thread_id", "status")
 _NEW_UNITS = {0: ("AIC", _CORE), 1: ("AIV", _CORE), 2: ("AICPU", _AICPU), 3: ("SDMA", _SDMA)}
 _HEXADECIMAL = {"pc_start", "para_base", "kernel_code", "src_addr", "dst_addr"}
 
@@ -77,20 +41,13 @@ _CORE_CAUSES = (
     (0x100, "float32 or int32 to float16"),
     (0x400, "cube accumulation"),
 )
-_DHA_CAUSES = {
-    0x9: "overflow",
-    0xA: "underflow",
-    0xB: "source is NaN",
-    0xC: "destination is NaN",
-    0xD: "source and destination are NaN",
-}
-_L2_CAUSES = {
-    1: "overflow",
-    2: "underflow",
-    3: "source is NaN",
-    4: "destination is NaN",
-    5: "source and destination are NaN",
-}
+_ATOMIC_CAUSES = (
+    "overflow",
+    "underflow",
+    "source is NaN",
+    "destination is NaN",
+    "source and destination are NaN",
+)
 
 
 def read_overflows(path: Path) -> tuple[OverflowRecord, ...]:
@@ -115,11 +72,9 @@ def read_record(path: Path) -> tuple[bytes, int]:
         DamagedError: it is no dump file, or has no output.
     """
     file = look_at(path, parse_dump_name(path.name))
-    if file.header is None:
-        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
-    outputs = [tensor for tensor in file.header.tensors if tensor.io == "output"]
+    outputs = [tensor for tensor in file.whole_header().tensors if tensor.io == "output"]
     if not outputs:
-        raise DamagedError(Reason.UNREADABLE_DUMP, "a debug file without an output", offset=8)
+        raise DamagedError("a debug file without an output", offset=8)
     ref = tensor_ref(file, outputs[0], "", 0)
     with open_dump(path) as (fd, _):
         return os.pread(fd, min(outputs[0].size, _MAX_BYTES), ref.offset), ref.offset
@@ -135,7 +90,6 @@ def decode(data: bytes, at: int = 0) -> tuple[tuple[str, dict[str, int]], ...]:
         return (_decode_new(data, at),)
     if len(data) != _OLD_BYTES:
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
             f"a debug record of {len(data)} bytes: "
             f"neither {_OLD_BYTES} nor starting with {MAGIC:#x}",
             offset=at,
@@ -158,14 +112,12 @@ def _decode_new(data: bytes, at: int) -> tuple[str, dict[str, int]]:
     _, version, valid, kind, _, length = _HEAD.unpack_from(data)
     if kind not in _NEW_UNITS or valid != 1:
         what = f"unit {kind}" if kind not in _NEW_UNITS else "not valid"
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"a debug record of {what}", offset=at + 8)
+        raise DamagedError(f"a debug record of {what}", offset=at + 8)
     unit, names = _NEW_UNITS[kind]
     words = (len(data) - _HEAD.size) // 8
     if len(names) * 8 > length or len(names) > words:
         raise DamagedError(
-            Reason.UNREADABLE_DUMP,
-            f"a debug record of {length} bytes is too short for unit {unit}",
-            offset=at + 20,
+            f"a debug record of {length} bytes is too short for unit {unit}", offset=at + 20
         )
     found = struct.unpack_from(f"<{min(length // 8, words)}Q", data, _HEAD.size)
     values = dict(zip(names, found, strict=False))
@@ -180,14 +132,15 @@ def causes(unit: str, status: int) -> tuple[str, ...]:
     if unit in ("AI Core", "AIC", "AIV"):
         return tuple(text for bit, text in _CORE_CAUSES if status & bit)
     if unit == "DHA Atomic Add":
-        return _one(_DHA_CAUSES, status >> 8 & 0xFF)
+        return _atomic((status >> 8 & 0xFF) - 9)
     if unit == "L2 Atomic Add":
-        return _one(_L2_CAUSES, status >> 16 & 7)
+        return _atomic((status >> 16 & 7) - 1)
     return ()
 
 
-def _one(table: Mapping[int, str], code: int) -> tuple[str, ...]:
-    return (f"atomic add: {table[code]}",) if code in table else ()
+def _atomic(code: int) -> tuple[str, ...]:
+    known = 0 <= code < len(_ATOMIC_CAUSES)
+    return (f"atomic add: {_ATOMIC_CAUSES[code]}",) if known else ()
 
 
 def record_json(data: bytes) -> dict[str, object]:

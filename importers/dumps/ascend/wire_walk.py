@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
-from graphstore.model import Reason
 from importers.dumps.index import DamagedError
 from importers.proto.wire import FieldSpan, WireError, read_varint, spans
 
@@ -43,4 +42,4 @@ def varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
 
 
 def _bad(what: str, at: int) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"the message is damaged: {what}", offset=at)
+    return DamagedError(f"the message is damaged: {what}", offset=at)

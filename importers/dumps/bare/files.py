@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 
-from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
-from importers.dumps.bare.tensor import BareTensor, Identity, identity_of, plain, scope_of
-from importers.dumps.decode import can_decode, stored_bytes
-from importers.dumps.index import DamagedError
+from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
+from importers.dumps.bare.tensor import (
+    BareTensor,
+    Identity,
+    found_tensor,
+    identity_of,
+    plain,
+    scope_of,
+)
+from importers.dumps.decode import stored_bytes
+from importers.dumps.index import DamagedError, or_damage
 from importers.dumps.names import EXCEPTION, OPDEBUG, parse_dump_name
 from importers.dumps.open_file import open_dump
 
@@ -107,28 +115,8 @@ def _of_archive(place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
         members = read_members(fd, size)
     for member in members:
         identity = Identity(scope, "", plain(member.name), TensorIO.OUTPUT, 0)
-        name = place.below(f"{stem}/{member.name}")
-        try:
-            if member.header is None:
-                raise member.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
-            dtype = member.header.element_type(form.dtype)
-        except DamagedError as damage:
-            yield BareTensor(
-                name, str(place.path), None, damage.reason, damage.detail, (identity, 0)
-            )
-            continue
-        ref = DumpTensorRef(
-            place.path,
-            DumpFormat.NPZ,
-            member.name,
-            TensorIO.OUTPUT,
-            0,
-            dtype,
-            member.header.shape,
-            member.offset,
-            member.nbytes,
-        )
-        yield BareTensor(name, str(place.path), ref, _told=(identity, 0))
+        ref = or_damage(partial(member.ref, place.path, form.dtype))
+        yield found_tensor(place.below(f"{stem}/{member.name}"), place.path, ref, identity)
 
 
 def _of_torch(place: FilePlace) -> Iterator[BareTensor]:
@@ -138,8 +126,8 @@ def _of_torch(place: FilePlace) -> Iterator[BareTensor]:
         tensor = read_torch(fd, size)
     stem = place.file.rpartition(".")[0]
     identity, time = identity_of(place.folder, stem)
-    ref = _ref(place.path, DumpFormat.TORCH, identity, tensor.dtype, tensor.shape, tensor.offset)
-    yield BareTensor(place.below(stem), str(place.path), ref, _told=(identity, time))
+    ref = tensor.ref(place.path, identity.key)
+    yield found_tensor(place.below(stem), place.path, ref, identity, time)
 
 
 def _of_results(place: FilePlace) -> Iterator[BareTensor]:
@@ -148,11 +136,7 @@ def _of_results(place: FilePlace) -> Iterator[BareTensor]:
     stem = place.file.removesuffix(JSON)
     for name, found in array_refs(place.path):
         identity = Identity(place.scope, "", plain(name), TensorIO.OUTPUT, 0)
-        full = place.below(f"{stem}/{name}")
-        if isinstance(found, DamagedError):
-            yield BareTensor(full, str(place.path), None, found.reason, found.detail, (identity, 0))
-        else:
-            yield BareTensor(full, str(place.path), found, _told=(identity, 0))
+        yield found_tensor(place.below(f"{stem}/{name}"), place.path, found, identity)
 
 
 def _of_event(place: FilePlace) -> Iterator[BareTensor]:
@@ -162,28 +146,13 @@ def _of_event(place: FilePlace) -> Iterator[BareTensor]:
     assert match is not None
     with open_dump(place.path) as (fd, size):
         event = read_event(fd, size)
-    if event.dtype is None or not can_decode(event.dtype):
-        raise DamagedError(Reason.DTYPE_UNSUPPORTED, f"elements of type {event.dtype}")
     session, marked, inside = place.folder.rpartition(DEVICE)
     folder = inside.partition("/")[2] if marked else place.folder
     op = f"{folder}/{match['name']}" if folder else match["name"]
-    scope = scope_of(session.strip("/"))
-    time = int(match["time"])
-    identity = Identity(scope, "", plain(op), TensorIO.OUTPUT, int(match["slot"]))
-    ref = DumpTensorRef(
-        place.path,
-        DumpFormat.TFDBG,
-        op,
-        TensorIO.OUTPUT,
-        identity.port,
-        event.dtype,
-        event.shape,
-        event.offset,
-        event.nbytes,
-        timestamp=time,
-    )
-    name = f"{session}{op}:{match['slot']}"
-    yield BareTensor(name, str(place.path), ref, _told=(identity, time))
+    port, time = int(match["slot"]), int(match["time"])
+    ref = event.ref(place.path, (op, TensorIO.OUTPUT, port), time)
+    identity = Identity(scope_of(session.strip("/")), "", plain(op), TensorIO.OUTPUT, port)
+    yield found_tensor(f"{session}{op}:{match['slot']}", place.path, ref, identity, time)
 
 
 def _of_device_file(place: FilePlace) -> Iterator[BareTensor]:
@@ -191,72 +160,56 @@ def _of_device_file(place: FilePlace) -> Iterator[BareTensor]:
 
     name = parse_dump_name(place.file)
     file = look_at(place.path, name)
-    if file.header is None:
-        raise file.damage or DamagedError(Reason.UNREADABLE_DUMP, "no header")
-    op = file.header.op_name or (name.op_name if name else place.file)
-    for tensor in file.header.tensors:
-        identity = Identity(
-            place.scope,
-            name.op_type if name else "",
-            plain(op),
-            tensor.io,
-            tensor.number,
-            name.part if name else "",
-        )
+    header = file.whole_header()
+    op = header.op_name or (name.op_name if name else place.file)
+    kind, part = (name.op_type, name.part) if name else ("", "")
+    for tensor in header.tensors:
+        identity = Identity(place.scope, kind, plain(op), tensor.io, tensor.number, part)
         full = place.below(f"{place.file}.{tensor.io}.{tensor.number}")
-        try:
-            ref = tensor_ref(file, tensor, op, tensor.number)
-        except DamagedError as damage:
-            told = (identity, file.timestamp)
-            yield BareTensor(full, str(place.path), None, damage.reason, damage.detail, told)
-            continue
-        yield BareTensor(full, str(place.path), ref, _told=(identity, file.timestamp))
+        ref = or_damage(partial(tensor_ref, file, tensor, op, tensor.number))
+        yield found_tensor(full, place.path, ref, identity, file.timestamp)
 
 
 def _of_told_raw(place: FilePlace, told: re.Match[str]) -> Iterator[BareTensor]:
     """Values as ``divergraph convert -t bin`` writes them: the name tells their form."""
-    shape = tuple(map(int, told["shape"].split("_")))
-    dtype = _named(told["dtype"])
-    stem = place.file.removesuffix(_RAW)
-    identity, time = identity_of(place.folder, stem)
-    needed = stored_bytes(dtype, prod(shape)) if dtype is not None else -1
-    if dtype is None or needed != place.size:
-        what = f"{told['shape']} of {told['dtype']} takes {needed} bytes, the file {place.size}"
-        raise DamagedError(Reason.UNREADABLE_DUMP, what)
+    form = RawForm(_named(told["dtype"]), tuple(map(int, told["shape"].split("_"))))
     layout = None if told["layout"] == "ND" else told["layout"]
-    ref = _ref(place.path, DumpFormat.RAW, identity, dtype, shape, 0, layout)
-    yield BareTensor(place.below(stem), str(place.path), ref, _told=(identity, time))
+    return _of_raw(place, form, place.file.removesuffix(_RAW), layout)
 
 
-def _of_raw(place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+def _of_raw(
+    place: FilePlace, form: RawForm, stem: str = "", layout: str | None = None
+) -> Iterator[BareTensor]:
     assert form.dtype is not None
-    stem = place.file.rpartition(".")[0] or place.file
+    stem = stem or place.file.rpartition(".")[0] or place.file
     identity, time = identity_of(place.folder, stem)
     bits = form.dtype.bits or 8
     shape = form.shape if form.shape is not None else (place.size * 8 // bits,)
-    if stored_bytes(form.dtype, prod(shape)) != place.size:
-        what = (
-            f"{prod(shape)} elements of {form.dtype} take "
-            f"{stored_bytes(form.dtype, prod(shape))} bytes, the file has {place.size}"
-        )
-        raise DamagedError(Reason.UNREADABLE_DUMP, what)
-    ref = _ref(place.path, DumpFormat.RAW, identity, form.dtype, shape, 0)
-    yield BareTensor(place.below(stem), str(place.path), ref, _told=(identity, time))
-
-
-def _ref(
-    path: Path,
-    kind: DumpFormat,
-    identity: Identity,
-    dtype: DType,
-    shape: tuple[int, ...],
-    offset: int,
-    layout: str | None = None,
-) -> DumpTensorRef:
-    nbytes = stored_bytes(dtype, prod(shape))
-    return DumpTensorRef(
-        path, kind, identity.op, identity.io, identity.port, dtype, shape, offset, nbytes, layout
+    nbytes = stored_bytes(form.dtype, prod(shape))
+    if nbytes != place.size:
+        what = f"{prod(shape)} elements of {form.dtype} take {nbytes} bytes"
+        raise DamagedError(f"{what}, the file has {place.size}")
+    ref = DumpTensorRef(
+        *(place.path, DumpFormat.RAW, *identity.key, form.dtype, shape, 0, nbytes, layout)
     )
+    yield found_tensor(place.below(stem), place.path, ref, identity, time)
+
+
+def msprobe_tensors(folder: Path, below: str) -> Iterator[BareTensor]:
+    """One tensor for each input and output of each call of the ``dump.json`` in *folder*,
+    *below* being the folder's name from where the search began.
+
+    Raises:
+        DamagedError: no readable ``dump.json``.
+    """
+    from importers.dumps.msprobe.index import DUMP, call_tensors, read_dump_json
+
+    path = folder / DUMP
+    for call, entry in read_dump_json(path).items():
+        for io, port, found in call_tensors(path, call, entry):
+            name = f"{call}.{io}.{port}"
+            identity = Identity(below, "", call, io, port)
+            yield found_tensor(f"{below}/{name}" if below else name, path, found, identity)
 
 
 def damaged_file(place: FilePlace, damage: DamagedError) -> BareTensor:
@@ -267,7 +220,4 @@ def damaged_file(place: FilePlace, damage: DamagedError) -> BareTensor:
 
 
 def _named(name: str) -> DType | None:
-    try:
-        return DType(name)
-    except ValueError:
-        return None
+    return DType(name) if name in DType.__members__.values() else None

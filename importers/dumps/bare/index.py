@@ -15,11 +15,12 @@ from importers.dumps.bare.files import (
     RawForm,
     damaged_file,
     finder_of,
+    msprobe_tensors,
     npy_file,
 )
 from importers.dumps.bare.tensor import BareTensor
 from importers.dumps.index import DamagedError, is_inside
-from importers.dumps.names import CAPTURED, MAPPING
+from importers.dumps.names import CAPTURED, MAPPING, read_mapping
 
 __all__ = ["NO_FORM", "BareDump", "BareTensor", "RawForm", "find_tensors"]
 
@@ -90,8 +91,6 @@ class _Walk:
             return
         mapping: dict[str, str] = {}
         if MAPPING in names:
-            from importers.dumps.names import read_mapping
-
             mapping = read_mapping(folder)
         for entry in found:
             if entry.name.startswith(".") or not self._is_ours(entry):
@@ -126,8 +125,6 @@ class _Walk:
         _add(self._dump, finder, FilePlace(path, file, below, _size(entry)))
 
     def _msprobe(self, folder: Path, below: str) -> bool:
-        from importers.dumps.bare.msprobe import msprobe_tensors
-
         try:
             self._dump.tensors += msprobe_tensors(folder, below)
         except DamagedError as damage:

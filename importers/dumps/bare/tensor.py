@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
+from importers.dumps.index import DamagedError
 from importers.dumps.names import DumpName, parse_dump_name
 
 _TIME = re.compile(r"\d{14}")
@@ -28,6 +29,11 @@ class Identity:
     io: TensorIO
     port: int
     part: str = ""
+
+    @property
+    def key(self) -> tuple[str, TensorIO, int]:
+        """The tensor's place in the model."""
+        return self.op, self.io, self.port
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +100,16 @@ class BareTensor:
         if self._told is None:
             self._told = identity_of(*self._file)
         return self._told
+
+
+def found_tensor(
+    name: str, path: Path, found: DumpTensorRef | DamagedError, identity: Identity, time: int = 0
+) -> BareTensor:
+    """The tensor *name* in the file at *path* as it was *found*, at *time* as far as known."""
+    told = (identity, time)
+    if isinstance(found, DamagedError):
+        return BareTensor(name, str(path), None, found.reason, found.detail, told)
+    return BareTensor(name, str(found.path), found, _told=told)
 
 
 def npy_ref(path: str, size: int, raw_type: DType | None = None) -> DumpTensorRef:

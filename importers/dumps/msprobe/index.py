@@ -12,7 +12,6 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,8 +19,6 @@ from graphstore.model import (
     DumpFormat,
     DumpTensorRef,
     ModelGraph,
-    Op,
-    Reason,
     TensorIO,
     TensorStatistics,
 )
@@ -31,13 +28,14 @@ from importers.dumps.arrays.torch_file import read_torch
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
-    DumpProblem,
+    Gathering,
     TensorKey,
     is_inside,
+    of_no_op,
     shown,
 )
-from importers.dumps.number_formats import named_dtype
 from importers.dumps.open_file import open_dump
+from importers.number_formats import named_dtype
 
 DUMP = "dump.json"
 TENSORS = "dump_tensor_data"
@@ -98,28 +96,39 @@ def call_tensors(
 ) -> Iterator[tuple[TensorIO, int, DumpTensorRef | DamagedError]]:
     """The tensors of one call of the ``dump.json`` at *path*: values, else statistics, else
     why neither can be used."""
+    for key, leaf in _keyed(call, entry):
+        ref, damages = _tensor_ref(path, key, leaf)
+        yield key[1], key[2], ref or damages[-1][1]
+
+
+def _keyed(op: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
     for io in TensorIO:
         for port, leaf in enumerate(tensors_of(entry, io)):
-            try:
-                yield io, port, _tensor_ref(path, (call, io, port), leaf)
-            except DamagedError as damage:
-                yield io, port, damage
+            yield (op, io, port), leaf
 
 
-def _tensor_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:
-    ref = _statistics_ref(path, key, leaf)
-    known = ref.statistics is not None and _says_something(ref.statistics)
+def _tensor_ref(
+    path: Path, key: TensorKey, leaf: Entry
+) -> tuple[DumpTensorRef | None, list[tuple[Path, DamagedError]]]:
+    """The tensor, by its values or else its statistics; and what is wrong with which file."""
+    try:
+        ref = _statistics_ref(path, key, leaf)
+    except DamagedError as damage:
+        return None, [(path, damage)]
+    damages: list[tuple[Path, DamagedError]] = []
     stored = leaf.get("data_name")
     if isinstance(stored, str) and stored:
+        file = path
         try:
-            return _file_ref(_inside(path.parent / TENSORS, stored), ref)
-        except DamagedError:
-            if not known:
-                raise
-    if not known:
-        what = "neither values nor statistics of this tensor"
-        raise DamagedError(Reason.UNREADABLE_DUMP, what)
-    return ref
+            file = _inside(path.parent / TENSORS, stored)
+            return _file_ref(file, ref), []
+        except DamagedError as damage:
+            damages.append((file, damage))
+    if ref.statistics is not None and _says_something(ref.statistics):
+        return ref, damages
+    if not stored:
+        damages.append((path, DamagedError("neither values nor statistics of this tensor")))
+    return None, damages
 
 
 def scan_msprobe(folder: Path, graph: ModelGraph) -> DumpIndex:
@@ -130,77 +139,28 @@ def scan_msprobe(folder: Path, graph: ModelGraph) -> DumpIndex:
     """
     path = folder / DUMP
     entries = read_dump_json(path)
-    scan = _Scan(path, graph)
+    ops = {op.name: op.id for op in reversed(graph.ops)} | {op.id: op.id for op in graph.ops}
+    gathered = Gathering()
+    gathered.files = len(entries)
     for name, entry in entries.items():
-        scan.add(name, entry)
-    return scan.result(len(entries))
-
-
-class _Scan:
-    def __init__(self, path: Path, graph: ModelGraph) -> None:
-        self._path = path
-        self._folder = path.parent / TENSORS
-        self._ops: dict[str, Op] = {}
-        for op in graph.ops:
-            self._ops.setdefault(op.name, op)
-        self._ops |= {op.id: op for op in graph.ops}
-        self._tensors: dict[TensorKey, DumpTensorRef] = {}
-        self._problems: list[DumpProblem] = []
-        self._missing: list[str] = []
-
-    def add(self, name: str, entry: Entry) -> None:
-        op = self._ops.get(name)
-        if op is None:
-            self._missing.append(name)
-            return
-        for io in TensorIO:
-            for port, leaf in enumerate(tensors_of(entry, io)):
-                self._take((op.id, io, port), leaf)
-
-    def _take(self, key: TensorKey, leaf: Entry) -> None:
-        op, io, port = key
-        path = self._path
-        try:
-            ref = _statistics_ref(self._path, key, leaf)
-        except DamagedError as damage:
-            self._problems.append(DumpProblem(path, op, io, port, damage.reason, damage.detail))
-            return
-        stored = leaf.get("data_name")
-        if isinstance(stored, str) and stored:
-            try:
-                path = _inside(self._folder, stored)
-                ref = _file_ref(path, ref)
-            except DamagedError as damage:
-                problem = DumpProblem(path, op, io, port, damage.reason, damage.detail)
-                self._problems.append(problem)
-        if ref.statistics is None or _says_something(ref.statistics):
-            self._tensors[key] = ref
-        elif not stored:
-            what = "neither values nor statistics of this tensor"
-            self._problems.append(DumpProblem(path, op, io, port, Reason.UNREADABLE_DUMP, what))
-
-    def result(self, files: int) -> DumpIndex:
-        notes: tuple[str, ...] = ()
-        if self._missing:
-            listed = ", ".join(map(shown, self._missing[:3]))
-            belong = "call belongs" if len(self._missing) == 1 else "calls belong"
-            notes = (f"{len(self._missing)} {belong} to no op ({listed})",)
-        return DumpIndex(
-            tensors=self._tensors,
-            problems=tuple(self._problems),
-            files=files,
-            notes=notes,
-        )
+        for key, leaf in _keyed(ops[name], entry) if name in ops else ():
+            ref, damages = _tensor_ref(path, key, leaf)
+            if ref is not None:
+                gathered.tensors[key] = ref
+            for file, damage in damages:
+                gathered.problem(file, damage, *key)
+    missing = [name for name in entries if name not in ops]
+    return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
 
 
 def _inside(folder: Path, name: str) -> Path:
     """The file *name* in *folder*; a name with a path in it is refused."""
     if name in (".", "..") or any(mark in name for mark in "/\\\0"):
         what = f"data_name {name[:60]!r} is a path; only names of files beside it are read"
-        raise DamagedError(Reason.UNREADABLE_DUMP, what)
+        raise DamagedError(what)
     path = folder / name
     if not is_inside(str(path), os.path.realpath(folder.parent)):
-        raise DamagedError(Reason.UNREADABLE_DUMP, "a link that leads out of the dump folder")
+        raise DamagedError("a link that leads out of the dump folder")
     return path
 
 
@@ -212,7 +172,7 @@ def _statistics_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:
         or len(shape) > 64
         or not all(type(size) is int and 0 <= size < 1 << 62 for size in shape)
     ):
-        raise DamagedError(Reason.UNREADABLE_DUMP, f"shape {str(shape)[:60]} is no list of sizes")
+        raise DamagedError(f"shape {str(shape)[:60]} is no list of sizes")
     return DumpTensorRef(
         path=path,
         format=DumpFormat.STATISTICS,
@@ -232,17 +192,12 @@ def _statistics_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:
 
 
 def _real(value: object) -> float | None:
-    if isinstance(value, bool | int | float):
-        try:
-            return float(value)
-        except OverflowError:
-            return None
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return None
-    return None
+    if not isinstance(value, bool | int | float | str):
+        return None
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return None
 
 
 def _says_something(statistics: TensorStatistics) -> bool:
@@ -252,34 +207,15 @@ def _says_something(statistics: TensorStatistics) -> bool:
 
 def _file_ref(path: Path, ref: DumpTensorRef) -> DumpTensorRef:
     """*ref* with the values in the file at *path*."""
+    key = (ref.op, ref.io, ref.port)
     with open_dump(path) as (fd, size):
         if path.suffix == TORCH:
-            tensor = read_torch(fd, size)
-            return replace(
-                ref,
-                path=path,
-                format=DumpFormat.TORCH,
-                dtype=tensor.dtype,
-                shape=tensor.shape,
-                offset=tensor.offset,
-                nbytes=tensor.nbytes,
-                statistics=None,
-            )
+            return read_torch(fd, size).ref(path, key)
         if path.suffix != _NPY:
             what = f"a file of type {shown(path.suffix) or 'unknown'}; .pt and .npy are read"
-            raise DamagedError(Reason.UNREADABLE_DUMP, what)
-        header = read_npy_header(fd, size)
-    return replace(
-        ref,
-        path=path,
-        format=DumpFormat.NPY,
-        dtype=header.element_type(ref.dtype),
-        shape=header.shape,
-        offset=header.data_offset,
-        nbytes=header.nbytes,
-        statistics=None,
-    )
+            raise DamagedError(what)
+        return read_npy_header(fd, size).ref(path, key, ref.dtype)
 
 
 def _bad(what: str, at: int) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"{DUMP} is damaged: {what}", offset=at)
+    return DamagedError(f"{DUMP} is damaged: {what}", offset=at)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphstore.model import Reason
 from importers.dumps.index import DamagedError
 
 LONG_TEXT = 64
@@ -157,4 +156,4 @@ def _list(data: Buffer, tokens: Iterator[_Token], depth: int) -> list[Value]:
 
 
 def _bad(what: str, at: int) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"the JSON text is damaged: {what}", offset=at)
+    return DamagedError(f"the JSON text is damaged: {what}", offset=at)

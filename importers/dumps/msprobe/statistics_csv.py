@@ -19,14 +19,13 @@ from graphstore.model import (
     DType,
     DumpFormat,
     DumpTensorRef,
-    Reason,
     TensorIO,
     TensorStatistics,
 )
 from importers.dumps.index import DamagedError
 from importers.dumps.names import DumpName, written
-from importers.dumps.number_formats import known_layout, named_dtype
 from importers.dumps.open_file import open_dump
+from importers.number_formats import known_layout, named_dtype
 
 TABLE = "statistic.csv"
 ENDING = ".csv"
@@ -195,4 +194,4 @@ def _number(text: str) -> int:
 
 
 def _bad(what: str, line: int) -> DamagedError:
-    return DamagedError(Reason.UNREADABLE_DUMP, f"line {line}: {what}")
+    return DamagedError(f"line {line}: {what}")

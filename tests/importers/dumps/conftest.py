@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphstore.model import DType, Framework, GraphKind, InputRef, ModelGraph, Op, Tensor
-from importers.dumps.number_formats import layout_number
+from importers.number_formats import layout_number
 from importers.proto.messages import dump_data_pb2 as pb
 
 NUMBERS = {
