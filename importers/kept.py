@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from graphstore.model import AttrValue, DType, Shape
@@ -40,17 +41,15 @@ def some(names: Sequence[str], shown: int = 3) -> str:
     return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more"
 
 
-CALLS_ITSELF = (
-    "call of a function inside itself was not expanded",
-    "calls of a function inside itself were not expanded",
-)
-TOO_MANY_CALLS = (
-    "call was not expanded, there are too many",
-    "calls were not expanded, there are too many",
-)
-"""What is said of one call of a function that stays an op, and of several."""
+_CHOICE = re.compile(r"\{(.*?)\|(.*?)\}")
 
 
-def told_of(names: Sequence[str], one: str, many: str) -> str:
-    """How many *names* there are, what is *one* or are *many* of them, and the first few."""
-    return f"{len(names)} {one if len(names) == 1 else many}: {some(names)}"
+def told_of(names: Sequence[str], what: str) -> list[str]:
+    """One line on *names*, none if there are none: how many, *what* they are, the first few.
+
+    *what* has the words for one and for many: ``{input is|inputs are} made by no node``.
+    """
+    if not names:
+        return []
+    said = _CHOICE.sub(r"\1" if len(names) == 1 else r"\2", what)
+    return [f"{len(names)} {said}: {some(names)}"]

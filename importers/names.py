@@ -1,4 +1,4 @@
-"""Make ids unique where a file repeats a name, and say so."""
+"""What a file repeats: names, made unique, and functions, read at each of their calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,46 @@ class UniqueIds:
 
     def warnings(self) -> list[str]:
         """What was repaired, as lines for the user."""
-        if not self._repeated:
-            return []
-        one, many = "repeated op name was numbered", "repeated op names were numbered"
-        return [told_of(self._repeated, one, many)]
+        return told_of(self._repeated, "repeated op {name was|names were} numbered")
+
+
+MAX_BODY_OPS = 100_000
+"""Ops that bodies of functions may hold in all; functions past that stay single ops."""
+
+MAX_DEPTH = 32
+"""How deep functions may call functions before the inner ones stay single ops."""
+
+
+class Expansion:
+    """How far calls of functions are followed: into none inside itself, nor into too many."""
+
+    def __init__(self) -> None:
+        self.called: set[str] = set()
+        self._recursive: dict[str, None] = {}
+        self._too_many: dict[str, None] = {}
+        self._room = MAX_BODY_OPS
+
+    def enters(self, function: str, ops: int, chain: tuple[str, ...], op: str) -> bool:
+        """Whether *function*, of so many *ops*, is read at the call *op* inside of *chain*."""
+        self.called.add(function)
+        if function in chain:
+            self._recursive[f"{function} in {op}"] = None
+        elif ops > self._room or len(chain) >= MAX_DEPTH:
+            self._too_many[f"{function} in {op}"] = None
+        else:
+            self._room -= ops + 1
+            return True
+        return False
+
+    def warnings(self) -> list[str]:
+        """What was not expanded, as lines for the user."""
+        return [
+            *told_of(
+                list(self._recursive),
+                "{call of a function inside itself was|calls of a function inside itself were} "
+                "not expanded",
+            ),
+            *told_of(
+                list(self._too_many), "{call was|calls were} not expanded, there are too many"
+            ),
+        ]

@@ -62,11 +62,8 @@ class NetGraph:
 
     def warnings(self) -> list[str]:
         """What was numbered or not found, as lines for the user."""
-        told = self._ids.warnings()
-        if self._missing:
-            one, many = "bottom is made by no layer", "bottoms are made by no layer"
-            told.append(told_of(self._missing, one, many))
-        return told
+        missing = told_of(self._missing, "{bottom is|bottoms are} made by no layer")
+        return [*self._ids.warnings(), *missing]
 
     def _declare(self, name: str, shape: Shape | None) -> None:
         tensor = f"{name}@input" if self._left[name] else name
@@ -126,13 +123,12 @@ def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:
     layers = tuple(replace(each, blobs=found.get(each.name, ())) for each in net.layers)
     bare = [each.name for each in layers if each.type in _WEIGHTED and not each.blobs]
     unused = sorted(found.keys() - {each.name for each in layers})
-    told = []
-    if bare:
-        one = "layer has no weights in the caffemodel"
-        told.append(told_of(bare, one, "layers have no weights in the caffemodel"))
-    if unused:
-        one = "layer of the caffemodel is not in the net"
-        told.append(told_of(unused, one, "layers of the caffemodel are not in the net"))
+    told = [
+        *told_of(bare, "{layer has|layers have} no weights in the caffemodel"),
+        *told_of(
+            unused, "{layer of the caffemodel is|layers of the caffemodel are} not in the net"
+        ),
+    ]
     return replace(net, layers=layers), told
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, DumpTensorRef
-from importers.dumps.arrays.npy import parse_npy_header, read_npy_header
+from importers.dumps.arrays.npy import NpyHeader, parse_npy_header, read_npy_header
 from importers.dumps.arrays.small_npy import MOST_BYTES, small_npy, small_npy_file
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError
@@ -44,52 +45,79 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
         what = "elements without a known type" if ref.dtype is None else f"elements of {ref.dtype}"
         raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
-    try:
-        values = _joined(ref) if ref.parts else _values(ref)
-    except DamagedError as damage:
-        raise ImportFormatError(ref.path, damage.detail) from damage
-    except ValueError as error:  # more dimensions, or larger ones, than numpy can have
-        what = f"shape {list(ref.shape)} cannot be read: {error}"
-        raise ImportFormatError(ref.path, what, offset=ref.offset) from error
-    except MemoryError as error:
-        what = f"shape {list(ref.shape)} of {ref.dtype} does not fit into the memory"
-        raise ImportFormatError(ref.path, what, offset=ref.offset) from error
+    with _told_damage(ref.path, f"shape {list(ref.shape)} of {ref.dtype}", ref.offset):
+        values = _joined(ref) if ref.parts else _values(ref, ref.dtype, ref.shape)
     values.flags.writeable = False
     return values
 
 
-def _values(ref: DumpTensorRef) -> NDArray[np.generic]:
+@contextmanager
+def _told_damage(path: Path, what: str, offset: int | None = None) -> Iterator[None]:
+    try:
+        yield
+    except DamagedError as damage:
+        raise ImportFormatError(path, damage.detail) from damage
+    except ValueError as error:  # more dimensions, or larger ones, than numpy can have
+        raise ImportFormatError(path, f"{what} cannot be read: {error}", offset=offset) from error
+    except MemoryError as error:
+        told = f"{what} does not fit into the memory"
+        raise ImportFormatError(path, told, offset=offset) from error
+
+
+def _values(ref: DumpTensorRef, dtype: DType, shape: tuple[int, ...]) -> NDArray[np.generic]:
     with open_dump(ref.path) as (fd, size):
-        if ref.format is DumpFormat.BASE64_NPY:
-            return _from_text(fd, ref)
-        if ref.format is DumpFormat.NPZ:
-            return _from_member(fd, ref)
-        fortran, swapped = _check(fd, size, ref)
+        if ref.offset + ref.nbytes > size:
+            end = ref.offset + ref.nbytes
+            what = f"the tensor takes bytes {ref.offset} to {end}, the file has {size}"
+            raise _changed(ref.path, what, size)
+        header, raw = _npy_header(fd, size, ref)
+        if header is not None and header.shape != shape:
+            raise _other_header(ref, header)
         if ref.format is DumpFormat.TFDBG:
             from importers.dumps.arrays.tfdbg import event_values  # it loads TensorFlow's messages
 
             values = event_values(fd, size, ref)
             if values is not None:
                 return values
-        raw = _raw(fd, ref)
-    return _shaped(raw, ref, fortran=fortran, swapped=swapped)
+        if raw is None:
+            raw = _part(fd, ref.path, ref.offset, ref.nbytes)
+    return _shaped(raw, dtype, shape, header)
 
 
-def _from_text(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
-    """The values of a ``.npy`` file kept as base64."""
-    from importers.dumps.arrays.polygraphy import array_bytes
+def _npy_header(fd: int, size: int, ref: DumpTensorRef) -> tuple[NpyHeader | None, Bytes | None]:
+    """The header of an array that has one, and the bytes of its elements where they do not lie
+    at the place of *ref*."""
+    if ref.format is DumpFormat.BASE64_NPY:
+        from importers.dumps.arrays.polygraphy import array_bytes
 
-    header, data = array_bytes(fd, ref)
-    if header.shape != ref.shape:
-        raise ImportFormatError(
-            ref.path,
-            f"the array has shape {list(header.shape)}, not {list(ref.shape or ())}",
-            offset=ref.offset,
-            hint="the file has changed since the folder was scanned",
+        header, data = array_bytes(fd, ref)
+        return header, np.frombuffer(data, np.uint8)
+    if ref.format is DumpFormat.NPZ:
+        from importers.dumps.arrays.npz import member_data
+
+        header, found = member_data(fd, ref)
+        return header, (
+            _part(fd, ref.path, found, header.nbytes) if isinstance(found, int) else found
         )
-    raw = np.frombuffer(data, np.uint8)
-    swapped = not header.dtype.isnative
-    return _shaped(raw, ref, fortran=header.fortran_order, swapped=swapped)
+    if ref.format is not DumpFormat.NPY:
+        return None, None
+    header = read_npy_header(fd, size)
+    if (header.data_offset, header.nbytes) != (ref.offset, ref.nbytes):
+        raise _other_header(ref, header)
+    return header, None
+
+
+def _other_header(ref: DumpTensorRef, header: NpyHeader) -> ImportFormatError:
+    what = (
+        f"the header gives shape {list(header.shape)} of {header.dtype.str}, "
+        f"not shape {list(ref.shape or ())} of {ref.dtype}"
+    )
+    return _changed(ref.path, what, 0)
+
+
+def _changed(path: Path, what: str, offset: int) -> ImportFormatError:
+    hint = "the file has changed since the folder was scanned"
+    return ImportFormatError(path, what, offset=offset, hint=hint)
 
 
 def read_npy(
@@ -105,7 +133,7 @@ def read_npy(
     small = small_npy_file(path, size)
     if small is not None:
         return small
-    try:
+    with _told_damage(path, "it"):
         with open_dump(path) as (fd, size):
             first = os.pread(fd, min(size, _WHOLE), 0)
             header = parse_npy_header(first, size)
@@ -114,35 +142,9 @@ def read_npy(
                 raw = np.frombuffer(first, np.uint8)[header.data_offset :]
             else:
                 raw = _part(fd, path, header.data_offset, header.nbytes)
-        if not header.dtype.isnative:
-            raw = raw.view(header.dtype).astype(header.dtype.newbyteorder("=")).view(np.uint8)
-        order: Literal["F", "C"] = "F" if header.fortran_order else "C"
-        values = decode(raw, dtype, prod(header.shape)).reshape(header.shape, order=order)
-    except DamagedError as damage:
-        raise ImportFormatError(path, damage.detail) from damage
-    except ValueError as error:  # more dimensions, or larger ones, than numpy can have
-        raise ImportFormatError(path, f"it cannot be read: {error}") from error
-    except MemoryError as error:
-        raise ImportFormatError(path, "it does not fit into the memory") from error
+        values = _shaped(raw, dtype, header.shape, header)
     values.flags.writeable = False
     return values, dtype
-
-
-def _from_member(fd: int, ref: DumpTensorRef) -> NDArray[np.generic]:
-    """The values of one array of an archive."""
-    from importers.dumps.arrays.npz import member_data
-
-    header, found = member_data(fd, ref)
-    if header.shape != ref.shape:
-        raise ImportFormatError(
-            ref.path,
-            f"the array has shape {list(header.shape)}, not {list(ref.shape or ())}",
-            offset=ref.offset,
-            hint="the file has changed since it was listed",
-        )
-    if isinstance(found, int):
-        found = _raw(fd, replace(ref, offset=found, nbytes=header.nbytes))
-    return _shaped(found, ref, fortran=header.fortran_order, swapped=not header.dtype.isnative)
 
 
 def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
@@ -160,45 +162,13 @@ def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
     return whole
 
 
-def _check(fd: int, size: int, ref: DumpTensorRef) -> tuple[bool, bool]:
-    """If the data is in Fortran order, and in the other byte order."""
-    if ref.offset + ref.nbytes > size:
-        raise ImportFormatError(
-            ref.path,
-            f"the tensor takes bytes {ref.offset} to {ref.offset + ref.nbytes}, "
-            f"the file has {size}",
-            offset=size,
-            hint="the file has changed since the folder was scanned",
-        )
-    if ref.format is not DumpFormat.NPY:
-        return False, sys.byteorder == "big"
-    header = read_npy_header(fd, size)
-    if header.shape != ref.shape or header.data_offset != ref.offset or header.nbytes != ref.nbytes:
-        raise ImportFormatError(
-            ref.path,
-            f"the header gives shape {list(header.shape)} of {header.dtype.str}, "
-            f"not shape {list(ref.shape or ())} of {ref.dtype}",
-            offset=0,
-            hint="the file has changed since the folder was scanned",
-        )
-    return header.fortran_order, not header.dtype.isnative
-
-
-def _raw(fd: int, ref: DumpTensorRef) -> Bytes:
-    return _part(fd, ref.path, ref.offset, ref.nbytes)
-
-
 def _part(fd: int, path: Path, offset: int, nbytes: int) -> Bytes:
     if nbytes >= MOST_BYTES:
         return _mapped(fd, offset, nbytes)
     data = os.pread(fd, nbytes, offset)
     if len(data) < nbytes:
-        raise ImportFormatError(
-            path,
-            f"only {len(data)} of {nbytes} bytes could be read",
-            offset=offset,
-            hint="the file has changed since the folder was scanned",
-        )
+        what = f"only {len(data)} of {nbytes} bytes could be read"
+        raise _changed(path, what, offset)
     return np.frombuffer(data, np.uint8)
 
 
@@ -212,9 +182,12 @@ def _mapped(fd: int, offset: int, nbytes: int) -> Bytes:
     return np.frombuffer(view, np.uint8, nbytes, offset - start)
 
 
-def _shaped(raw: Bytes, ref: DumpTensorRef, *, fortran: bool, swapped: bool) -> NDArray[np.generic]:
-    shape, dtype = ref.shape or (), ref.dtype or DType.INT8
+def _shaped(
+    raw: Bytes, dtype: DType, shape: tuple[int, ...], header: NpyHeader | None
+) -> NDArray[np.generic]:
+    """The elements *raw*, which lie as *header* says; without one in C order, little endian."""
+    swapped = sys.byteorder == "big" if header is None else not header.dtype.isnative
     if swapped and dtype.numpy is not None:
         raw = raw.view(dtype.numpy.newbyteorder()).astype(dtype.numpy).view(np.uint8)
-    values = decode(raw, dtype, prod(shape))
-    return values.reshape(shape, order="F" if fortran else "C")
+    order: Literal["F", "C"] = "F" if header is not None and header.fortran_order else "C"
+    return decode(raw, dtype, prod(shape)).reshape(shape, order=order)

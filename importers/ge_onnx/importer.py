@@ -10,14 +10,15 @@ from graphstore.model import AttrValue, ModelGraph
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
 from importers.ge_onnx.nodes import OnnxNode, read_onnx_node
-from importers.ge_onnx.owners import name_owners
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.ge_proto.messages import Node
 from importers.ge_proto.values import Fields, message, text, word
+from importers.kept import told_of
 from importers.proto.text_reader import EventKind, TextReader, outline
 from importers.source import mapped, sha256
 
 _GE_TYPE = re.compile(rb"\bop_type\s*+:\s*+[\"']ge:")
+_CALLERS = frozenset({"PartitionedCall", "If", "Case", "While", "For"})
 _ORIGINALS = "_datadump_original_op_names"
 
 
@@ -69,7 +70,7 @@ def read_ge_onnx(path: Path) -> ModelGraph:
             hint = 'a ge_onnx file has `graph { node { op_type: "ge:..." } }`'
             raise ImportFormatError(path, "no op in its graph", line=1, hint=hint)
         graphs = [root, *bodies]
-        told = [*name_owners(graphs), *_missing_lineage(graphs)]
+        told = [*_name_owners(graphs), *_missing_lineage(graphs)]
         digest = sha256(buffer)
         return assemble(graphs, model, path, digest, form="ge_onnx", warnings=told)
 
@@ -119,3 +120,36 @@ def _missing_lineage(graphs: list[RawGraph]) -> list[str]:
         "the file does not say which originals its ops stand for (written with"
         " DUMP_GE_GRAPH=1 only): ops are found by their names; ge_proto_*.txt says more"
     ]
+
+
+def _name_owners(graphs: list[RawGraph]) -> list[str]:
+    """Give ops the sub-graphs named after them (or they after those); tells how many.
+
+    GE names a partition's op ``<sub-graph>_PartitionedCall_<n>``, and front ends name bodies
+    after their op. ``graphs[0]`` is the root.
+    """
+    callers = [node for graph in graphs for node in graph.nodes if _is_caller(node)]
+    given: list[str] = []
+    for body in graphs[1:]:
+        owner = _owner(body.name, callers)
+        if owner is not None:
+            owner.subgraphs.append(body.name)
+            given.append(body.name)
+    what = (
+        "{sub-graph was given to an op by its name|sub-graphs were given to ops by their names}, "
+        "as the file does not say whose {it is|they are}"
+    )
+    return told_of(given, what)
+
+
+def _is_caller(node: Node) -> bool:
+    return node.type.removeprefix("Stateless").removeprefix("Stateful") in _CALLERS
+
+
+def _owner(body: str, callers: list[Node]) -> Node | None:
+    alike = [
+        node
+        for node in callers
+        if body and (node.name.startswith(f"{body}_") or body.startswith(node.name))
+    ]
+    return max(alike, key=lambda node: len(node.name), default=None)

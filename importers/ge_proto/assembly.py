@@ -26,6 +26,7 @@ from importers.kept import MAX_PORT, told_of
 from importers.names import UniqueIds
 
 _ORIGINAL_NAMES = "_datadump_original_op_names"
+_DANGLING = "{input names an op that is not in its|inputs name an op that is not in their} graph"
 _ROLES = {
     "If": ("then_branch", "else_branch"),
     "While": ("cond", "body"),
@@ -109,7 +110,7 @@ class _Assembly:
             inputs=self._graph_inputs(ops),
             outputs=self._graph_outputs(),
             attrs=model_attrs | self._root.attrs,
-            warnings=(*self._warnings, *self._told_dangling(), *self._ids.warnings()),
+            warnings=(*self._warnings, *told_of(self._dangling, _DANGLING), *self._ids.warnings()),
             source=str(path),
             sha256=sha256,
         )
@@ -172,13 +173,9 @@ class _Assembly:
                     self._warnings.append(f"{what}: the first is taken")
                 else:
                     owners[body] = linked, _role(linked.node.type, position)
-        if missing:
-            one, many = "sub-graph is not in the file", "sub-graphs are not in the file"
-            self._warnings.append(told_of(missing, one, many))
         orphans = [body for body in self._bodies if body not in owners]
-        if orphans:
-            one, many = "sub-graph belongs to no op", "sub-graphs belong to no op"
-            self._warnings.append(told_of(orphans, one, many))
+        self._warnings += told_of(missing, "{sub-graph is|sub-graphs are} not in the file")
+        self._warnings += told_of(orphans, "{sub-graph belongs|sub-graphs belong} to no op")
         return owners
 
     def _op(self, linked: _Linked, owns: tuple[str, ...]) -> Op:
@@ -224,13 +221,6 @@ class _Assembly:
         name, port = split_reference(entry)
         op = self._root_ids.get(name)
         return None if op is None else TensorRef(op, port)
-
-    def _told_dangling(self) -> list[str]:
-        if not self._dangling:
-            return []
-        one = "input names an op that is not in its graph"
-        many = "inputs name an op that is not in their graph"
-        return [told_of(self._dangling, one, many)]
 
 
 def split_reference(entry: str) -> tuple[str, int]:

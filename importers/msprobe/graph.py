@@ -244,7 +244,6 @@ class _Nesting:
         places = {name: at for at, name in enumerate(dumped)}
         self.parents: dict[str, str] = {}
         self.said: dict[str, str] = {}
-        self.told: list[str] = []
         loops: list[str] = []
         missing: dict[str, None] = {}
         for name, place in places.items():
@@ -262,13 +261,10 @@ class _Nesting:
             elif first and first not in places:
                 self.parents[name] = first
                 missing[first] = None
-        if loops:
-            one, many = "call is nested in itself", "calls are nested in themselves"
-            self.told.append(told_of(loops, one, many))
-        if missing:
-            one = "call that others ran in was not dumped"
-            many = "calls that others ran in were not dumped"
-            self.told.append(told_of(list(missing), one, many))
+        self.told = [
+            *told_of(loops, "{call is nested in itself|calls are nested in themselves}"),
+            *told_of(list(missing), "{call|calls} that others ran in {was|were} not dumped"),
+        ]
 
     def is_inside(self, op: str, owner: str) -> bool:
         """Whether the op with id *op* ran inside the call *owner*, at any depth."""

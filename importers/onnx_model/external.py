@@ -34,14 +34,11 @@ def check_external(path: Path, constants: Iterable[Constant]) -> list[str]:
         if size is not None and constant.offset + (constant.nbytes or 0) > size:
             short.append(constant.tensor.name)
     missing = sorted(place for place, size in sizes.items() if size is None)
-    told = []
-    if missing:
-        one, many = "file with values is not there", "files with values are not there"
-        told.append(told_of(missing, one, many))
-    if short:
-        one = "value reaches past the end of its file"
-        told.append(told_of(short, one, "values reach past the end of their file"))
-    return told
+    past = "{value reaches past the end of its|values reach past the end of their} file"
+    return [
+        *told_of(missing, "{file with values is|files with values are} not there"),
+        *told_of(short, past),
+    ]
 
 
 def _size(file: Path) -> int | None:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from importers.kept import CALLS_ITSELF, TOO_MANY_CALLS, told_of
+from importers.kept import told_of
+from importers.names import MAX_BODY_OPS, MAX_DEPTH, Expansion
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, ModelProto, NodeProto
-
-MAX_BODY_OPS = 100_000
-"""Ops that bodies of functions may hold in all; functions past that stay single ops."""
-
-MAX_DEPTH = 32
-"""How deep functions may call functions before the inner ones stay single ops."""
 
 
 def function_key(node: NodeProto) -> str:
@@ -35,24 +30,13 @@ class Functions:
             _key(function.domain, function.name, getattr(function, "overload", "")): function
             for function in model.functions
         }
-        self._called: set[str] = set()
-        self._recursive: dict[str, None] = {}
-        self._too_many: dict[str, None] = {}
-        self._room = MAX_BODY_OPS
+        self._expansion = Expansion()
 
     def enter(self, key: str, chain: tuple[str, ...], op: str) -> FunctionProto | None:
         """The function *key* for the call *op* inside the functions *chain*; None to leave it."""
         function = self._functions.get(key)
-        if function is None:
+        if function is None or not self._expansion.enters(key, len(function.node), chain, op):
             return None
-        self._called.add(key)
-        if key in chain:
-            self._recursive[f"{key} in {op}"] = None
-            return None
-        if len(function.node) > self._room or len(chain) >= MAX_DEPTH:
-            self._too_many[f"{key} in {op}"] = None
-            return None
-        self._room -= len(function.node) + 1
         return function
 
     def can_be_expanded(self) -> bool:
@@ -77,19 +61,9 @@ class Functions:
 
     def warnings(self) -> list[str]:
         """What was not expanded, as lines for the user."""
-        told = []
-        for names, one, many in (
-            (list(self._recursive), *CALLS_ITSELF),
-            (list(self._too_many), *TOO_MANY_CALLS),
-            (
-                sorted(self._functions.keys() - self._called),
-                "local function is called by nothing and was left out",
-                "local functions are called by nothing and were left out",
-            ),
-        ):
-            if names:
-                told.append(told_of(names, one, many))
-        return told
+        uncalled = sorted(self._functions.keys() - self._expansion.called)
+        what = "local {function is|functions are} called by nothing and {was|were} left out"
+        return [*self._expansion.warnings(), *told_of(uncalled, what)]
 
 
 def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:

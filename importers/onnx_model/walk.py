@@ -108,7 +108,7 @@ class GraphWalk:
         self.constants: dict[str, Constant] = {}
         self.outputs: list[TensorRef] = []
         self._ids = UniqueIds()
-        self._body_names: set[str] = set()
+        self._body_ids = UniqueIds()
         self._unnamed: list[str] = []
         self._missing: list[str] = []
         self._passed: list[str] = []
@@ -125,23 +125,14 @@ class GraphWalk:
 
     def warnings(self) -> list[str]:
         """What was named, numbered or not found, as lines for the user."""
-        told = self._ids.warnings()
-        for names, one, many in (
-            (
-                self._unnamed,
-                "node has no name and was given one",
-                "nodes have no name and were given one",
-            ),
-            (self._missing, "input is made by no node", "inputs are made by no node"),
-            (
-                self._passed,
-                "graph output is an input or constant passed through",
-                "graph outputs are inputs or constants passed through",
-            ),
-        ):
-            if names:
-                told.append(told_of(names, one, many))
-        return [*told, *self._functions.warnings()]
+        passed = "graph {output is an input or constant|outputs are inputs or constants}"
+        return [
+            *self._ids.warnings(),
+            *told_of(self._unnamed, "{node has|nodes have} no name and {was|were} given one"),
+            *told_of(self._missing, "{input is|inputs are} made by no node"),
+            *told_of(self._passed, f"{passed} passed through"),
+            *self._functions.warnings(),
+        ]
 
     def _walk(self, body: _Body) -> None:
         types = body.types
@@ -244,15 +235,9 @@ class GraphWalk:
 
     def _enter(self, body: _Body) -> str:
         """Name *body* and have it walked later."""
-        name = wanted = f"{body.owner}/{body.role}"
-        number = 2
-        while name in self._body_names:
-            name = f"{wanted}#{number}"
-            number += 1
-        self._body_names.add(name)
-        body.name = name
+        body.name = self._body_ids.take(f"{body.owner}/{body.role}")
         self._queue.append(body)
-        return name
+        return body.name
 
     def _input(self, scope: _Scope, op: str, position: int, tensor: str) -> InputRef | None:
         if not tensor:

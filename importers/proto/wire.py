@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 VARINT, FIXED64, BLOCK, FIXED32 = 0, 1, 2, 5
@@ -33,39 +34,24 @@ def outer_fields(head: bytes, limit: int = 64) -> list[WireField]:
 
     Empty where *head* is no protobuf. The last block may reach past *head*.
     """
-    fields: list[WireField] = []
-    at = 0
-    while at < len(head) and len(fields) < limit:
-        key, at = read_varint(head, at)
-        if key is None:
-            break
-        number, wire_type = key >> 3, key & 7
-        if number == 0 or number >= 1 << 29:
-            return []
-        if wire_type == VARINT:
-            value, at = read_varint(head, at)
-            if value is None:
-                break
-            fields.append(WireField(number, wire_type))
-        elif wire_type in (FIXED32, FIXED64):
-            at += 4 if wire_type == FIXED32 else 8
-            fields.append(WireField(number, wire_type))
-        elif wire_type == BLOCK:
-            length, at = read_varint(head, at)
-            if length is None:
-                break
-            fields.append(WireField(number, wire_type, head[at : at + length]))
-            at += length
-        else:
-            return []
-    return fields
+    try:
+        found = list(islice(spans(head, cut=True), limit))
+    except WireError:
+        return []
+    return [
+        WireField(*(span.number, span.wire_type, head[span.start : span.end]))
+        if span.wire_type == BLOCK
+        else WireField(span.number, span.wire_type)
+        for span in found
+    ]
 
 
 class WireError(ValueError):
-    """Bytes that are no message; ``at`` is the byte where that shows."""
+    """Bytes that are no message: ``what`` shows that, at byte ``at``."""
 
     def __init__(self, what: str, at: int) -> None:
-        super().__init__(what)
+        super().__init__(f"{what} (at byte {at})")
+        self.what = what
         self.at = at
 
 
@@ -83,8 +69,11 @@ class FieldSpan(NamedTuple):
     value: int = 0
 
 
-def spans(buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None) -> Iterator[FieldSpan]:
-    """The fields of the message in ``buffer[start:end]``, in order.
+def spans(
+    buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None, *, cut: bool = False
+) -> Iterator[FieldSpan]:
+    """The fields of the message in ``buffer[start:end]``, in order; of one that may be *cut*
+    those in sight.
 
     Nothing is copied, or allocated by a length the bytes merely claim.
 
@@ -96,23 +85,34 @@ def spans(buffer: bytes | mmap.mmap, start: int = 0, end: int | None = None) -> 
     while at < stop:
         begin = at
         key, at = read_varint(buffer, at)
-        if key is None or key >> 3 == 0 or key >> 3 >= 1 << 29:
-            raise WireError(f"no field starts at byte {begin}", begin)
-        kind = key & 7
+        number, kind = (0, 0) if key is None else (key >> 3, key & 7)
         value: int | None = 0
         first = at
-        if kind == VARINT:
-            value, at = read_varint(buffer, at)
+        if key is not None and not 0 < number < 1 << 29:
+            raise WireError(f"a field with the number {number}", begin)
+        if key is None or kind == VARINT:
+            value, at = (None, at) if key is None else read_varint(buffer, at)
         elif kind == BLOCK:
             value, first = read_varint(buffer, at)
             at = first + (value or 0)
         elif kind in (FIXED32, FIXED64):
             at += 4 if kind == FIXED32 else 8
         else:
-            raise WireError(f"the field at byte {begin} has an unknown wire type", begin)
+            raise WireError(f"no field of protobuf starts here (wire type {kind})", begin)
         if value is None or at > stop:
-            raise WireError(f"the field at byte {begin} reaches past its end", begin)
-        yield FieldSpan(key >> 3, kind, begin, first, at, value if kind == VARINT else 0)
+            if not cut:
+                raise WireError(_fault(value, first, at, stop), begin)
+            if value is None:
+                return
+        yield FieldSpan(number, kind, begin, first, at, value if kind == VARINT else 0)
+
+
+def _fault(value: int | None, first: int, at: int, stop: int) -> str:
+    if value is None and at < stop:
+        return "a number longer than ten bytes"
+    if not value:
+        return "the message ends inside a number"
+    return f"a field of {value} bytes where its message has only {max(stop - first, 0)} left"
 
 
 Plan: TypeAlias = "Mapping[int, Plan | None]"
@@ -165,13 +165,11 @@ def varint_bytes(value: int) -> bytes:
 
 def read_varint(data: bytes | mmap.mmap, at: int) -> tuple[int | None, int]:
     """The number at *at* and where it ends; None where it is cut or too long."""
+    if at < len(data) and data[at] < 0x80:  # nearly all are
+        return data[at], at + 1
     value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
+    for place, byte in enumerate(data[at : at + 10]):
+        value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
-            return value & _64_BITS, at
-    return None, at
+            return value & _64_BITS, at + place + 1
+    return None, min(at + 10, len(data))

@@ -11,20 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
-from importers.kept import CALLS_ITSELF, MAX_PORT, TOO_MANY_CALLS, told_of
-from importers.names import UniqueIds
+from importers.kept import MAX_PORT, told_of
+from importers.names import Expansion, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
 from importers.proto.messages import tf_graph_pb2 as pb
 from importers.tensorflow.frames import ENTER, frames
 from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
 from importers.tensorflow.outputs import OutputArg, known, output_port, output_types
 from importers.tensorflow.types import attr_value, dtype_of, shape_of
-
-MAX_BODY_OPS = 100_000
-"""Ops that bodies of functions may hold in all; functions past that stay single ops."""
-
-MAX_DEPTH = 32
-"""How deep functions may call functions before the inner ones stay single ops."""
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
 _NO_END = frozenset({"Const", "NoOp", "Assert", *_PLACEHOLDERS})
@@ -68,11 +62,9 @@ class GraphNodes:
         self._contexts = contexts or {}
         self._unique = UniqueIds()
         self._missing: list[str] = []
-        self._recursive: dict[str, None] = {}
-        self._too_many: dict[str, None] = {}
-        self._room = MAX_BODY_OPS
+        self._expansion = Expansion()
         self._ports: dict[str, int] = {}
-        self._body_names: set[str] = set()
+        self._body_ids = UniqueIds()
         self._ops: list[Op] = []
         self.definitions: dict[str, tuple[pb.NodeDef, Attrs]] = {}
         """By op id what the file says of it, and the attributes its body was called with."""
@@ -112,25 +104,13 @@ class GraphNodes:
 
     def warnings(self) -> list[str]:
         """What was numbered, not found or not expanded, as lines for the user."""
-        told = self._unique.warnings()
-        uncalled = self._library.uncalled()
-        for names, one, many in (
-            (
-                self._missing,
-                "input names a node that is not there",
-                "inputs name a node that is not there",
-            ),
-            (list(self._recursive), *CALLS_ITSELF),
-            (list(self._too_many), *TOO_MANY_CALLS),
-            (
-                uncalled,
-                "library function is called by nothing and was left out",
-                "library functions are called by nothing and were left out",
-            ),
-        ):
-            if names:
-                told.append(told_of(names, one, many))
-        return told
+        uncalled = "library {function is|functions are} called by nothing and {was|were} left out"
+        return [
+            *self._unique.warnings(),
+            *told_of(self._missing, "{input names|inputs name} a node that is not there"),
+            *self._expansion.warnings(),
+            *told_of(self._library.uncalled(), uncalled),
+        ]
 
     def _read(self, body: _Body) -> None:
         nodes = body.nodes
@@ -226,21 +206,11 @@ class GraphNodes:
         entered: list[str] = []
         for call in self._library.calls(node):
             function = self._library.find(call.function)
-            if function is None:
+            if function is None or not self._expansion.enters(
+                call.function, len(function.node_def), body.chain, op
+            ):
                 continue
-            if call.function in body.chain:
-                self._recursive[f"{call.function} in {op}"] = None
-                continue
-            if len(function.node_def) > self._room or len(body.chain) >= MAX_DEPTH:
-                self._too_many[f"{call.function} in {op}"] = None
-                continue
-            self._room -= len(function.node_def) + 1
-            name = wanted = f"{op}/{call.role}"
-            number = 2
-            while name in self._body_names:
-                name = f"{wanted}#{number}"
-                number += 1
-            self._body_names.add(name)
+            name = self._body_ids.take(f"{op}/{call.role}")
             args = {arg.name: at for at, arg in enumerate(function.signature.input_arg)}
             chain = (*body.chain, call.function)
             self._queue.append(_Body(function.node_def, name, op, call, function, chain, args))

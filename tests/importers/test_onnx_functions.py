@@ -131,7 +131,7 @@ def test_functions_that_call_themselves_are_told(read_onnx):
 
 
 def test_functions_that_would_grow_without_end_are_bounded(read_onnx, monkeypatch):
-    monkeypatch.setattr("importers.onnx_model.functions.MAX_BODY_OPS", 2_000)
+    monkeypatch.setattr("importers.names.MAX_BODY_OPS", 2_000)
     functions = [
         function(
             f"F{level}",

@@ -185,7 +185,7 @@ def test_a_function_inside_itself_is_told(graph_of):
 
 
 def test_functions_that_would_grow_without_end_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr("importers.tensorflow.nodes.MAX_BODY_OPS", 2_000)
+    monkeypatch.setattr("importers.names.MAX_BODY_OPS", 2_000)
     graph = pb.GraphDef(node=[pb.NodeDef(name="start", op="f0")])
     for level in range(40):
         function = graph.library.function.add()

@@ -54,13 +54,13 @@ def test_nothing_long_is_left_as_it_is(node):
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"\x0a\x05ab", "reaches past its end"),
-        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "reaches past its end"),
-        (b"\x08", "reaches past its end"),
-        (b"\x0d\x01\x02", "reaches past its end"),
-        (b"\x00\x01", "no field starts"),
-        (b"\x0b", "unknown wire type"),
-        (b"\x80" * 20, "no field starts"),
+        (b"\x0a\x05ab", "5 bytes where its message has only 2 left"),
+        (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "where its message has only 0 left"),
+        (b"\x08", "ends inside a number"),
+        (b"\x0d\x01\x02", "ends inside a number"),
+        (b"\x00\x01", "a field with the number 0"),
+        (b"\x0b", "wire type 3"),
+        (b"\x80" * 20, "a number longer than ten bytes"),
     ],
 )
 def test_what_is_no_message_is_told_with_its_byte(data, what):

@@ -30,10 +30,6 @@ _VERSION_1 = b"\x93NUMPY\x01\x00"
 _AT_ONCE = 1 << 16
 """Bytes that are read of a file of unknown size: more would cost pages of memory."""
 
-_Key = tuple[bytes, tuple[int, ...] | None, DType | None]
-_known: dict[_Key, np.dtype] = {}
-"""Element types by header, and what the dump's index expects of it."""
-
 
 class PlainNpy(NamedTuple):
     """What a plain header says; ``length`` is that of the whole file."""
@@ -52,23 +48,16 @@ _headers: dict[bytes, PlainNpy] = {}
 def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
     """The values of a small ``.npy`` file in its own shape, read-only; None if it is
     anything but the plain file that *ref* describes."""
-    offset, nbytes = ref.offset, ref.nbytes
-    if ref.format is not DumpFormat.NPY or not 0 < nbytes < MOST_BYTES or ref.parts:
+    length = ref.offset + ref.nbytes
+    if ref.format is not DumpFormat.NPY or not 0 < ref.nbytes < MOST_BYTES or ref.parts:
         return None
-    # One byte more than there should be, so that a longer file is noticed.
-    data = _start_of(ref.path, offset + nbytes + 1)
-    if len(data) != offset + nbytes:
+    found = small_npy_bytes(ref.path, length, most=length)
+    if found is None or ref.dtype is None:
         return None
-    key = data[:offset], ref.shape, ref.dtype
-    dtype = _known.get(key)
-    if dtype is None:
-        dtype = _plain_type(data, ref)
-        if dtype is None:
-            return None
-        if len(_known) >= _MOST_HEADERS:
-            _known.clear()
-        _known[key] = dtype
-    return np.frombuffer(data, dtype, offset=offset).reshape(ref.shape or ())
+    data, plain = found
+    if (plain.dtype, plain.shape, plain.offset) != (ref.dtype.numpy, ref.shape, ref.offset):
+        return None
+    return np.ndarray(plain.shape, plain.dtype, data, plain.offset)
 
 
 def small_npy_file(path: str | Path, size: int = 0) -> tuple[NDArray[np.generic], DType] | None:
@@ -82,11 +71,13 @@ def small_npy_file(path: str | Path, size: int = 0) -> tuple[NDArray[np.generic]
     return np.ndarray(plain.shape, plain.dtype, data, plain.offset), plain.kind
 
 
-def small_npy_bytes(path: str | Path, size: int = 0) -> tuple[bytes, PlainNpy] | None:
+def small_npy_bytes(
+    path: str | Path, size: int = 0, *, most: int = _AT_ONCE
+) -> tuple[bytes, PlainNpy] | None:
     """The same as the bytes of the whole file, and what its header says: of files with the
-    same header that is one object."""
+    same header that is one object. A larger *size* than *most* is taken for unknown."""
     # One byte more than there should be, so that a longer file is noticed.
-    data = _start_of(path, size + 1 if 0 < size < _AT_ONCE else _AT_ONCE)
+    data = _start_of(path, size + 1 if 0 < size <= most else _AT_ONCE)
     if len(data) < _LEAST or data[:8] != _VERSION_1:
         return None
     start = data[: 10 + data[8] + (data[9] << 8)]
@@ -126,18 +117,3 @@ def _start_of(path: str | Path, length: int) -> bytes:
         return b""
     finally:
         os.close(fd)
-
-
-def _plain_type(data: bytes, ref: DumpTensorRef) -> np.dtype | None:
-    """The element type if the header is that of *ref*, in C order and our byte order."""
-    expected = ref.dtype.numpy if ref.dtype is not None else None
-    # A bool of another byte than 0 and 1 has to be mended.
-    if expected is None or expected.kind == "b":
-        return None
-    try:
-        header = parse_npy_header(data, len(data))
-    except DamagedError:
-        return None
-    plain = header.dtype == expected and header.dtype.isnative and not header.fortran_order
-    fits = header.shape == ref.shape and header.data_offset == ref.offset
-    return expected if plain and fits else None

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import DecodeError
 
 from graphstore.model import DumpFormat, TensorIO
@@ -24,7 +24,7 @@ from importers.dumps.ascend import wire_walk as wirewalk
 from importers.dumps.ascend.nano import MAGIC, nano_header
 from importers.dumps.ascend.values import MAX_TENSORS, DumpHeader, HeaderTensor, RawBlock
 from importers.dumps.decode import stored_bytes
-from importers.dumps.index import DamagedError
+from importers.dumps.index import DamagedError, shown
 from importers.number_formats import DTYPES, UNDEFINED, layout_of
 from importers.proto.messages import dump_data_pb2 as pb
 from importers.proto.wire import BLOCK, VARINT, FieldSpan
@@ -78,7 +78,7 @@ def _header(fd: int, size: int, start: bytes) -> DumpHeader:
             if _is_version_1(fd, size):
                 return _version_1(fd, size)
             raise
-        found = _version_2(message, len(start))
+        found = _in_a_row(DumpFormat.ASCEND_V2, message, len(start))
     if not found.tensors and not found.blocks:
         raise DamagedError("the header describes no tensor", offset=8)
     return found
@@ -113,22 +113,41 @@ def _parsed(data: bytes, start: int) -> pb.DumpData:
     return header
 
 
-def _version_2(header: pb.DumpData, offset: int) -> DumpHeader:
+def _in_a_row(
+    form: DumpFormat, header: pb.DumpData, offset: int, file_size: int | None = None
+) -> DumpHeader:
+    """Tensors whose data lie one after the other from *offset*.
+
+    Where a size is left out, and *file_size* given, the data is as long as its shape.
+    """
     tensors: list[HeaderTensor] = []
-    for number, given in enumerate(header.input):
-        tensors.append(_tensor(TensorIO.INPUT, number, given, offset, given.size))
-        offset += given.size
-    for number, made in enumerate(header.output):
-        tensors.append(_tensor(TensorIO.OUTPUT, number, made, offset, made.size))
-        offset += made.size
+    sides: tuple[tuple[TensorIO, Iterable[pb.OpInput | pb.OpOutput]], ...] = (
+        (TensorIO.INPUT, header.input),
+        (TensorIO.OUTPUT, header.output),
+    )
+    for io, heads in sides:
+        for number, head in enumerate(heads):
+            size = head.size
+            if not size and file_size is not None:
+                size = min(_shape_bytes(head), max(file_size - offset, 0))
+            tensors.append(_tensor(io, number, head, offset, size))
+            offset += size
     blocks: list[RawBlock] = []
-    for number, buffer in enumerate(header.buffer):
-        blocks.append(RawBlock("buffer", number, offset, buffer.size))
-        offset += buffer.size
-    for number, space in enumerate(header.space):
-        blocks.append(RawBlock("workspace", number, offset, space.size))
-        offset += space.size
-    return _described(DumpFormat.ASCEND_V2, header, tensors, blocks)
+    raw: tuple[tuple[str, Iterable[pb.OpBuffer | pb.Workspace]], ...] = (
+        ("buffer", header.buffer),
+        ("workspace", header.space),
+    )
+    for kind, parts in raw:
+        for number, part in enumerate(parts):
+            blocks.append(RawBlock(kind, number, offset, part.size))
+            offset += part.size
+    return _described(form, header, tensors, blocks)
+
+
+def _shape_bytes(head: pb.OpInput | pb.OpOutput) -> int:
+    dtype, dims = DTYPES.get(head.data_type), head.shape.dim
+    known = dtype is not None and dtype.bits is not None and max(dims, default=0) < _MAX_DIM
+    return stored_bytes(dtype, prod(dims)) if known and dtype is not None else 0
 
 
 def _described(
@@ -176,15 +195,9 @@ def _plain_dims(dims: tuple[int, ...]) -> tuple[int, ...] | None:
 # --- version 1 ---
 
 
-@contextmanager
-def _mapped(fd: int, size: int) -> Iterator[mmap.mmap]:
-    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as view:
-        yield view
-
-
 def _is_version_1(fd: int, size: int) -> bool:
     """True if the whole file is one message of DumpData's fields."""
-    with _mapped(fd, size) as data:
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         try:
             return all(
                 found.number in _FIELDS and found.wire_type in (VARINT, BLOCK)
@@ -197,7 +210,7 @@ def _is_version_1(fd: int, size: int) -> bool:
 def _version_1(fd: int, size: int) -> DumpHeader:
     parts: dict[int, list[FieldSpan]] = {number: [] for number in _DATA_FIELD}
     rest = bytearray()
-    with _mapped(fd, size) as data:
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         for found in wirewalk.fields(data, 0, size):
             if found.wire_type == BLOCK and found.number in parts:
                 parts[found.number].append(found)
@@ -253,73 +266,28 @@ def _json_header(start: bytes, size: int) -> DumpHeader:
         raise _bad_json(str(error) or "nested too deep") from None
     if not isinstance(content, dict):
         raise _bad_json("it is no object")
-    tensors: list[HeaderTensor] = []
-    offset = len(start)
-    for key, io in (("input", TensorIO.INPUT), ("output", TensorIO.OUTPUT)):
-        for number, entry in enumerate(_entries(content, key)):
-            tensors.append(_json_tensor(io, number, entry, offset, size))
-            offset += tensors[-1].size
+    told: dict[str, Any] = {key: _entries(content, key) for key in ("input", "output")}
+    try:
+        told["dump_time"] = content.get("dump_time")
+        header = ParseDict(told, pb.DumpData(), ignore_unknown_fields=True)
+    except ParseError as error:
+        raise _bad_json(shown(str(error))) from None
     name = content.get("op_name")
-    return DumpHeader(
-        DumpFormat.ASCEND_JSON,
-        tuple(tensors),
-        op_name=name if isinstance(name, str) else "",
-        dump_time=_count(content, "dump_time"),
-    )
-
-
-def _json_tensor(
-    io: TensorIO, number: int, entry: dict[str, Any], offset: int, file_size: int
-) -> HeaderTensor:
-    type_number, layout_number = _count(entry, "data_type"), _count(entry, "format")
-    dims = _dims(entry, "shape")
-    dtype = DTYPES.get(type_number)
-    size = _count(entry, "size")
-    if size == 0 and dtype is not None and dtype.bits is not None and max(dims, default=0) < 2**62:
-        # The converter leaves the size out; the data is as long as its shape.
-        size = min(stored_bytes(dtype, prod(dims)), max(file_size - offset, 0))
-    layout = layout_of(layout_number, _count(entry, "sub_format"))
-    return HeaderTensor(
-        io=io,
-        number=number,
-        dtype=dtype,
-        type_number=type_number,
-        shape=dims,
-        offset=offset,
-        size=size,
-        layout=layout.name,
-        groups=layout.groups,
-        original_shape=_plain_dims(_dims(entry, "original_shape")),
-        undefined=type_number == UNDEFINED,
-    )
+    header.op_name = name.encode("utf-8", "replace") if isinstance(name, str) else b""
+    return _in_a_row(DumpFormat.ASCEND_JSON, header, len(start), size)
 
 
 def _entries(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The tensors of a JSON header as the message has them: some write a shape as its sizes."""
     entries = content.get(key) or []
     if not isinstance(entries, list) or len(entries) > MAX_TENSORS:
         raise _bad_json(f"its {key} is no list of tensors")
     if not all(isinstance(entry, dict) for entry in entries):
         raise _bad_json(f"its {key} holds what is no tensor")
-    return entries
-
-
-def _dims(entry: dict[str, Any], key: str) -> tuple[int, ...]:
-    shape = entry.get(key) or {}
-    dims = shape.get("dim") or [] if isinstance(shape, dict) else shape
-    if not isinstance(dims, list) or not all(_is_count(dim) for dim in dims):
-        raise _bad_json(f"its {key} is no list of sizes")
-    return tuple(dims)
-
-
-def _count(entry: dict[str, Any], key: str) -> int:
-    value = entry.get(key, 0)
-    if not _is_count(value):
-        raise _bad_json(f"its {key} is no number")
-    return int(value)
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 64
+    return [
+        {name: {"dim": value} if isinstance(value, list) else value for name, value in each.items()}
+        for each in entries
+    ]
 
 
 def _bad_json(what: str) -> DamagedError:

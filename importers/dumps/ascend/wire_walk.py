@@ -26,7 +26,7 @@ def fields(data: Buffer, start: int, end: int, *, limit: int = MAX_FIELDS) -> It
                 raise _bad(f"more than {limit} fields", span.key)
             yield span
     except WireError as error:
-        raise _bad(str(error), error.at) from None
+        raise _bad(error.what, error.at) from None
 
 
 def varint(data: Buffer, at: int, end: int) -> tuple[int, int]:

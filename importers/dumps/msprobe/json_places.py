@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from importers.dumps.index import DamagedError
 
@@ -20,17 +19,12 @@ shortest ``.npy`` takes 108 bytes as base64."""
 
 MAX_DEPTH = 64
 _MAX_NAME = 1 << 16
-MAX_VALUES = 1 << 20
+_MAX_REST = 16 << 20
+"""Bytes of JSON that may stand around the long texts."""
 
 # Possessive: a text of a gigabyte must not leave a way back for each of its bytes.
-_TOKEN = re.compile(
-    rb"[ \t\r\n]*+(?:"
-    rb"([{}\[\],:])"
-    rb'|"([^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+)"'
-    rb"|([-+.\w]{1,64})"
-    rb")"
-)
-_SPACE = re.compile(rb"[ \t\r\n]*")
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_MARK = re.compile(r"\0(\d{1,8})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +39,6 @@ Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | float | bool | 
 Buffer: TypeAlias = bytes | mmap.mmap
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    mark: bytes
-    value: Value
-    at: int
-
-
 def read_places(data: Buffer) -> Value:
     """The one JSON value in *data*.
 
@@ -59,100 +46,58 @@ def read_places(data: Buffer) -> Value:
         DamagedError: no JSON, nested deeper than :data:`MAX_DEPTH`, or too many values;
             says at which byte.
     """
-    tokens = _tokens(data)
-    value = _value(data, next(tokens), tokens, MAX_DEPTH)
-    last = next(tokens)
-    if last.mark != b"end":
-        raise _bad("something follows the JSON value", last.at)
-    return value
-
-
-def _tokens(data: Buffer) -> Iterator[_Token]:
+    rest = bytearray()
+    places: list[TextPlace] = []
+    cuts = [(0, 0)]  # up to where of the rest, and as many bytes further in the file
     at = 0
-    for _ in range(MAX_VALUES):
-        found = _TOKEN.match(data, at)
-        if found is None:
-            space = _SPACE.match(data, at)
-            at = at if space is None else space.end()
-            if at < len(data):
-                raise _bad("this is no JSON", at)
-            yield _Token(b"end", None, at)
-            raise _bad("the JSON text ends here", at)
-        start, at = at, found.end()
-        if found[1] is not None:
-            yield _Token(found[1], None, start)
-        elif found.start(2) >= 0:  # not the text itself, which would be a copy of it
-            yield _Token(b"value", _text(data, found.start(2), found.end(2)), start)
-        else:
-            yield _Token(b"value", _plain(found[3], start), start)
-    raise _bad(f"more than {MAX_VALUES} marks and values", at)
-
-
-def _text(data: Buffer, start: int, end: int) -> str | TextPlace:
-    if end - start > LONG_TEXT:
-        return TextPlace(start, end - start)
-    return str(_plain(b'"' + bytes(data[start:end]) + b'"', start))
-
-
-def _plain(raw: bytes, at: int) -> str | int | float | bool | None:
+    for found in _TEXT.finditer(data):
+        start, end = found.span()
+        if end - start - 2 > LONG_TEXT:
+            rest += data[at:start]
+            rest += b'"\\u0000%d"' % len(places)
+            places.append(TextPlace(start + 1, end - start - 2))
+            cuts.append((len(rest), end - len(rest)))
+            at = end
+            if len(rest) > _MAX_REST:
+                break
+    if len(rest) + len(data) - at > _MAX_REST:
+        raise _bad(f"more than {_MAX_REST} bytes besides its long texts", at)
+    rest += data[at:]
     try:
-        value = json.loads(raw)
-    except ValueError:
-        raise _bad(f"{raw[:40]!r} is no JSON value", at) from None
-    return value if isinstance(value, str | int | float | bool) else None
+        return _placed(json.loads(rest), places, data, MAX_DEPTH)
+    except json.JSONDecodeError as error:
+        place = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
+        moved = next(by for start, by in reversed(cuts) if start <= place)
+        raise _bad(error.msg, place + moved) from None
+    except (ValueError, RecursionError) as error:
+        raise _bad(str(error) or f"nested deeper than {MAX_DEPTH}", 0) from None
 
 
-def _value(data: Buffer, token: _Token, tokens: Iterator[_Token], depth: int) -> Value:
-    if token.mark == b"value":
-        return token.value
+def _placed(value: Any, places: list[TextPlace], data: Buffer, depth: int) -> Value:
+    """*value* with the places of the texts that were left out."""
+    if isinstance(value, str):
+        mark = _MARK.fullmatch(value)
+        number = int(mark[1]) if mark else len(places)
+        return places[number] if number < len(places) else value
+    if not isinstance(value, list | dict):
+        plain: Value = value
+        return plain
     if depth == 0:
-        raise _bad(f"nested deeper than {MAX_DEPTH}", token.at)
-    if token.mark == b"{":
-        return _object(data, tokens, depth - 1)
-    if token.mark == b"[":
-        return _list(data, tokens, depth - 1)
-    raise _bad("a value should be here", token.at)
+        raise _bad(f"nested deeper than {MAX_DEPTH}", 0)
+    if isinstance(value, list):
+        return [_placed(inner, places, data, depth - 1) for inner in value]
+    return {
+        _name(_placed(name, places, data, depth), data): _placed(inner, places, data, depth - 1)
+        for name, inner in value.items()
+    }
 
 
-def _object(data: Buffer, tokens: Iterator[_Token], depth: int) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    token = next(tokens)
-    while token.mark != b"}":
-        name = _name(data, token)
-        colon = next(tokens)
-        if colon.mark != b":":
-            raise _bad("a colon should be here", colon.at)
-        found[name] = _value(data, next(tokens), tokens, depth)
-        token = next(tokens)
-        if token.mark == b",":
-            token = next(tokens)
-        elif token.mark != b"}":
-            raise _bad("a comma or } should be here", token.at)
-    return found
-
-
-def _name(data: Buffer, token: _Token) -> str:
-    """The text of a member's name."""
-    value = token.value
-    if isinstance(value, TextPlace) and value.length <= _MAX_NAME:
-        end = value.offset + value.length
-        value = _plain(b'"' + bytes(data[value.offset : end]) + b'"', value.offset)
-    if not isinstance(value, str):
-        raise _bad("a name should be here", token.at)
-    return value
-
-
-def _list(data: Buffer, tokens: Iterator[_Token], depth: int) -> list[Value]:
-    found: list[Value] = []
-    token = next(tokens)
-    while token.mark != b"]":
-        found.append(_value(data, token, tokens, depth))
-        token = next(tokens)
-        if token.mark == b",":
-            token = next(tokens)
-        elif token.mark != b"]":
-            raise _bad("a comma or ] should be here", token.at)
-    return found
+def _name(name: Value, data: Buffer) -> str:
+    if isinstance(name, TextPlace) and name.length <= _MAX_NAME:
+        name = json.loads(data[name.offset - 1 : name.offset + name.length + 1])
+    if not isinstance(name, str):
+        raise _bad(f"a name of more than {_MAX_NAME} bytes", 0)
+    return name
 
 
 def _bad(what: str, at: int) -> DamagedError:
