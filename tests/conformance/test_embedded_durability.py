@@ -164,6 +164,7 @@ for n in range(6):
 """
 
 
+@pytest.mark.slow
 def test_runs_replaced_at_once_stay_whole(tmp_path: Path) -> None:
     root = tmp_path / "store"
     writers = [child(REPLACE, root) for _ in range(3)]

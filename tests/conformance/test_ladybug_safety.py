@@ -20,6 +20,8 @@ import ladybug
 import pyarrow as pa
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ENGINE = """
 import sys, ladybug, pyarrow as pa
 def opened(path, **more):

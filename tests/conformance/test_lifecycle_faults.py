@@ -161,13 +161,13 @@ def answer_of(process: subprocess.Popen[str]) -> str:
 @pytest.mark.parametrize(
     ("action", "steps"),
     [
-        ("save", 4),
-        ("save_new", 2),
-        ("save_equal_graph", 3),
+        pytest.param("save", 4, marks=pytest.mark.slow),
+        pytest.param("save_new", 2, marks=pytest.mark.slow),
+        pytest.param("save_equal_graph", 3, marks=pytest.mark.slow),
         ("rename", 1),
         ("delete", 2),
-        ("copy", 4),
-        ("restored", 8),
+        pytest.param("copy", 4, marks=pytest.mark.slow),
+        pytest.param("restored", 8, marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_any_step_there_is_the_old_or_the_new(
@@ -185,6 +185,7 @@ for n in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.slow
 def test_another_process_reads_while_one_writes(tmp_path: Path, sample_run: Sample) -> None:
     with EmbeddedStore(tmp_path) as store:
         store.save_run(sample_run("first"))
@@ -300,6 +301,7 @@ if saved:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["7m", "2500k", "1800k", "4k"])
 def test_a_disk_that_gets_full(tmp_path: Path, size: str) -> None:
     answer = answer_of(child(FILL, tmp_path, size, wrap=own_mounts()))

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_convert_page(lenet, tmp_path):
     (device,) = {p.parent for p in (lenet / "npu_fault" / "dump").rglob("*") if p.is_file()}
     shutil.copytree(device, tmp_path / "dump")

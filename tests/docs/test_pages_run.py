@@ -48,6 +48,7 @@ def shell(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_the_tutorial(shell):
     printed = ""
     shown = 0

@@ -214,6 +214,7 @@ def test_a_killed_capture_shows_no_half_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_page_on_capturing_runs(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "capture.md").read_text(
         encoding="utf-8"

@@ -68,6 +68,7 @@ def test_every_way_passes_the_common_dominators_and_no_other_op(drawn) -> None:
     assert all(nx.has_path(graph, *pair) for pair in pairwise(found))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_diamonds() -> None:
     count = 100_000
     found = common_dominators(3 * count + 1, columns(diamonds(count)), 0, 3 * count)

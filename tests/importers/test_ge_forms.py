@@ -113,6 +113,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("forms")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(graphs=GRAPHS)
 def test_all_forms_of_a_graph_read_the_same(folder, ge_model, om_bytes, atc_json, graphs):

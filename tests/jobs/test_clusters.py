@@ -16,6 +16,7 @@ from graphstore.errors import InputError
 
 # Sockets and loops that a killed worker leaves to the garbage collector.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

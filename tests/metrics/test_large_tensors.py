@@ -38,6 +38,7 @@ print(peak() - before, figures.bad, figures.first_bad)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's memory counters")
 @pytest.mark.parametrize(("dtype", "mebi"), [("float32", 200), ("float16", 200)])
 def test_memory_does_not_grow_with_the_tensor(tmp_path, dtype, mebi):

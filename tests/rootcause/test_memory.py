@@ -81,6 +81,7 @@ def _peak(network: Path, store: Path, *options: str) -> int:
     return int(said.stdout.split()[-1]) << 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _STATUS.exists(), reason="the peak is told by Linux only")
 def test_a_process_takes_what_is_allowed_and_what_one_op_needs(
     network: Path, tmp_path: Path
@@ -90,6 +91,7 @@ def test_a_process_takes_what_is_allowed_and_what_one_op_needs(
     assert running - without <= (_ALLOWED + _ONE_OP) * _MIB
 
 
+@pytest.mark.slow
 def test_an_op_that_needs_more_alone_is_named(network: Path) -> None:
     request = CompareRequest(
         network / "m.onnx", network / "dump", network / "m.onnx", network / "dump"

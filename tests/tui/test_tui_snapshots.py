@@ -5,7 +5,11 @@ import pytest
 
 from tui.widgets.filter_bar import FilterInput
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = [
+    (80, 24),
+    pytest.param((120, 40), marks=pytest.mark.slow),
+    pytest.param((200, 60), marks=pytest.mark.slow),
+]
 PLACES = {
     "overview": (),
     "ops": ("2", "f"),

@@ -43,6 +43,7 @@ def test_no_file_is_begun_after_one_failed():
     assert len(begun) < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_tests_without_them_are_skipped_and_that_is_said(tmp_path, workers):
     environment = {
