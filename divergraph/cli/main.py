@@ -10,14 +10,45 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 import click
 
 from divergraph.cli.say import say, say_usage
-from divergraph.cli.streams import drop_unwritten, fit_streams
 from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
 from divergraph.version import __version__
 from graphstore.errors import DivergraphError
+
+
+def fit_streams() -> None:
+    """Make them fit to use, however the process was started.
+
+    Without one, its number would go to the next file that is opened, and what is printed into it.
+    Characters the encoding of a terminal does not have are printed as escapes.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))
+        elif mode == "w" and isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop_unwritten() -> None:
+    """Leave nothing for Python to flush when it ends.
+
+    What could not be written stays in a stream's buffer. Python would try once more at exit,
+    complain of it in lines of its own and end with 120, whatever the exit code was.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # the command said so already, if anything could be said
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
 
 # What shells show of a program whose reader went away: no verdict, and no error either.
 READER_GONE = 141

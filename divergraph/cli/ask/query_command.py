@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.say import say, say_cells, say_lines
-from divergraph.cli.stoppable import stoppable
+from divergraph.jobs.waiting import wait_interruptible
+from divergraph.outcomes import outcome_of_error
 from divergraph.present.json.shapes import query_json
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
@@ -239,3 +243,37 @@ def _show_queries(*, as_json: bool) -> None:
     for query in queries:
         names = " ".join(f"${name}" for name in query.parameters)
         say(f"{query.name:26} {query.answers}  {names}".rstrip())
+
+
+_PATIENCE_SECONDS = 3.0
+_STOPPED = 130
+
+_T = TypeVar("_T")
+
+
+def stoppable(work: Callable[[Cancellation], _T]) -> _T:
+    """The value of *work*, done in a thread; Ctrl-C cancels it and raises KeyboardInterrupt.
+
+    An engine keeps the thread it runs in from hearing signals, so it must be another one.
+    What does not stop within a few seconds is left behind: the process ends with 130, or
+    as of a bad query if it is the engine that lets its time pass.
+    """
+    cancellation = Cancellation()
+    with ThreadPoolExecutor(1) as thread:
+        done: Future[_T] = thread.submit(work, cancellation)
+        try:
+            wait_interruptible([done], lambda: _give_up(cancellation))
+        except KeyboardInterrupt:
+            cancellation.cancel()
+            if wait([done], _PATIENCE_SECONDS).not_done:
+                say("stopped", err=True)
+                os._exit(_STOPPED)
+            raise
+        return done.result()
+
+
+def _give_up(cancellation: Cancellation) -> None:
+    """End the process if the engine does not end a query whose time is over."""
+    if cancellation.stuck is not None:
+        say(f"divergraph: {cancellation.stuck}", err=True)
+        os._exit(outcome_of_error(cancellation.stuck).exit_code)

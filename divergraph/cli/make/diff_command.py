@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import gc
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.gc_paused import rare_collections
 from divergraph.cli.make.worker_options import worker_options
+from divergraph.cli.metric_text import metric_text
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say, say_json
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
+from divergraph.text.numbers import short
+from divergraph.text.words import REASON_WORDS, counted, shape_text
+
+if TYPE_CHECKING:
+    from divergraph.api.answers import CloseLook, Element, PairDiff
+    from divergraph.api.diff import DumpDiff
+
+
+_NEW_OBJECTS = 200_000
+"""Objects made before the next collection: usually 700, of which none is ever garbage here."""
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Saves a fifth of the time of a block that makes many results."""
+    was = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS, *was[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*was)
+
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 _limit = FiniteRange(min=0)
@@ -97,9 +124,137 @@ def diff_command(
         with rare_collections():
             say_json("\n".join(diff_json_text(found.result, found.look)))
     else:
-        from divergraph.cli.make.diff_text import show_diff
-
         show_diff(found, top)
     if not found.compared:
         return NOTHING_COMPARED.exit_code
     return (DIVERGED if found.over else FINE).exit_code
+
+
+_BAR = 30
+
+
+def show_diff(result: DumpDiff, top: int) -> None:
+    """One pair with its elements, or the counts, worst pairs and leftovers of many."""
+    if len(result.pairs) == 1:
+        _show_pair(result.pairs[0], result.look)
+    else:
+        _show_pairs(result, top)
+    for side, names in (("device", result.device_only), ("golden", result.golden_only)):
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            say(f"only on the {side} side: {', '.join(names[:5])}{more}")
+
+
+def _show_pairs(result: DumpDiff, top: int) -> None:
+    not_compared = len(result.pairs) - result.compared
+    say(
+        f"{counted(len(result.pairs), 'pair')}: {result.compared} compared, "
+        f"{result.over} over a limit, {result.result.warned} past a warning level, "
+        f"{not_compared} not compared",
+        bold=True,
+    )
+    worst = result.worst(top)
+    if worst:
+        say()
+        say("worst pairs")
+    for pair in worst:
+        level = "" if pair.level is None else pair.level.value
+        limit = f"  ({pair.limit})" if pair.limit else ""
+        say(f"  {metric_text(pair.found.metrics)}  {level:4}  {pair.name}{limit}")
+    groups = result.reasons()
+    if groups:
+        say()
+        say("not compared")
+    for reason, count in groups:
+        first = next(pair for pair in result.pairs if pair.found.reason is reason)
+        say(f"  {count:5}  {REASON_WORDS[reason]:36}  {first.name}: {first.found.detail}")
+
+
+def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:
+    found = pair.found
+    if found.metrics is None:
+        reason = "" if found.reason is None else REASON_WORDS[found.reason]
+        say(f"{pair.name}: not compared: {reason}: {found.detail}", bold=True)
+        return
+    level = "" if pair.level is None else pair.level.value
+    say(f"{pair.name}: {level}{f' ({pair.limit})' if pair.limit else ''}", bold=True)
+    say(f"  {metric_text(found.metrics)}")
+    say(
+        f"  device {found.device_dtype or '?'}, golden {found.golden_dtype or '?'}, "
+        f"shape {shape_text(found.shape)}"
+    )
+    figures = found.figures
+    if figures is None or look is None:
+        say(f"  {found.detail}")
+        return
+    say()
+    say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
+    for name, side in (("device", figures.device), ("golden", figures.golden)):
+        numbers = "".join(f"{_number(x):>14}" for x in (side.low, side.high, side.mean, side.std))
+        say(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
+    _show_elements(look)
+
+
+def _show_elements(look: CloseLook) -> None:
+    table, inspection = look.table, look.inspection
+    say()
+    say(
+        f"{table.bad} of {counted(table.total, 'element')} bad: "
+        f"|device - golden| > {look.atol:.3g} + {look.rtol:.3g} * |golden|"
+        + (f"; {inspection.where_bad}" if inspection.where_bad else "")
+    )
+    say(
+        f"absolute error {_number(table.min_absolute)} to {_number(table.max_absolute)}, "
+        f"relative error {_number(table.min_relative)} to {_number(table.max_relative)}"
+    )
+    if inspection.ulps is not None:
+        ulps = inspection.ulps
+        say(f"up to {ulps.largest:g} ulp of {ulps.unit}, {ulps.mean:.3g} on average")
+    _show_histogram(look)
+    _show_table("first bad elements", table.first_bad)
+    _show_table("largest absolute errors", table.worst_absolute)
+    _show_table("largest relative errors", table.worst_relative)
+
+
+def _show_histogram(look: CloseLook) -> None:
+    histogram = look.inspection.histogram
+    rows = [("equal", histogram.equal)]
+    rows += [(f"1e{power:+03}", count) for power, count in sorted(histogram.decades.items())]
+    if histogram.nonfinite:
+        rows.append(("NaN/Inf", histogram.nonfinite))
+    if len(rows) == 1:
+        return
+    say()
+    say("|device - golden|, from")
+    most = max(count for _, count in rows)
+    for name, count in rows:
+        say(f"  {name:>8} {'#' * math.ceil(_BAR * count / most):{_BAR}} {count:>12}")
+
+
+def _show_table(title: str, elements: Sequence[Element]) -> None:
+    if not elements:
+        return
+    rows = [
+        (
+            f"[{','.join(map(str, element.index))}]",
+            _number(element.device),
+            _number(element.golden),
+            _number(element.absolute),
+            "-" if element.relative is None else _number(element.relative),
+        )
+        for element in elements
+    ]
+    head = ("index", "device", "golden", "absolute", "relative")
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(5)]
+    say()
+    say(title)
+    for row in (head, *rows):
+        first = f"{row[0]:<{widths[0]}}"
+        rest = "  ".join(
+            f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True)
+        )
+        say(f"  {first}  {rest}")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else short(value, ".6g")
