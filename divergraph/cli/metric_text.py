@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
+from divergraph.text.numbers import short
 from divergraph.text.words import known
 from graphstore.model import Metric, MetricSet
 
@@ -16,14 +15,4 @@ def metric_text(metrics: MetricSet | None) -> str:
     digits = 5 if cosine is not None and cosine < 0 else 6
     error = metrics.relative_euclidean_distance
     worst = metrics.max_absolute_error
-    return (
-        f"cos {_short(cosine, 8, f'.{digits}f')}  "
-        f"rel {_short(error, 9, '.3g')}  max|d| {_short(worst, 9, '.3g')}"
-    )
-
-
-def _short(value: float | None, width: int, form: str) -> str:
-    if value is None:
-        return "-".rjust(width)
-    text = "NaN" if math.isnan(value) else format(value, form)
-    return text.rjust(width)
+    return f"cos {short(cosine, f'.{digits}f'):>8}  rel {short(error):>9}  max|d| {short(worst):>9}"

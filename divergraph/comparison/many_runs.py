@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 from divergraph.comparison import CompareRequest
@@ -14,9 +14,9 @@ from divergraph.comparison.keep_run import compare_into, fresh_name
 from divergraph.jobs.executors import BatchExecutor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.metrics.pairs.many_pairs import Workers
-from graphstore.contract import GraphStore, RunData
+from graphstore.contract import GraphStore
 from graphstore.errors import InputError
-from graphstore.model import Counts, Verdict
+from graphstore.model import Counts, Run, Verdict
 from importers.dumps import FoundDump, list_dumps
 
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -66,18 +66,17 @@ class RankStep:
 
 @dataclass(frozen=True, slots=True)
 class PlaceRun:
-    """The run of one place, or the ``problem`` why there is none. ``kept`` as of
-    :func:`divergraph.comparison.keep_run.compare_into`."""
+    """What the run of one place says, or the ``problem`` why there is none.
+
+    ``run`` is its record; the store has the rest under its name, if it was ``kept``. ``origins``
+    are the ops the error starts at, in the order of the run's origins.
+    """
 
     place: RankStep
-    data: RunData | None = None
+    run: Run | None = None
+    origins: tuple[str, ...] = ()
     kept: bool = False
     problem: str = ""
-
-    @property
-    def first_origin(self) -> str | None:
-        """The op the error starts at, the first in execution order."""
-        return self.data.origins[0].op if self.data is not None and self.data.origins else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +91,21 @@ class ManyRuns:
     @property
     def verdict(self) -> Verdict:
         """The worst of all places."""
-        found = {run.data.run.verdict for run in self.runs if run.data is not None}
+        found = {each.run.verdict for each in self.runs if each.run is not None}
         return next((verdict for verdict in _WORST if verdict in found), Verdict.NOT_COMPARED)
 
     @property
     def first(self) -> RankStep | None:
         """Where something diverged first: the lowest step, then the lowest rank."""
-        bad = [
-            run.place
-            for run in self.runs
-            if run.data is not None and run.data.run.verdict is Verdict.DIVERGED
-        ]
+        runs = [(each.place, each.run) for each in self.runs if each.run is not None]
+        bad = [place for place, run in runs if run.verdict is Verdict.DIVERGED]
         return min(bad, key=lambda place: (place.step or 0, place.rank or 0), default=None)
 
     @property
     def counts(self) -> Counts:
         """The counts of all places added up."""
-        each = [run.data.run.counts for run in self.runs if run.data is not None]
-        return Counts(
-            sum(counts.ops for counts in each),
-            sum(counts.tensors for counts in each),
-            sum(counts.compared for counts in each),
-            sum(counts.over for counts in each),
-            sum(counts.not_compared for counts in each),
-        )
+        each = [astuple(run.run.counts) for run in self.runs if run.run is not None]
+        return Counts(*map(sum, zip(*each, strict=True))) if each else Counts(0, 0, 0, 0, 0)
 
 
 def compare_many(
@@ -156,10 +146,10 @@ def compare_many(
                     raise
                 runs.append(PlaceRun(place, problem=str(error)))
                 continue
-            runs.append(PlaceRun(place, data, kept))
-    origins = Counter(
-        origin.op for run in runs if run.data is not None for origin in run.data.origins
-    )
+            # Not the data: of a thousand places they would fill the memory.
+            ops = tuple(origin.op for origin in data.origins)
+            runs.append(PlaceRun(place, data.run, ops, kept))
+    origins = Counter(op for run in runs for op in run.origins)
     return ManyRuns(name, tuple(runs), tuple(origins.most_common()))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from judged_output import context, judged
 
+import divergraph as dg
 from divergraph.comparison import compare
 from divergraph.golden_capture import StandIn
 from divergraph.rootcause.devices.precisions.fp16 import FP16
@@ -63,6 +64,8 @@ def test_the_whole_reckoning_is_printed(sides, tmp_path, divergraph) -> None:
     assert first["guilt"] == "guilty"
     assert first["suspicion"] == pytest.approx(told["origins"][0]["suspicion"])
     assert {"reference", "emulated", "least_floor", "adjustments", "floor"} <= first.keys()
+    with dg.open_store(url) as opened:
+        assert opened[name].explain()[0].suspicion == pytest.approx(first["suspicion"])
 
 
 def test_explain_is_of_one_run(divergraph, tmp_path) -> None:

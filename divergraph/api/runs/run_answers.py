@@ -13,7 +13,16 @@ from divergraph.api.rows import Rows
 from divergraph.text.printable import printable
 from divergraph.text.words import counted, verdict_text
 from graphstore.filter import OpFilter
-from graphstore.model import Comparison, Counts, Finding, LineageLink, RunAnalysis, Side, Verdict
+from graphstore.model import (
+    Comparison,
+    Counts,
+    Finding,
+    LineageLink,
+    Reckoning,
+    RunAnalysis,
+    Side,
+    Verdict,
+)
 from graphstore.model import Run as RunRecord
 from graphstore.op_row import OpRow
 
@@ -209,6 +218,13 @@ class RunAnswers:
         from divergraph.ask import roles
 
         return roles(self._asked(), self._name, filter_of(where), order=order)
+
+    def explain(self) -> Rows[Reckoning]:
+        """How suspicions were reckoned, step by step: error, emulation, floor, each tolerance.
+
+        Of all outputs over half the limit of suspects, the most suspicious first.
+        """
+        return Rows(Reckoning, self.analysis.reckonings)
 
     def lineage(self, op: str) -> Rows[LineageLink]:
         """The originals a device op was made of, or where a golden op went."""

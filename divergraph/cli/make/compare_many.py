@@ -67,14 +67,14 @@ def _many_json(result: ManyRuns) -> dict[str, Json]:
 
 
 def _place_json(run: PlaceRun) -> Json:
-    data = run.data
+    record = run.run
     return {
         "rank": run.place.rank,
         "step": run.place.step,
-        "run": data.run.name if data is not None and run.kept else None,
-        "verdict": None if data is None else data.run.verdict.value,
-        "counts": None if data is None else record_json(data.run.counts),
-        "origin": run.first_origin,
+        "run": record.name if record is not None and run.kept else None,
+        "verdict": None if record is None else record.verdict.value,
+        "counts": None if record is None else record_json(record.counts),
+        "origin": run.origins[0] if run.origins else None,
         "problem": run.problem or None,
     }
 
@@ -84,13 +84,13 @@ def _show(result: ManyRuns) -> None:
     say(f"  {'rank':>6} {'step':>6}  {'verdict':12} {'compared':>8} {'over':>6}  starts at")
     for run in result.runs:
         rank, step = ("-" if each is None else each for each in (run.place.rank, run.place.step))
-        if run.data is None:
+        if run.run is None:
             say(f"  {rank:>6} {step:>6}  {run.problem}")
             continue
-        counts = run.data.run.counts
+        counts = run.run.counts
         say(
-            f"  {rank:>6} {step:>6}  {run.data.run.verdict.value:12} {counts.compared:>8} "
-            f"{counts.over:>6}  {run.first_origin or ''}".rstrip()
+            f"  {rank:>6} {step:>6}  {run.run.verdict.value:12} {counts.compared:>8} "
+            f"{counts.over:>6}  {run.origins[0] if run.origins else ''}".rstrip()
         )
     for op, places in result.origins[:5]:
         say(f"the error starts at {op} in {places} of {len(result.runs)}")
