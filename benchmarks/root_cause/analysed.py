@@ -70,8 +70,7 @@ def analyse(
     """Dump *values* as *device* does and compare; the dump is removed again."""
     dump = folder / "device_dump"
     shutil.rmtree(dump, ignore_errors=True)
-    write_dump(dump, read_graph(device.model), device, values, hide)
-    request = CompareRequest(golden.model, golden.dump, device.model, dump, method=method)
+    request = write_case(golden, device, values, hide, dump, method)
     before = _cpu()
     data = compare(request)
     cost = _cpu() - before
@@ -84,6 +83,19 @@ def analyse(
         cost,
         data,
     )
+
+
+def write_case(
+    golden: Golden,
+    device: Device,
+    values: Mapping[str, Array],
+    hide: set[str],
+    dump: Path,
+    method: MethodChoice = MethodChoice.THRESHOLDS,
+) -> CompareRequest:
+    """Dump *values* as *device* does into *dump*: what compares them."""
+    write_dump(dump, read_graph(device.model), device, values, hide)
+    return CompareRequest(golden.model, golden.dump, device.model, dump, method=method)
 
 
 def _ranking(data: RunData) -> tuple[Suspect, ...]:

@@ -109,7 +109,7 @@ def with_root_cause(
     if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
         return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
-    return _judged(data, splits, options)
+    return judged(data, splits, options)
 
 
 def _told(split: ErrorSplit) -> bool:
@@ -122,7 +122,8 @@ def _by_thresholds(data: RunData, note: str) -> RunData:
     return replace(data, run=run)
 
 
-def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
+def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
+    """*data* with what the *splits* of its errors say: origins, suspects, states and verdict."""
     arrays = graph_arrays(data.device)
     sources = {ref for ref, group in splits.groups.items() if group.source is not None}
     by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
@@ -132,9 +133,9 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
     over = ops_over(comparisons, Guilt.GUILTY)
     around = owners_around(data.device, over)
     guilty = ranked(arrays, {op: item for op, item in over.items() if op not in around})
-    judged = {item.op for item in guilty}
+    blamed = {item.op for item in guilty}
     suspects = {
-        op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in judged
+        op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in blamed
     }
     known = {(each.op, each.port) for each in born}
     findings = [*born, *(each for each in splits.findings if (each.op, each.port) not in known)]
@@ -161,7 +162,7 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
         data,
         run=run,
         comparisons=comparisons,
-        states=states(arrays, comparisons, judged, around),
+        states=states(arrays, comparisons, blamed, around),
         origins=origins,
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
@@ -170,13 +171,11 @@ def _judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData
 
 def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> Iterator[str]:
     """A word if so many tensors are guilty that the device, not some op, is misunderstood."""
-    judged = [each.guilt for each in by_output.values() if each.suspicion is not None]
-    guilty = judged.count(Guilt.GUILTY)
-    if guilty >= calibration.GUILTY_EVERYWHERE and guilty > calibration.SHARE_EVERYWHERE * len(
-        judged
-    ):
+    told = [each.guilt for each in by_output.values() if each.suspicion is not None]
+    guilty, most = told.count(Guilt.GUILTY), calibration.SHARE_EVERYWHERE * len(told)
+    if guilty >= calibration.GUILTY_EVERYWHERE and guilty > most:
         yield (
-            f"{guilty} of {counted(len(judged), 'tensor')} are over what {splits.arithmetic} "
+            f"{guilty} of {counted(len(told), 'tensor')} are over what {splits.arithmetic} "
             "arithmetic explains: faults are hardly ever everywhere, so the device may compute in "
             "another precision than its dump and graph say (--precision), or run another graph"
         )
