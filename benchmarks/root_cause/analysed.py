@@ -77,7 +77,7 @@ def analyse(
     splits = [item.split for item in data.comparisons if item.split is not None]
     return Analysed(
         data.run.verdict,
-        _ranking(data),
+        ranking(data),
         sum(not each.failure for each in splits),
         sum(bool(each.failure) for each in splits),
         cost,
@@ -98,7 +98,8 @@ def write_case(
     return CompareRequest(golden.model, golden.dump, device.model, dump, method=method)
 
 
-def _ranking(data: RunData) -> tuple[Suspect, ...]:
+def ranking(data: RunData) -> tuple[Suspect, ...]:
+    """The origins and suspects of a run, in their order."""
     makers = {op.id: [tensor.name for tensor in op.outputs] for op in data.golden.ops}
     devices = {op.id: [tensor.name for tensor in op.outputs] for op in data.device.ops}
     groups: dict[str, set[str]] = {}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from analysed import write_case
+from analysed import ranking, write_case
 from cases import Healthy, visible_fault
 from devices import DEVICES
 from faults import FaultKind
@@ -59,12 +59,9 @@ class Prepared:
         options = RootCauseOptions()
         splits = split_run(self.inputs, self.executor, options, observer=lambda _: None)
         found = judged(self.data, splits, options)
-        makers = {op.id: {each.name for each in op.outputs} for op in self.data.golden.ops}
-        first = found.origins[0].op if found.origins else ""
-        groups = {item.op: item.split.group for item in found.comparisons if item.split}
-        made = set().union(*(makers.get(op, set()) for op in groups.get(first, ())))
+        ranked = ranking(found)
         return Seen(
-            self.faulty in made,
+            bool(ranked) and self.faulty in ranked[0].made,
             found.run.verdict is Verdict.DIVERGED,
             frozenset(each.op for each in found.origins),
             frozenset(each.op for each in found.suspects),
