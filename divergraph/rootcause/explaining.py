@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from divergraph.execute.contract import Alterable, Array, Executor, RunnableSubgraph
-from divergraph.rootcause.causes import (
+from divergraph.rootcause.causes.evidence import (
     FaultEvidence,
     Foreign,
     InsideStep,
@@ -17,9 +17,7 @@ from divergraph.rootcause.causes import (
     Reweigh,
     TensorHashes,
 )
-from divergraph.rootcause.causes import (
-    explain as explained,
-)
+from divergraph.rootcause.causes.rules import explain as explained
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -104,12 +102,10 @@ class Explaining:
                 judged.reference,
                 judged.split.floor or 0.0,
                 judged.inputs,
-                judged.golden,
                 dtype=self.compared[output].device_dtype,
                 ops=tuple(self.golden.ops[op_id] for op_id in judged.group.ops),
                 constants=self.constants(judged.group),
-                others=_Unrelated(self, output.op),
-                tensor=str(output),
+                others=partial(self._holding, output),
                 rerun=self._rerun(judged),
                 reweigh=self._reweigh(judged),
                 inside=_Inside(self, judged) if len(judged.group.ops) > 1 else None,
@@ -209,10 +205,11 @@ class Explaining:
                 found[int(result.key)] = same_shape(made, judged.reference.shape)
         return found
 
-    def holding(self, values: Array, besides: str, op: str) -> list[str]:
-        """The device tensors with these values that do not come from *op*."""
-        behind = {self.arrays.ids[n] for n in descendants(self.arrays, [self.arrays.number[op]])}
-        found = self._all().holding(values, besides)
+    def _holding(self, output: TensorRef, values: Array) -> list[str]:
+        """The device tensors with these values that do not come from the op of *output*."""
+        start = self.arrays.number[output.op]
+        behind = {self.arrays.ids[n] for n in descendants(self.arrays, [start])}
+        found = self._all().holding(values, str(output))
         return [name for name in found if name.rpartition(":")[0] not in behind]
 
     def _all(self) -> TensorHashes:
@@ -302,14 +299,3 @@ class _Inside:
 
         changed = [(step.tensor,) for step, _ in guesses]
         return self.explaining.outputs_with(self.judged, changed, values)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unrelated:
-    """The device tensors that do not depend on one op."""
-
-    explaining: Explaining
-    op: str
-
-    def holding(self, values: Array, besides: str = "") -> Sequence[str]:
-        return self.explaining.holding(values, besides, self.op)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from divergraph.comparison.compare_run import compare
-from divergraph.rootcause.causes import FaultEvidence, explain, rules
+from divergraph.rootcause.causes import rules
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import SampledTensors
+from divergraph.rootcause.causes.evidence import FaultEvidence, SampledTensors
 from divergraph.rootcause.causes.extremes import quantised_grid
+from divergraph.rootcause.causes.rules import explain
 from graphstore.model import DType
 
 _MIB = 1 << 20
@@ -55,7 +56,7 @@ def _broken(view: SampledTensors) -> None:
 def test_a_cause_that_fails_leaves_the_guilt_as_it_is(sides, monkeypatch, rule):
     made = sides(lambda weights: weights.update(w1=weights["w1"] * np.float32(1.02)))
     usual = compare(made.request)
-    only = CauseRule("only", CauseStage.MISSING, 1, rule)
+    only = CauseRule(rule, CauseStage.MISSING, 1)
     monkeypatch.setattr(rules, "cause_rules", lambda: (only,))
     data = compare(made.request)
     assert [each.op for each in data.origins] == ["conv1"]

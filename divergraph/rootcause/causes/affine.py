@@ -378,18 +378,16 @@ def _slice_confidence(fit: _Fit, sure: float) -> float:
 
 CAUSES = (
     CauseRule(
-        "whole_line",
+        whole_line,
         CauseStage.LINE,
         10,
-        whole_line,
         {"gain": 0.75, "global_offset": 0.75, "gain_and_offset": 0.65},
         of_a_part=True,
     ),
     CauseRule(
-        "affine",
+        affine,
         CauseStage.LINE,
         30,
-        affine,
         {"lost_bias": 0.79, "doubled_bias": 1.0, "channel_gain": 0.65, "channel_offset": 0.75},
         of_a_part=True,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Foreign, SampledTensors
 from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
 
@@ -58,13 +58,4 @@ def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Oper
             yield OperandTrial(label, said, {each.operand: values})
 
 
-CAUSES = (
-    CauseRule(
-        "read_before",
-        CauseStage.MISSING,
-        20,
-        read_before,
-        {"dumped_otherwise": 1.0},
-        needs=Needs.OTHERS,
-    ),
-)
+CAUSES = (CauseRule(read_before, CauseStage.MISSING, 20, {"dumped_otherwise": 1.0}),)

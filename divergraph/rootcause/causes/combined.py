@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from divergraph.rootcause.causes.buffers import read_after
-from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Explain, Needs
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Explain
 from divergraph.rootcause.causes.copies import missing_op
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
 from divergraph.rootcause.causes.operands import wrong_operand
@@ -43,12 +43,11 @@ def told_otherwise(view: SampledTensors) -> Cause | None:
 
 
 CAUSES = (
-    CauseRule("left_out", CauseStage.MISSING, 30, left_out, {"missing_op": 0.79}, needs=Needs.OPS),
+    CauseRule(left_out, CauseStage.MISSING, 30, {"missing_op": 0.79}),
     CauseRule(
-        "told_otherwise",
+        told_otherwise,
         CauseStage.RERUN,
         10,
-        told_otherwise,
         {
             "wrong_setting": 1.0,
             "wrong_axis": 1.0,
@@ -61,6 +60,5 @@ CAUSES = (
             "sum_cut_short": 0.7,
             "overwritten_input": 1.0,
         },
-        needs=Needs.OPS,
     ),
 )

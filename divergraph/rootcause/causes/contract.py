@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import cache
 from typing import TypeAlias
 
@@ -42,17 +42,6 @@ class CauseStage(IntEnum):
     """What is seen of the values, with no way to predict them."""
 
 
-class Needs(StrEnum):
-    """What a rule must have besides the values of both sides."""
-
-    VALUES = "values"
-    """Nothing: it can explain a part of an output as well."""
-    OPS = "ops"
-    """The ops of the group, their weights, and often runs of them."""
-    OTHERS = "others"
-    """The values of other dumped tensors."""
-
-
 @dataclass(frozen=True, slots=True)
 class CauseRule:
     """One rule. ``labels`` are what it alone declares, each with the most confidence it may have in
@@ -61,13 +50,16 @@ class CauseRule:
     says that it may be asked of the wrong part of an output by itself.
     """
 
-    name: str
+    explain: Explain
     stage: CauseStage
     order: int
-    explain: Explain
     labels: Mapping[str, float] = field(default_factory=dict)
-    needs: Needs = Needs.VALUES
     of_a_part: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return self.explain.__name__
 
 
 @cache

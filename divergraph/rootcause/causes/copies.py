@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.orders import same_values
 
@@ -83,7 +83,7 @@ def stale_tensor(view: SampledTensors) -> Cause | None:
     case = view.case
     if case.others is None or view.error <= 0.05 * view.size:
         return None
-    names = tuple(case.others.holding(case.device, case.tensor))
+    names = tuple(case.others(case.device))
     if not names or same_values(view):
         return None  # the right values in another order are not foreign
     more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
@@ -136,20 +136,6 @@ def _as_output(view: SampledTensors, values: Array) -> Floats | None:
 
 
 CAUSES = (
-    CauseRule(
-        "stale_tensor",
-        CauseStage.FUNCTION,
-        30,
-        stale_tensor,
-        {"stale_tensor": 1.0},
-        needs=Needs.OTHERS,
-    ),
-    CauseRule(
-        "unrelated_values",
-        CauseStage.VAGUE,
-        30,
-        unrelated_values,
-        {"unrelated_values": 0.7},
-        of_a_part=True,
-    ),
+    CauseRule(stale_tensor, CauseStage.FUNCTION, 30, {"stale_tensor": 1.0}),
+    CauseRule(unrelated_values, CauseStage.VAGUE, 30, {"unrelated_values": 0.7}, of_a_part=True),
 )

@@ -17,6 +17,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rerun: TypeAlias = Callable[[Op, Mapping[str, AttrValue]], "Array | None"]
+Holding: TypeAlias = Callable[[Array], Sequence[str]]
+"""The names of dumped tensors with these values."""
 Reweigh: TypeAlias = Callable[[Sequence[Mapping[str, Array]]], "Sequence[Array | None]"]
 
 WORKING_SIZE = 1 << 21
@@ -38,14 +40,6 @@ _LINEAR = (
 _TELLING = 8
 _STEADY = 0.003
 """Values that vary by less, of their size, are one value throughout but for noise."""
-
-
-class OtherTensors(Protocol):
-    """Finds dumped tensors by content."""
-
-    def holding(self, values: Array, besides: str = "") -> Sequence[str]:
-        """The names of tensors with these values, but for the one called *besides*."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -88,13 +82,11 @@ class FaultEvidence:
 
     ``device`` is d in golden layout, ``reference`` f(d_in) of the same shape, ``inputs``
     d_in by golden tensor name; ``floor`` the relative error the device's arithmetic
-    explains. ``golden`` is used in sentences only. ``channel_axis`` None: all axes are
-    tried. ``dtype`` is what the device computes in; ``ops`` are the golden ops of the group
+    explains. ``dtype`` is what the device computes in; ``ops`` are the golden ops of the group
     in order; ``constants`` their weights by tensor name, as far as they are at hand.
-    ``others`` finds dumped tensors that do not depend on this one, which is called
-    ``tensor`` there. ``rerun`` gives the group's output on ``inputs`` with attributes of one
-    op changed, None if that does not run, ``reweigh`` the outputs with other values of operands
-    (by tensor name), one for each trial.
+    ``others`` finds dumped tensors that do not depend on this one. ``rerun`` gives the group's
+    output on ``inputs`` with attributes of one op changed, None if that does not run, ``reweigh``
+    the outputs with other values of operands (by tensor name), one for each trial.
     ``inside`` are the ops before the last one of a group. ``right`` is what operands should
     have been whose dumps are wrong, ``beside`` what other ops made that read the same operands.
     """
@@ -105,13 +97,10 @@ class FaultEvidence:
     reference: Array
     floor: float = 0.0
     inputs: Mapping[str, Array] = field(default_factory=dict)
-    golden: Array | None = None
-    channel_axis: int | None = None
     dtype: DType | None = None
     ops: tuple[Op, ...] = ()
     constants: Mapping[str, Array] = field(default_factory=dict)
-    others: OtherTensors | None = None
-    tensor: str = ""
+    others: Holding | None = None
     rerun: Rerun | None = None
     reweigh: Reweigh | None = None
     inside: Inside | None = None
@@ -165,6 +154,10 @@ class SampledTensors:
     def energy(self) -> float:
         """The sum of the squared errors."""
         return float(np.sum(self.e * self.e))
+
+    def share(self, where: Mask) -> float:
+        """The share of the error's energy at *where*."""
+        return float(np.sum(self.e[where] ** 2)) / self.energy if self.energy else 0.0
 
     @cached_property
     def size(self) -> float:
@@ -308,10 +301,8 @@ def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[in
 
 
 def _channel_axis(case: FaultEvidence) -> int:
-    """The axis of the channels: as told, as the ops say, or where it usually is."""
+    """The axis of the channels: as the ops say, or where it usually is."""
     axes = case.reference.ndim
-    if case.channel_axis is not None:
-        return case.channel_axis
     for op in case.ops:
         told = op.attrs.get("data_format", "")
         if isinstance(told, str) and told[:2] == "NC" and axes > 1:

@@ -33,7 +33,7 @@ def saturation(view: SampledTensors) -> Cause | None:
     under = (view.r < low) & (low - view.r > _slack(view, low))
     cut: Mask = over | under
     count = int(np.count_nonzero(cut))
-    if not count or count > 0.6 * cut.size or _energy(view, cut) < _ALL:
+    if not count or count > 0.6 * cut.size or view.share(cut) < _ALL:
         return None
     stuck_high = rms(view.d[over] - high) <= 0.1 * rms(view.e[over]) if over.any() else True
     stuck_low = rms(view.d[under] - low) <= 0.1 * rms(view.e[under]) if under.any() else True
@@ -209,11 +209,6 @@ def _some(values: Floats) -> Floats:
     return values[:: max(1, values.size // _POINTS)]
 
 
-def _energy(view: SampledTensors, where: Mask) -> float:
-    whole = view.energy
-    return float(np.sum(view.e[where] ** 2)) / whole if whole else 0.0
-
-
 def wrapped_around(view: SampledTensors) -> Cause | None:
     """Just the values over a range are off by a whole number of times that range."""
     if view.d.size < 16:
@@ -243,17 +238,8 @@ def wrapped_around(view: SampledTensors) -> Cause | None:
 
 
 CAUSES = (
-    CauseRule("wrapped_around", CauseStage.FUNCTION, 40, wrapped_around, {"wrapped_around": 0.75}),
-    CauseRule(
-        "saturation", CauseStage.FUNCTION, 50, saturation, {"saturation": 0.79}, of_a_part=True
-    ),
-    CauseRule(
-        "quantised_grid",
-        CauseStage.PART,
-        20,
-        quantised_grid,
-        {"quantised_grid": 0.75},
-        of_a_part=True,
-    ),
-    CauseRule("rounding", CauseStage.VAGUE, 50, rounding, {"rounding": 1.0}),
+    CauseRule(wrapped_around, CauseStage.FUNCTION, 40, {"wrapped_around": 0.75}),
+    CauseRule(saturation, CauseStage.FUNCTION, 50, {"saturation": 0.79}, of_a_part=True),
+    CauseRule(quantised_grid, CauseStage.PART, 20, {"quantised_grid": 0.75}, of_a_part=True),
+    CauseRule(rounding, CauseStage.VAGUE, 50, {"rounding": 1.0}),
 )

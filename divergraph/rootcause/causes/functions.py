@@ -150,8 +150,6 @@ def _thin(values: Array) -> Floats:
 
 
 CAUSES = (
-    CauseRule(
-        "known_function", CauseStage.FUNCTION, 20, known_function, {"wrong_activation": 0.65}
-    ),
-    CauseRule("free_curve", CauseStage.VAGUE, 40, free_curve),
+    CauseRule(known_function, CauseStage.FUNCTION, 20, {"wrong_activation": 0.65}),
+    CauseRule(free_curve, CauseStage.VAGUE, 40),
 )

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
     Array,
     Cause,
@@ -393,6 +393,6 @@ ACTIVATIONS = frozenset(
 
 
 CAUSES = (
-    CauseRule("inside", CauseStage.FUNCTION, 10, inside, needs=Needs.OPS),
-    CauseRule("inside_amount", CauseStage.LINE, 20, inside_amount, needs=Needs.OPS),
+    CauseRule(inside, CauseStage.FUNCTION, 10),
+    CauseRule(inside_amount, CauseStage.LINE, 20),
 )

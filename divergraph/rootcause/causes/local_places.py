@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
@@ -25,7 +24,6 @@ _MOST_LANES = 2
 _WIDEST_BORDER = 3
 _GROWN = 1.3
 _SURE, _HALF_SURE = 0.85, 0.75
-Rule: TypeAlias = Callable[[SampledTensors], "Cause | None"]
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,12 @@ def few_values(view: SampledTensors) -> Cause | None:
     )
 
 
-def wrong_part(view: SampledTensors, rules: Sequence[Rule]) -> Cause | None:
-    """Nearly all of the error in a part of the output; what one of *rules* says of that part."""
+def wrong_part(view: SampledTensors) -> Cause | None:
+    """Nearly all of the error in a part of the output; what rules of values say of that part."""
     part = None if view.energy == 0.0 else _part(view)
     if part is None:
         return None
-    inner = _inside(view, part, rules)
+    inner = _inside(view, part)
     if inner is None and part.label == "wrong_region" and len(view.case.ops) > 1:
         return None  # where it comes out says little of where it was made
     share = share_text(part.elements.size, view.d.size)
@@ -102,7 +100,7 @@ def _verb(where: str) -> str:
     return "is" if where.startswith(("channel ", "slice ", "every ", "the ")) else "are"
 
 
-def _inside(view: SampledTensors, part: _Part, rules: Sequence[Rule]) -> Cause | None:
+def _inside(view: SampledTensors, part: _Part) -> Cause | None:
     """What is wrong within the part, looked at as a tensor of its own."""
     if part.elements.size < _FEWEST:
         return None
@@ -114,14 +112,13 @@ def _inside(view: SampledTensors, part: _Part, rules: Sequence[Rule]) -> Cause |
         floor=view.noise / size if size else view.case.floor,
         inputs={},
         constants={},
-        channel_axis=None,
         others=None,
         rerun=None,
         reweigh=None,
         inside=None,
     )
     inner = SampledTensors(case)
-    found = (rule(inner) for rule in rules)
+    found = (rule(inner) for rule in rules_of_a_part())
     return next((each for each in found if each is not None), None)
 
 
@@ -311,17 +308,12 @@ def _border(numbers: np.ndarray, length: int) -> bool:
     return length >= 8 and bool((near < max(2, numbers.size)).all()) and numbers.size <= 4
 
 
-def _in_a_part(view: SampledTensors) -> Cause | None:
-    return wrong_part(view, rules_of_a_part())
-
-
 CAUSES = (
-    CauseRule("few_values", CauseStage.PART, 10, few_values, {"few_values": 0.7}),
+    CauseRule(few_values, CauseStage.PART, 10, {"few_values": 0.7}),
     CauseRule(
-        "wrong_part",
+        wrong_part,
         CauseStage.PART,
         30,
-        _in_a_part,
         {"wrong_border": 0.7, "wrong_channels": 0.7, "wrong_region": 0.7},
     ),
 )

@@ -126,8 +126,4 @@ def _largest(values: np.ndarray) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-CAUSES = (
-    CauseRule(
-        "nonfinite", CauseStage.NO_NUMBER, 10, nonfinite, {"nan_origin": 1.0, "overflow": 1.0}
-    ),
-)
+CAUSES = (CauseRule(nonfinite, CauseStage.NO_NUMBER, 10, {"nan_origin": 1.0, "overflow": 1.0}),)

@@ -307,14 +307,7 @@ def _blocks_text(order: Array, concat: bool) -> str:
 
 
 CAUSES = (
-    CauseRule("reordered", CauseStage.ORDER, 20, reordered, {"reordered": 0.79}, of_a_part=True),
-    CauseRule(
-        "moved_slices",
-        CauseStage.ORDER,
-        30,
-        moved_slices,
-        {"repeated_slices": 0.75},
-        of_a_part=True,
-    ),
-    CauseRule("shuffled", CauseStage.VAGUE, 20, shuffled, of_a_part=True),
+    CauseRule(reordered, CauseStage.ORDER, 20, {"reordered": 0.79}, of_a_part=True),
+    CauseRule(moved_slices, CauseStage.ORDER, 30, {"repeated_slices": 0.75}, of_a_part=True),
+    CauseRule(shuffled, CauseStage.VAGUE, 20, of_a_part=True),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
 
@@ -54,13 +54,4 @@ def unclassified(view: SampledTensors) -> Cause:
     )
 
 
-CAUSES = (
-    CauseRule(
-        "random_op",
-        CauseStage.MISSING,
-        5,
-        random_op,
-        {"random_op": 1.0, "unclassified": 1.0},
-        needs=Needs.OPS,
-    ),
-)
+CAUSES = (CauseRule(random_op, CauseStage.MISSING, 5, {"random_op": 1.0, "unclassified": 1.0}),)

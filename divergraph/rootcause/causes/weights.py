@@ -8,7 +8,7 @@ from itertools import combinations, islice, permutations
 
 import numpy as np
 
-from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Needs
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
 from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
 from divergraph.rootcause.devices.precisions.bf16 import BF16
@@ -121,13 +121,4 @@ def _cause(trial: OperandTrial, made: Array, view: SampledTensors) -> Cause:
     )
 
 
-CAUSES = (
-    CauseRule(
-        "nearly_rounded_weights",
-        CauseStage.LINE,
-        40,
-        nearly_rounded_weights,
-        {"rounded_weights": 1.0},
-        needs=Needs.OPS,
-    ),
-)
+CAUSES = (CauseRule(nearly_rounded_weights, CauseStage.LINE, 40, {"rounded_weights": 1.0}),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors
 from divergraph.rootcause.causes.words import count_text, share_text, slices_text
 
 _ALL = 0.95
@@ -104,7 +104,7 @@ def _one_channel(view: SampledTensors, length: int) -> bool:
 def zero_slices(view: SampledTensors) -> Cause | None:
     """Whole channels (or slices of another axis) that are zero."""
     zero: Mask = (view.d == 0.0) & (np.abs(view.r) > view.tolerance)
-    if not zero.any() or _energy(view, zero) < _ALL:
+    if not zero.any() or view.share(zero) < _ALL:
         return None
     for axis in view.axes():
         rest = tuple(other for other in range(view.d.ndim) if other != axis)
@@ -113,7 +113,7 @@ def zero_slices(view: SampledTensors) -> Cause | None:
         dead = np.all(view.d == 0.0, axis=rest) & np.any(view.r != 0.0, axis=rest)
         numbers = np.flatnonzero(dead)
         inside = np.expand_dims(dead, rest) & np.ones_like(zero)
-        if not 0 < numbers.size <= 0.75 * dead.size or _energy(view, inside) < _ALL:
+        if not 0 < numbers.size <= 0.75 * dead.size or view.share(inside) < _ALL:
             continue
         per_slice = view.d.size // dead.size
         if per_slice == 1 and numbers.size > 1 and not _contiguous(numbers):
@@ -138,7 +138,7 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
     zero: Mask = (view.d == 0.0) & (view.r != 0.0)
     kept: Mask = (view.d != 0.0) & (view.r != 0.0)
     count = int(np.count_nonzero(zero))
-    if count < 3 or not kept.any() or _energy(view, zero) < _ALL:
+    if count < 3 or not kept.any() or view.share(zero) < _ALL:
         return None
     gone, stay = np.abs(view.r[zero]), np.abs(view.r[kept])
     high, low = float(np.quantile(gone, 0.95)), float(np.quantile(stay, 0.05))
@@ -202,7 +202,7 @@ def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
     if not ((view.r[zero] < 0).all() and (view.r[kept] > 0).mean() > 0.999):
         return None
     count = int(np.count_nonzero(zero))
-    if count < 3 or _energy(view, zero) < _ALL:
+    if count < 3 or view.share(zero) < _ALL:
         return None
     return Cause(
         "wrong_activation",
@@ -213,45 +213,15 @@ def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
     )
 
 
-def _energy(view: SampledTensors, where: Mask) -> float:
-    """The share of the error's energy at *where*."""
-    whole = rms(view.e) ** 2 * view.e.size
-    part = view.e[where]
-    return rms(part) ** 2 * part.size / whole if whole else 0.0
-
-
 def _contiguous(numbers: np.ndarray) -> bool:
     return int(numbers[-1] - numbers[0]) == numbers.size - 1
 
 
 CAUSES = (
-    CauseRule("all_zero", CauseStage.MISSING, 10, all_zero, {"all_zero": 1.0}, of_a_part=True),
-    CauseRule(
-        "tail_not_written", CauseStage.MISSING, 40, tail_not_written, {"tail_not_written": 1.0}
-    ),
-    CauseRule("zero_slices", CauseStage.MISSING, 50, zero_slices, {"dead_channels": 0.7}),
-    CauseRule(
-        "flush_to_zero",
-        CauseStage.MISSING,
-        60,
-        flush_to_zero,
-        {"flush_to_zero": 0.79},
-        of_a_part=True,
-    ),
-    CauseRule(
-        "constant_output",
-        CauseStage.ORDER,
-        10,
-        constant_output,
-        {"constant_output": 1.0},
-        of_a_part=True,
-    ),
-    CauseRule(
-        "scattered_zeros",
-        CauseStage.VAGUE,
-        10,
-        scattered_zeros,
-        {"scattered_zeros": 0.7},
-        of_a_part=True,
-    ),
+    CauseRule(all_zero, CauseStage.MISSING, 10, {"all_zero": 1.0}, of_a_part=True),
+    CauseRule(tail_not_written, CauseStage.MISSING, 40, {"tail_not_written": 1.0}),
+    CauseRule(zero_slices, CauseStage.MISSING, 50, {"dead_channels": 0.7}),
+    CauseRule(flush_to_zero, CauseStage.MISSING, 60, {"flush_to_zero": 0.79}, of_a_part=True),
+    CauseRule(constant_output, CauseStage.ORDER, 10, {"constant_output": 1.0}, of_a_part=True),
+    CauseRule(scattered_zeros, CauseStage.VAGUE, 10, {"scattered_zeros": 0.7}, of_a_part=True),
 )

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divergraph.rootcause.causes import FaultEvidence, TensorHashes, explain
+from divergraph.rootcause.causes.evidence import FaultEvidence, TensorHashes
+from divergraph.rootcause.causes.rules import explain
 from graphstore.model import DType, FindingKind, Op, Tensor
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -196,7 +197,9 @@ def test_a_stale_buffer_is_found_by_its_content() -> None:
     hashes.add("Conv_3:0", foreign)
     hashes.add("this:0", reference)
     stale = foreign.reshape(-1)[: reference.size].reshape(reference.shape).copy()
-    finding = explain(case(stale, reference, others=hashes, tensor="this:0"))
+    finding = explain(
+        case(stale, reference, others=lambda values: hashes.holding(values, "this:0"))
+    )
     assert finding is not None
     assert finding.label == "stale_tensor"
     assert finding.evidence["same_as"] == ["Conv_3:0"]

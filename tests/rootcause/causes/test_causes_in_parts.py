@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divergraph.rootcause.causes import FaultEvidence, explain
+from divergraph.rootcause.causes.evidence import FaultEvidence
+from divergraph.rootcause.causes.rules import explain
 from graphstore.model import DType, Finding
 
 Array = np.ndarray[Any, np.dtype[np.float32]]

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
-from divergraph.rootcause.causes import FaultEvidence, explain
+from divergraph.rootcause.causes.evidence import FaultEvidence
+from divergraph.rootcause.causes.rules import explain
 from graphstore.model import Finding, FindingKind, InputRef, Op
 
 Array = np.ndarray[Any, Any]
