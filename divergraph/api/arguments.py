@@ -72,7 +72,7 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
     from divergraph.rootcause.options import RootCauseOptions
 
     size = at_least_one(memory, "memory") * MIB
-    if precision in ("hf32", "tf32"):
+    if precision in (Operands.HF32, Operands.TF32):
         operands = Operands(precision)
         return RootCauseOptions(suspect, guilty, FP32, size, operands)
     chosen = None if precision == "auto" else precision_named(precision)

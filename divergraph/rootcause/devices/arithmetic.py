@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.operand_precision import (
     CANDIDATES,
@@ -22,45 +18,20 @@ from divergraph.rootcause.devices.operand_precision import (
     decided,
     family_of,
 )
-from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.group_runs import GroupSample, Samples
+from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.rootcause.values import is_numeric, relative, same_shape
-from graphstore.model import TensorRef
 
 _LOOKED_AT = 16
 """Ops of a family looked at, taken from all over the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSample:
-    """A group, what it was fed, the reference f(d_in) and what the device made."""
-
-    group: Group
-    given: Mapping[str, Array]
-    reference: Array
-    device: Array
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all its values."""
-        return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
-
-
-class Again(Protocol):
-    """Samples that can be gone through more than once."""
-
-    def __iter__(self) -> Iterator[GroupSample]: ...
-
-    def of(self, groups: Sequence[Group]) -> Again:
-        """Those of some of the groups."""
-        ...
-
-
 def find_operands(
     golden: OpGraph,
     groups: Iterable[Group],
-    samples: Callable[[Sequence[Group]], Again],
+    samples: Callable[[Sequence[Group]], Samples],
     floors: Callable[[Taken], Floors],
     suspect: float,
 ) -> dict[Family, Operands]:
@@ -68,31 +39,24 @@ def find_operands(
 
     *samples* runs groups, *floors* makes the floors that go with a hypothesis.
     """
-    chosen = list(_chosen(golden, groups))
-    if not chosen:
+    families = {group: family for family, group in _chosen(golden, groups)}
+    if not families:
         return {}
-    plain = floors({})
-    ratios: dict[TensorRef, float] = {}
-    families = {group.output: family for family, group in chosen}
-    ran = samples([group for _, group in chosen])
-    for sample in ran:
-        ratio = ratio_of(sample, plain)
-        if ratio is not None:
-            ratios[sample.group.output] = ratio
-    if not ratios or all(
-        statistics.median(own) <= suspect
-        for family in Family
-        if (own := [ratio for output, ratio in ratios.items() if families[output] is family])
-    ):
+    ran, plain = samples(list(families)), floors({})
+    known = {each.group: ratio for each in ran if (ratio := ratio_of(each, plain)) is not None}
+    by_family: dict[Family, list[float]] = {}
+    for group, ratio in known.items():
+        by_family.setdefault(families[group], []).append(ratio)
+    if all(statistics.median(own) <= suspect for own in by_family.values()):
         return {}
-    made = {each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES}
-    many = Counter(families[output] for output in ratios)
+    made: dict[Operands, Floors] = {
+        each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES
+    }
     found = []
-    for sample in ran.of([group for _, group in chosen if group.output in ratios]):
-        family, ratio = families[sample.group.output], ratios[sample.group.output]
-        found.append(
-            _evidence(family, sample, ratio, made, alone=many[family] < calibration.OPERANDS_ENOUGH)
-        )
+    for sample in ran.of(list(known)):
+        family = families[sample.group]
+        alone = len(by_family[family]) < calibration.OPERANDS_ENOUGH
+        found.append(_evidence(family, sample, known[sample.group], made, alone=alone))
     return decided(found, suspect)
 
 
@@ -109,8 +73,7 @@ def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, 
         sizes = sorted(len(group.ops) for group in found)
         most = max(sizes[0] + 1, sizes[: calibration.OPERANDS_ENOUGH][-1])
         plain = [group for group in found if len(group.ops) <= most]
-        step = -(-len(plain) // _LOOKED_AT)
-        yield from ((family, group) for group in plain[::step])
+        yield from ((family, group) for group in some(plain, _LOOKED_AT))
 
 
 def _evidence(

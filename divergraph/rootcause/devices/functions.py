@@ -11,28 +11,18 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import Again, GroupSample, ratio_of
+from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.operand_precision import family_of
-from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.group_runs import GroupSample, Samples
+from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
 
 FUNCTIONS = frozenset(
     {
         *("Exp", "Expm1", "Log", "Log1p", "Pow", "Sqrt", "Rsqrt", "Reciprocal", "Div", "RealDiv"),
-        *(
-            "Sigmoid",
-            "HardSigmoid",
-            "Tanh",
-            "Erf",
-            "Erfc",
-            "Softplus",
-            "Gelu",
-            "Elu",
-            "Selu",
-            "Celu",
-            "Mish",
-        ),
+        *("Sigmoid", "HardSigmoid", "Tanh", "Erf", "Erfc", "Softplus", "Gelu", "Elu", "Selu"),
+        *("Celu", "Mish"),
         *("QuickGelu", "FastGelu", "BiasGelu", "Swish", "Silu", "Softmax", "LogSoftmax"),
         *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
         *("LayerNormalization", "SkipLayerNormalization", "RMSNormalization"),
@@ -53,7 +43,7 @@ Approximated = Mapping[str, float]
 def find_functions(
     golden: OpGraph,
     groups: Sequence[Group],
-    samples: Callable[[Sequence[Group]], Again],
+    samples: Callable[[Sequence[Group]], Samples],
     floors: Callable[[Approximated], Floors],
 ) -> dict[str, float]:
     """The op types whose functions the device approximates, with the relative size.
@@ -79,7 +69,7 @@ def find_functions(
         for kind in set(_kinds(golden, [group])) - seen.keys():
             mixed.setdefault(kind, []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
-        few = samples(_few(among))
+        few = samples(some(among, _LOOKED_AT, 1))
         if _median(few, floors(found)) > calibration.FUNCTION_INEXACT:
             found |= _size_of(few, kind, found, floors)
     return found
@@ -92,7 +82,7 @@ def _kinds(golden: OpGraph, groups: Iterable[Group]) -> Iterator[str]:
             yield from (kind for op in group.ops if (kind := golden.ops[op].type) in FUNCTIONS)
 
 
-def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, list[Group]]:
+def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group]]:
     """By type of function a few groups with no other and without matrix ops."""
     by_type: dict[str, list[Group]] = {}
     for group in groups:
@@ -101,14 +91,7 @@ def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, list[Group]]:
         multiplied = any(family_of(op) and op.type not in FUNCTIONS for op in ops)
         if len(kinds) == 1 and not multiplied:
             by_type.setdefault(kinds.pop(), []).append(group)
-    return {kind: _few(found) for kind, found in by_type.items()}
-
-
-def _few(groups: Sequence[Group]) -> list[Group]:
-    """Groups of few ops, from all over the model."""
-    fewest = min((len(group.ops) for group in groups), default=0)
-    plain = [group for group in groups if len(group.ops) <= fewest + 1]
-    return plain[:: -(-len(plain) // _LOOKED_AT) or 1]
+    return {kind: some(found, _LOOKED_AT, 1) for kind, found in by_type.items()}
 
 
 def _size_of(
@@ -117,20 +100,14 @@ def _size_of(
     known: Approximated,
     floors: Callable[[Approximated], Floors],
 ) -> dict[str, float]:
-    """The smallest size for *kind* that explains the errors of most of *samples*.
-
-    None if they are further off than approximations are.
-    """
-    for size in _sizes():
+    """The smallest size for *kind* that explains the errors of most of *samples*; none if they are
+    further off than approximations are."""
+    # What is further off than the last of these sizes is a fault.
+    for step in range(calibration.FUNCTION_STEPS):
+        size = calibration.FUNCTION_SMALLEST * 2.0**step
         if _median(samples, floors({**known, kind: size})) <= calibration.FUNCTION_FITS:
             return {kind: size}
     return {}
-
-
-def _sizes() -> Iterator[float]:
-    """Relative errors such an approximation may have; what is further off is a fault."""
-    for step in range(calibration.FUNCTION_STEPS):
-        yield calibration.FUNCTION_SMALLEST * 2.0**step
 
 
 def _median(samples: Iterable[GroupSample], floors: Floors) -> float:

@@ -8,13 +8,14 @@ quantising, unless most of them show that this device does something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
+from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.quantisers import quantises
-from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.group_runs import GroupSample
+from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
 
@@ -35,7 +36,7 @@ def without_exact_kernels(
     *samples* runs groups.
     """
     products = [group for group in groups if _is_of_products(golden, group)]
-    agreeing = [_agrees(sample, floors) for sample in samples(_few(products))]
+    agreeing = [_agrees(sample, floors) for sample in samples(some(products, _LOOKED_AT, 4))]
     if not any(agreeing) or 2 * sum(agreeing) < len(agreeing):
         return groups
     exact = {group.output for group in products}
@@ -53,20 +54,7 @@ def _is_of_products(golden: OpGraph, group: Group) -> bool:
     return any(quantises(golden.ops[op_id].type) for op_id in group.ops)
 
 
-def _few(groups: Sequence[Group]) -> Sequence[Group]:
-    """Groups of few ops, from all over the model."""
-    fewest = min((len(group.ops) for group in groups), default=0)
-    plain = [group for group in groups if len(group.ops) <= 2 * fewest]
-    return plain[:: -(-len(plain) // _LOOKED_AT) or 1]
-
-
 def _agrees(sample: GroupSample, floors: Floors) -> bool:
     """Whether the device made what the reference is, but for values next to a tie."""
-    return any(ratio <= calibration.QUANTISED_AGREES for ratio in _ratios(sample, floors))
-
-
-def _ratios(sample: GroupSample, floors: Floors) -> Iterator[float]:
-    for _ in range(_DRAWS):
-        ratio = ratio_of(sample, floors)
-        if ratio is not None:
-            yield ratio
+    ratios = (ratio_of(sample, floors) for _ in range(_DRAWS))
+    return any(each is not None and each <= calibration.QUANTISED_AGREES for each in ratios)

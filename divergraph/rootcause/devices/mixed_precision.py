@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import GroupSample, ratio_of
+from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.operand_precision import Operands, Taken
 from divergraph.rootcause.devices.precision import Precision, half_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
-from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.group_runs import GroupSample
+from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.model import Comparison, DeviceArithmetic, DType, Op, TensorRef
@@ -168,8 +169,7 @@ def borne_out(
     suspect: float,
 ) -> bool:
     """Whether the errors of *groups* are those of float32, in most of those looked at."""
-    step = -(-len(groups) // _LOOKED_AT) or 1
-    ratios = [ratio_of(sample, single) for sample in samples(groups[::step])]
+    ratios = [ratio_of(sample, single) for sample in samples(some(groups, _LOOKED_AT))]
     known = [ratio for ratio in ratios if ratio is not None]
     return bool(known) and statistics.median(known) <= suspect
 

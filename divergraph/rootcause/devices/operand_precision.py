@@ -44,16 +44,24 @@ class Family(StrEnum):
 
 
 class Operands(StrEnum):
-    """How operands are taken."""
+    """How operands are taken: with so many ``bits`` of mantissa, others ``cut`` off or rounded."""
+
+    bits: int
+    cut: bool
+
+    def __new__(cls, word: str, bits: int = 23, cut: bool = False) -> Operands:
+        """A kind by its word."""
+        found = str.__new__(cls, word)
+        found._value_, found.bits, found.cut = word, bits, cut
+        return found
 
     FULL = "fp32"
-    HF32 = "hf32"
-    HF32_CUT = "hf32, cut"
-    """As HF32, but further bits are dropped, not rounded."""
-    TF32 = "tf32"
-    TF32_CUT = "tf32, cut"
-    BF16 = "bf16"
-    FP16 = "fp16"
+    HF32 = "hf32", 11
+    HF32_CUT = "hf32, cut", 11, True
+    TF32 = "tf32", 10
+    TF32_CUT = "tf32, cut", 10, True
+    BF16 = "bf16", 7
+    FP16 = "fp16", 10
     """As TF32, but numbers below 6e-5 lose more bits, and large ones are infinite."""
 
     def __call__(self, value: Array) -> Array:
@@ -63,24 +71,14 @@ class Operands(StrEnum):
         if self is Operands.FP16:
             with np.errstate(over="ignore"):
                 return value.astype(np.float16).astype(np.float32)
-        bits = _DROPPED[self]
-        if self in (Operands.HF32_CUT, Operands.TF32_CUT):
-            raw = np.ascontiguousarray(value).view(np.uint32) >> np.uint32(bits) << np.uint32(bits)
+        lost = Operands.FULL.bits - self.bits
+        if self.cut:
+            raw = np.ascontiguousarray(value).view(np.uint32) >> np.uint32(lost) << np.uint32(lost)
             return raw.view(np.float32).reshape(value.shape)
-        return short(value, bits)
+        return short(value, lost)
 
 
-_DROPPED = {
-    Operands.HF32: 12,
-    Operands.HF32_CUT: 12,
-    Operands.TF32: 13,
-    Operands.TF32_CUT: 13,
-    Operands.BF16: 16,
-    Operands.FP16: 13,
-}
-"""Bits of a float32 mantissa (23) that are not looked at."""
-
-CANDIDATES = tuple(_DROPPED)
+CANDIDATES: tuple[Operands, ...] = tuple(each for each in Operands if each is not Operands.FULL)
 
 Taken = Mapping[Family, Operands]
 """By family what is done to operands; families not in it take them in full."""
@@ -131,11 +129,8 @@ def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family,
     # Families of many ops first: what they do is believed of those of few more easily.
     for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
         chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
-        if (
-            chosen is None
-            and len(own) < calibration.OPERANDS_ENOUGH <= len(evidence)
-            and _is_over(own, suspect)
-        ):
+        few = len(own) < calibration.OPERANDS_ENOUGH <= len(evidence)
+        if chosen is None and few and _is_over(own, suspect):
             chosen = _likeliest(evidence, suspect)
         if chosen is not None:
             found[family] = chosen
@@ -177,10 +172,10 @@ def _likeliest(
 def remark(taken: Taken) -> str:
     """What is said of it in a note; "" if there is nothing to say."""
     said = [
-        f"{family} take their operands with {23 - _DROPPED[kind]} bits of mantissa "
+        f"{family} take their operands with {kind.bits} bits of mantissa "
         f"({kind.value.partition(',')[0]})"
         for family, kind in taken.items()
-        if kind in _DROPPED
+        if kind is not Operands.FULL
     ]
     if not said:
         return ""

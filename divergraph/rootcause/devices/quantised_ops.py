@@ -20,9 +20,9 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import GroupSample
 from divergraph.rootcause.devices.quantisers import quantises
-from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.group_runs import GroupSample
+from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.rootcause.values import is_numeric, relative, same_shape
@@ -121,7 +121,8 @@ class QuantisedOps:
             if kind is not None:
                 by_kind.setdefault(kind, []).append(group)
         ratios = {
-            kind: list(self._ratios(_few(own), samples, device)) for kind, own in by_kind.items()
+            kind: list(self._ratios(some(own, _LOOKED_AT), samples, device))
+            for kind, own in by_kind.items()
         }
         kinds = {kind for kind, own in ratios.items() if _exact(_enough(kind, ratios))}
         return replace(self, kinds=frozenset(kinds))
@@ -166,11 +167,6 @@ def _made(
         floors.passed_on(group, next(iter(given.values())))
         for group, given in zip(groups, feeds, strict=True)
     ]
-
-
-def _few(groups: Sequence[Group]) -> Sequence[Group]:
-    """Some of *groups*, from all over the model."""
-    return groups[:: -(-len(groups) // _LOOKED_AT) or 1]
 
 
 def _enough(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from math import prod
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
-from divergraph.rootcause.devices.arithmetic import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.text.words import counted
@@ -16,6 +15,21 @@ from graphstore.model import Comparison, TensorRef
 
 _SHARE_OF_MEMORY = 8
 _HELD_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSample:
+    """A group, what it was fed, the reference f(d_in) and what the device made."""
+
+    group: Group
+    given: Mapping[str, Array]
+    reference: Array
+    device: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all its values."""
+        return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
 
 
 @dataclass

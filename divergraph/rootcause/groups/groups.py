@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from divergraph.rootcause.devices.quantisers import DEQUANTISING, computes_in_integers
@@ -88,11 +88,7 @@ class GroupCutter:
         self._quantised: set[TensorRef | str] = set()
         self._kernels: set[str] = set()
         self._first: dict[TensorRef, TensorRef] = {}
-        self._stops = {
-            output: original
-            for output, original in measured.items()
-            if original not in golden.flows
-        }
+        self._stops = {out: made for out, made in measured.items() if made not in golden.flows}
         for output, original in self._stops.items():
             self._first.setdefault(original, output)
 
@@ -104,12 +100,11 @@ class GroupCutter:
             return Group(output, golden, is_passthrough=cut[golden])
         op = self._golden.ops[golden.op]
         source = source_of(op)
-        if source in (Source.ENTRY, Source.RANDOM):
-            said = f"{op.name} ({op.type}) {source.value}, so it is not run again"
-            return Group(output, golden, (op.id,), failure=said, source=source)
-        if self._golden.is_lost(op.id):
-            said = f"{op.name} ({op.type}) {Source.LATE.value}, so it is not run again"
-            return Group(output, golden, (op.id,), failure=said, source=Source.LATE)
+        lost = Source.LATE if self._golden.is_lost(op.id) else None
+        blocked = source if source in (Source.ENTRY, Source.RANDOM) else lost
+        if blocked is not None:
+            said = _not_again(op, blocked)
+            return Group(output, golden, (op.id,), failure=said, source=blocked)
         if golden in self._golden.flows:
             said = f"{op.name} ({op.type}) {Source.FLOW.value} and has no value of its own"
             return Group(output, golden, (op.id,), failure=said, source=Source.FLOW)
@@ -118,7 +113,7 @@ class GroupCutter:
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
         found = self._told(self._between(output, golden, cut))
-        if not found.failure and (from_outside or not self._reaches_entry(found)):
+        if not found.failure and (from_outside or all(feed.device for feed in found.feeds)):
             return found
         stops = {original: device for original, device in self._first.items() if device != output}
         stops.pop(golden, None)
@@ -137,8 +132,7 @@ class GroupCutter:
         it is the one the op really reads. True if some way leads to an input of the model.
         """
         found: dict[TensorRef, TensorRef] = {}
-        self._quantised = set()
-        self._kernels = set()
+        self._quantised, self._kernels = set(), set()
         open_end = False
         seen: set[tuple[TensorRef, bool]] = set()
         waiting = {op_id: False}
@@ -179,9 +173,6 @@ class GroupCutter:
         types = [self._device.ops[each.op].type for each in (one, other)]
         return types[0] in DEQUANTISING and types[1] not in DEQUANTISING
 
-    def _reaches_entry(self, group: Group) -> bool:
-        return any(feed.device is None for feed in group.feeds)
-
     def _between(
         self, output: TensorRef, golden: TensorRef, stops: Mapping[TensorRef, TensorRef]
     ) -> Group:
@@ -221,8 +212,7 @@ class GroupCutter:
         order = tuple(sorted(ops, key=graph.rank.__getitem__))
         asking = next((op for op in order if self._is_luck(op, ops, feeds)), None)
         if asking is not None:
-            op = graph.ops[asking]
-            said = f"{op.name} ({op.type}) {Source.EQUAL.value}, so it is not run again"
+            said = _not_again(graph.ops[asking], Source.EQUAL)
             return Group(output, golden, order, failure=said, source=Source.EQUAL)
         return Group(output, golden, order, tuple(feeds.values()))
 
@@ -261,4 +251,17 @@ class GroupCutter:
         source = Source.LATE if self._golden.is_lost(op.id) else source_of(op)
         if source is None or source is Source.VARIABLE:
             return None  # an executor may know the variable's value
-        return f"{op.name} ({op.type}) {source.value}, so it is not run again"
+        return _not_again(op, source)
+
+
+def _not_again(op: Op, source: Source) -> str:
+    return f"{op.name} ({op.type}) {source.value}, so it is not run again"
+
+
+def some(groups: Sequence[Group], most: int, longer: int | None = None) -> Sequence[Group]:
+    """Up to *most* of *groups*, from all over the model; those of so many ops *longer* than the
+    shortest, or of any number for None."""
+    if longer is not None:
+        fewest = min((len(group.ops) for group in groups), default=0)
+        groups = [group for group in groups if len(group.ops) <= fewest + longer]
+    return groups[:: -(-len(groups) // most) or 1]

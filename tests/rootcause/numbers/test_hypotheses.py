@@ -22,6 +22,7 @@ from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantised_ops import QuantisedKind
+from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances import quantised_steps
@@ -123,9 +124,9 @@ class Samples(list):
         return self
 
 
-def sample(error: np.ndarray) -> arithmetic.GroupSample:
+def sample(error: np.ndarray) -> GroupSample:
     group = Group(REF, REF, ("op",))
-    return arithmetic.GroupSample(group, {}, V.astype(np.float64), V.astype(np.float64) + error)
+    return GroupSample(group, {}, V.astype(np.float64), V.astype(np.float64) + error)
 
 
 def operands_alike() -> None:
