@@ -218,7 +218,6 @@ class _Judging:
         """*split*, and what else is to be kept of the output: its reckoning, NaN that arise or are
         ignored, and the cause of its error."""
         group, given, told = context.group, context.given, found.told
-        assert told.device is not None
         device, reference = told.device.reshape(shape), told.reference.reshape(shape)
         kept = found.reckoning(context, split)
         if kept is not None:

@@ -46,7 +46,6 @@ class Judgement:
         suspicion, told = split.suspicion, self.told
         if suspicion is None or suspicion <= _KEPT_FROM * context.options.suspect:
             return None
-        assert told.device is not None
         apart, size = norms(told.device, told.reference)
         precision, output = context.arithmetic.precision, context.group.output
         emulated = None if told.emulation is None else relative(told.emulation, told.reference)
@@ -76,7 +75,7 @@ def expect(
     """
     fits = emulation is not None and emulation.shape == reference.shape
     imitations = (emulation,) if emulation is not None and fits else ()
-    told = ToleranceEstimate(reference, 0.0, imitations=imitations, device=device)
+    told = ToleranceEstimate(reference, device, imitations=imitations)
     found = Judgement(told)
     # Masks are gone before anything is measured: -3e38 would be the whole norm.
     _ask(found, context, Stage.PLACES)
@@ -103,7 +102,7 @@ def _emulated_floor(context: OpContext, told: ToleranceEstimate) -> float:
 
 def _worst(context: OpContext, told: ToleranceEstimate) -> float:
     """The suspicion of the whole tensor or, if that is more, of its worst part."""
-    if told.device is None or context.group.is_passthrough is not None:
+    if context.group.is_passthrough is not None:
         return 0.0
     whole = relative(told.device, told.reference) / told.floor
     return max(whole, local_suspicion(told.reference, told.device, noise_of(context, told)))
@@ -143,7 +142,7 @@ def _applied(action: Action, told: ToleranceEstimate) -> ToleranceEstimate:
 def _widened(action: Widen, told: ToleranceEstimate) -> ToleranceEstimate:
     floor, absolute = max(action.floor, told.floor), max(action.absolute, told.absolute)
     # Of several explanations the largest holds: they are alternatives and do not add up.
-    bounded = suspicion_of(told)[2] > action.bound if math.isfinite(action.bound) else False
+    bounded = suspicion_of(told)[2] > action.bound
     if (floor, absolute) == (told.floor, told.absolute) and not bounded and not action.imitations:
         return told
     imitations = (*told.imitations, *action.imitations)
@@ -152,7 +151,6 @@ def _widened(action: Widen, told: ToleranceEstimate) -> ToleranceEstimate:
 
 
 def _masked(told: ToleranceEstimate, mask: Mask) -> ToleranceEstimate:
-    assert told.device is not None
     return replace(
         told,
         reference=without(mask, told.reference),
@@ -184,7 +182,6 @@ def _recorded(
 
 def suspicion_of(told: ToleranceEstimate) -> tuple[float, float, float]:
     """(introduced error, floor, suspicion) of the device's output by what is *told*."""
-    assert told.device is not None
     apart, size = norms(told.device, told.reference)
     introduced = _ratio(apart, size)
     floor = max(told.floor, told.absolute / size) if size > 0.0 else told.floor
@@ -218,7 +215,7 @@ def _propagated(told: ToleranceEstimate, golden: Array) -> tuple[float, float]:
     """|r - g| and |g|, without the places explained away: NaN in the reference alone."""
     reference = told.reference
     apart, size = norms(reference, golden)
-    if math.isinf(apart) and told.device is not None:
+    if math.isinf(apart):
         explained = np.isnan(reference) & np.isfinite(told.device)
         apart, size = norms(np.where(explained, golden, reference), golden)
     return apart, size

@@ -101,5 +101,5 @@ def split_by(
     absolute: float = 0.0,
 ) -> ErrorSplit:
     """The split by a floor that is given."""
-    told = ToleranceEstimate(reference, floor, absolute, device=device)
+    told = ToleranceEstimate(reference, device, floor, absolute)
     return split_of(Judgement(told), golden, known, "test")

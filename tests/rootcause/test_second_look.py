@@ -101,7 +101,7 @@ HALF = FP16.rounded(VALUES)
 
 
 def floor_of_gain(device, ops=1):
-    told = ToleranceEstimate(VALUES, 4e-4, imitations=(HALF,), device=device)
+    told = ToleranceEstimate(VALUES, device, 4e-4, imitations=(HALF,))
     return gain_floor(told, FP16, ops)
 
 
@@ -119,7 +119,7 @@ def test_one_large_value_among_many_is_no_gain():
     spiky = VALUES.copy()
     spiky[7] = device[7] = 1e4
     device[7] *= np.float32(1.002)
-    told = ToleranceEstimate(spiky, 4e-4, imitations=(FP16.rounded(spiky),), device=device)
+    told = ToleranceEstimate(spiky, device, 4e-4, imitations=(FP16.rounded(spiky),))
     assert gain_floor(told, FP16, 1) == 4e-4
 
 
@@ -130,7 +130,7 @@ def test_a_gain_inside_a_group_is_seen_where_it_moves_the_output():
     noise = VALUES + 0.0015 * inside * RNG.choice([-1, 1], VALUES.size).astype(np.float32)
 
     def floor(device):
-        told = ToleranceEstimate(VALUES, 4e-4, imitations=(HALF,), device=device)
+        told = ToleranceEstimate(VALUES, device, 4e-4, imitations=(HALF,))
         return inner_gain_floor(told, FP16, ways)
 
     assert floor(noise) == 4e-4
@@ -190,7 +190,7 @@ def test_flushing_the_smallest_numbers_is_no_fault_unless_it_costs_much(share):
     large = np.float32(1e-3)
     reference = np.where(np.arange(1000) < count, small, large).astype(np.float32)
     device = np.where(reference < 6e-5, 0, reference)
-    told = ToleranceEstimate(reference, 1e-4, device=FP16.rounded(device))
+    told = ToleranceEstimate(reference, FP16.rounded(device), 1e-4)
     acted = flushed.TOLERANCE.apply(context(), told) is not None
     assert acted == (share < 0.1)
 

@@ -21,10 +21,7 @@ from divergraph.rootcause.tolerances.masks import Mask, past_the_end, standing_f
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if told.device is None:
-        return None
-    mask = _mask(context, told.reference, told.device)
-    lost = _overflown(told, told.device)
+    mask, lost = _mask(context, told.reference, told.device), _overflown(told)
     if lost is not None and mask is not None:
         lost &= ~(mask.held | mask.missed)
     if mask is None and (lost is None or not lost.any()):
@@ -38,14 +35,12 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     )
 
 
-def _overflown(told: ToleranceEstimate, device: Array) -> Array | None:
+def _overflown(told: ToleranceEstimate) -> Array | None:
     """Where both have no number: an emulation that overflows excuses no wrong one."""
     emulated = told.emulation
-    if emulated is None or {each.dtype.kind for each in (emulated, told.reference, device)} != {
-        "f"
-    }:
+    if emulated is None or emulated.dtype.kind != "f" or not told.are_floats:
         return None
-    return ~np.isfinite(emulated) & ~np.isfinite(device)
+    return ~np.isfinite(emulated) & ~np.isfinite(told.device)
 
 
 def _mask(context: OpContext, reference: Array, device: Array) -> Mask | None:

@@ -75,7 +75,7 @@ class OpContext:
         """The smallest normal number of what the device holds: it may hold an output in more bits
         than it computes in, and then small numbers are kept."""
         precision = self.arithmetic.precision
-        narrow = told.device is not None and precision.fits(told.device)
+        narrow = precision.fits(told.device)
         return precision.smallest_normal if narrow else SMALLEST_NORMAL_FP32
 
 
@@ -83,9 +83,9 @@ class OpContext:
 class ToleranceEstimate:
     """What an output is held against, and how far off it may be.
 
-    ``reference`` is r, NaN where nothing is to be measured; ``floor`` is relative to its norm,
-    ``absolute`` a norm below which no error says anything. ``device`` is d in the shape of r, None
-    where it has another size. ``masked`` are the places of values that stand for infinity;
+    ``reference`` is r, NaN where nothing is to be measured, ``device`` d in its shape; ``floor`` is
+    relative to the norm of r, ``absolute`` a norm below which no error says anything. ``masked``
+    are the places of values that stand for infinity;
     both sides are 0 there, or as much as the device was to hold. ``imitations`` are of r's shape,
     as healthy arithmetic may have made it, the emulation first. ``expected`` is what a device that
     quantises was to make, where that is known exactly and the error is against that. ``unseen``
@@ -93,12 +93,12 @@ class ToleranceEstimate:
     """
 
     reference: Array
-    floor: float
+    device: Array
+    floor: float = 0.0
     absolute: float = 0.0
     masked: Mask | None = None
     imitations: tuple[Array, ...] = ()
     expected: Array | None = None
-    device: Array | None = None
     unseen: float = 0.0
     bound: float = math.inf
 
@@ -111,7 +111,7 @@ class ToleranceEstimate:
     def are_floats(self) -> bool:
         """Whether both sides hold real numbers at all: only those are rounded."""
         sides = (self.device, self.reference)
-        return all(each is not None and each.size > 0 and each.dtype.kind == "f" for each in sides)
+        return self.reference.size > 0 and all(each.dtype.kind == "f" for each in sides)
 
 
 Numbers: TypeAlias = Mapping[str, float]

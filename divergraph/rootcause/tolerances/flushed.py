@@ -17,7 +17,7 @@ from divergraph.rootcause.values import norms
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if not told.are_floats or told.device is None:
+    if not told.are_floats:
         return None
     reference, normal = told.reference, context.smallest_normal(told)
     flushed = (told.device == 0) & (reference != 0) & (np.abs(reference) < normal)

@@ -44,7 +44,7 @@ def gain_floor(
     moves the output; None for one of the output itself.
     """
     reference, device, emulated = told.reference, told.device, told.emulation
-    if not precision.rounds or not told.are_floats or device is None or emulated is None:
+    if not (precision.rounds and told.are_floats) or emulated is None:
         return told.floor
     way = reference if way is None else way
     if emulated.dtype.kind != "f" or not emulated.shape == way.shape == reference.shape:
@@ -147,21 +147,20 @@ def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     # Steps of a quantiser are no chance, so what adds up along the output is no gain.
-    if told.device is None or context.quantises:
+    if context.quantises:
         return None
     floor = gain_floor(told, context.arithmetic.precision, context.ops)
-    floor = min(floor, _inner(context, told, told.device, floor))
+    floor = min(floor, _inner(context, told, floor))
     return Narrow(floor) if floor < told.floor else None
 
 
-def _inner(context: OpContext, told: ToleranceEstimate, device: Array, floor: float) -> float:
+def _inner(context: OpContext, told: ToleranceEstimate, floor: float) -> float:
     """The floor of a gain inside the group, if the error is large by *floor* but not suspect:
     trying it costs several runs of the group."""
     suspect, precision = context.options.suspect, context.arithmetic.precision
-    ratio = relative(device, told.reference) / floor
-    if context.ops < 2 or not precision.rounds:
-        return told.floor
-    if not calibration.GAIN_ASKED * suspect < ratio <= suspect:
+    ratio = relative(told.device, told.reference) / floor
+    asked = calibration.GAIN_ASKED * suspect < ratio <= suspect
+    if context.ops < 2 or not (precision.rounds and asked):
         return told.floor
     memory = context.options.memory // 2
     ways = ways_inside(context.executor, context.golden, context.group, context.given, memory)

@@ -108,22 +108,15 @@ def _largest_error(device: Array, reference: Array) -> float:
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if told.device is None:
-        return None
-    guilty = context.options.guilty
+    given, precision = context.given.values(), context.arithmetic.precision
     most = most_suspicion(
-        told.device,
-        told.reference,
-        context.given.values(),
-        context.inputs_error,
-        context.arithmetic.precision,
-        guilty,
+        told.device, told.reference, given, context.inputs_error, precision, context.options.guilty
     )
-    apart, scale = norms(told.device, told.reference)
     if not math.isfinite(most):
         return None
+    apart, scale = norms(told.device, told.reference)
     # The floor that goes with it is shown; without a scale there is none, and only the bound.
-    floor = apart / scale / most if scale > 0.0 and math.isfinite(apart) else 0.0
+    floor = apart / scale / most if scale > 0.0 else 0.0
     return Widen(floor, bound=most, numbers={"most_suspicion": most})
 
 

@@ -50,11 +50,10 @@ class Noise:
 
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     """How many times its noise the error of the worst part is; 0 where nothing can be said."""
-    if not noise.imitations or reference.size < calibration.PART_LEAST_VALUES:
+    kinds = {each.dtype.kind for each in (reference, device, *noise.imitations)}
+    if not noise.imitations or kinds != {"f"}:
         return 0.0
-    if not all(each.dtype.kind == "f" for each in (reference, device, *noise.imitations)):
-        return 0.0
-    step = -(-reference.size // _MOST)
+    step = -(-reference.size // _MOST) or 1
     right, given, *made = (
         np.asarray(each.reshape(-1)[::step], np.float64)
         for each in (reference, device, *noise.imitations)
@@ -148,17 +147,14 @@ def noise_of(context: OpContext, told: ToleranceEstimate) -> Noise:
 
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    device = told.device
+    introduced = relative(told.device, told.reference)
+    suspicion = local_suspicion(told.reference, told.device, noise_of(context, told))
     # What the whole tensor shows to be guilty needs no part to show it.
-    if device is None or relative(device, told.reference) > context.options.guilty * told.floor:
-        return None
-    suspicion = local_suspicion(told.reference, device, noise_of(context, told))
-    apart, scale = norms(device, told.reference)
-    if suspicion <= 0.0 or scale == 0.0 or not 0.0 < apart < math.inf:
+    if introduced > context.options.guilty * told.floor or suspicion <= introduced / told.floor:
         return None
     # A floor that makes the whole as suspicious as its worst part is.
-    floor = apart / scale / suspicion
-    return Narrow(floor, floor * scale) if floor < told.floor else None
+    floor = introduced / suspicion
+    return Narrow(floor, floor * norms(told.reference, told.reference)[1])
 
 
 TOLERANCE = Tolerance(

@@ -82,9 +82,8 @@ class Floors:
 
     def _was_rounded(self, value: Array) -> bool:
         """Whether *value* may have been something else before; whole numbers mean themselves."""
-        return self.precision.fits(value) and not np.array_equal(
-            np.rint(value), value, equal_nan=True
-        )
+        whole = np.array_equal(np.rint(value), value, equal_nan=True)
+        return self.precision.fits(value) and not whole
 
     def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, with constants too small for the device's type as converters make
@@ -95,11 +94,7 @@ class Floors:
         states = [GroupState(group, self.golden, self._fed(given))]
         weights = self._weights(states)
         small = {
-            name: np.where(
-                found,
-                np.copysign(np.asarray(least, value.dtype), value),
-                value,
-            )
+            name: np.where(found, np.copysign(np.asarray(least, value.dtype), value), value)
             for name, value in weights.items()
             if (found := (value != 0) & (np.abs(value) < least)).any()
         }
@@ -257,11 +252,7 @@ class Floors:
             if quantiser is None:
                 found[result.key] = self._weight(value)
             else:
-                way = (
-                    math.copysign(calibration.DIVISION_UNITS * 2.0**-24, self.shift)
-                    if self.shift
-                    else 0.0
-                )
+                way = float(np.sign(self.shift)) * calibration.DIVISION_UNITS * 2.0**-24
                 found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
         return found
 

@@ -23,7 +23,7 @@ from divergraph.rootcause.values import relative
 
 def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     device, emulation, ops = told.device, told.emulation, context.quantised
-    if device is None or emulation is None or told.unseen or told.masked is not None:
+    if emulation is None or told.unseen or told.masked is not None:
         return None
     introduced = relative(device, told.reference)
     if not 0.0 < introduced < math.inf or ops.kind(context.group) not in ops.kinds:
@@ -36,9 +36,11 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     if expected is None or expected.ratio <= ops.suspect:
         return None
     floor = max(introduced / expected.ratio, calibration.QUANTISED_LEAST_FLOOR)
-    if floor >= told.floor:
-        return None
-    return Narrow(floor, expected=expected.value, numbers={"over_exact": expected.ratio})
+    return (
+        None
+        if floor >= told.floor
+        else Narrow(floor, expected=expected.value, numbers={"over_exact": expected.ratio})
+    )
 
 
 TOLERANCE = Tolerance(

@@ -195,7 +195,7 @@ def quantised_least_floor() -> None:
         expected=lambda *given: [SimpleNamespace(ratio=math.inf, value=V)],
         suspect=6.0,
     )
-    told = ToleranceEstimate(V, 1e-2, imitations=(V,), device=V * np.float32(1.01))
+    told = ToleranceEstimate(V, V * np.float32(1.01), 1e-2, imitations=(V,))
     action = quantised_steps.TOLERANCE.apply(replace(context(INT8), quantised=quantised), told)
     assert 5e-10 < action.floor < 5e-9
 

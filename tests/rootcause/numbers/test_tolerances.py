@@ -63,7 +63,7 @@ def mask_scaled() -> None:
 def draws(ops: int, size: int) -> float:
     known = context(ops=ops)
     known.arithmetic.draws = [V[:size]] * 200
-    told = ToleranceEstimate(V[:size], 1e-4, device=V[:size])
+    told = ToleranceEstimate(V[:size], V[:size], 1e-4)
     return pre_rounding.TOLERANCE.apply(known, told).numbers["draws"]
 
 
@@ -81,7 +81,7 @@ def flushes(share: float) -> bool:
     reference = np.full(1000, 5e-5 / share / math.sqrt(999))
     reference[0] = 5e-5
     device = FP16.rounded(np.where(reference == 5e-5, 0, reference).astype(np.float32))
-    told = ToleranceEstimate(reference, 1e-4, device=device)
+    told = ToleranceEstimate(reference, device, 1e-4)
     return flushed.TOLERANCE.apply(context(), told) is not None
 
 
@@ -145,7 +145,7 @@ def usual_steps() -> None:
 
 
 def gain_floor(device, emulated=V, floor: float = 0.1) -> float:
-    told = ToleranceEstimate(V, floor, imitations=(emulated,), device=device)
+    told = ToleranceEstimate(V, device, floor, imitations=(emulated,))
     return gains.gain_floor(told, FP16, 1)
 
 
@@ -187,8 +187,8 @@ def inside(ratio: float) -> list[np.ndarray]:
         inputs=lambda op: [SimpleNamespace(tensor="h")],
     )
     known = replace(context(ops=2), executor=runner, golden=golden)
-    told = ToleranceEstimate(V, 1e-3, imitations=(V,))
-    gains._inner(known, told, V * np.float32(1 + 1e-3 * ratio), 1e-3)
+    told = ToleranceEstimate(V, V * np.float32(1 + 1e-3 * ratio), 1e-3, imitations=(V,))
+    gains._inner(known, told, 1e-3)
     return runner.fed
 
 
