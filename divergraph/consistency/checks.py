@@ -16,7 +16,7 @@ from divergraph.consistency.inputs import InputChecks, check_inputs
 from divergraph.consistency.repeat import RepeatChecks, check_repeat
 from divergraph.consistency.values import Values, values_of
 from divergraph.jobs.progress import NO_PROGRESS, Progress
-from graphstore.model import DType, Finding, FindingKind, ModelGraph, Op, TensorIO
+from graphstore.model import DType, EvidenceValue, Finding, FindingKind, ModelGraph, Op, TensorIO
 from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
@@ -212,7 +212,7 @@ class _Seen:
 def _finding(
     label: str, sentence: str, op: Op, port: int, confidence: float, seen: Values, after: int
 ) -> Finding:
-    evidence: dict[str, object] = {
+    evidence: dict[str, EvidenceValue] = {
         "elements": seen.count,
         "lowest": seen.low,
         "highest": seen.high,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from divergraph.consistency.values import Difference, difference
 from graphstore.model import (
     DumpTensorRef,
+    EvidenceValue,
     Finding,
     FindingKind,
     ModelGraph,
@@ -199,7 +200,7 @@ def _finding(
     )
 
 
-def difference_evidence(apart: Difference) -> dict[str, object]:
+def difference_evidence(apart: Difference) -> dict[str, EvidenceValue]:
     """The numbers of a difference as a finding keeps them."""
     return {
         "elements": apart.elements,
@@ -211,7 +212,7 @@ def difference_evidence(apart: Difference) -> dict[str, object]:
     }
 
 
-def _addresses(dumped: DumpTensorRef, output: DumpTensorRef) -> Iterator[tuple[str, object]]:
+def _addresses(dumped: DumpTensorRef, output: DumpTensorRef) -> Iterator[tuple[str, EvidenceValue]]:
     if dumped.address:
         yield "input_address", dumped.address
     if output.address:

@@ -20,7 +20,15 @@ from divergraph.consistency.checks import (
 )
 from divergraph.consistency.values import FLOAT16_MAX
 from graphstore.contract import RunData
-from graphstore.model import Comparison, DType, Figures, Finding, FindingKind, TensorIO
+from graphstore.model import (
+    Comparison,
+    DType,
+    EvidenceValue,
+    Figures,
+    Finding,
+    FindingKind,
+    TensorIO,
+)
 from graphstore.traverse.algorithms import descendants, first_diverging
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.measured_ops import measured_ops
@@ -73,10 +81,10 @@ def _first(
         )
 
 
-def _evidence(item: Comparison) -> dict[str, object]:
+def _evidence(item: Comparison) -> dict[str, EvidenceValue]:
     assert item.metrics is not None
     metrics, figures = item.metrics, item.figures
-    evidence: dict[str, object] = {
+    evidence: dict[str, EvidenceValue] = {
         "elements": metrics.elements,
         "device_nonfinite": metrics.device_nonfinite,
         "golden_nonfinite": metrics.golden_nonfinite,

@@ -7,9 +7,10 @@ and propagated f(d_in) - g.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import TypeAlias
 
 from graphstore.model.dumps import TensorIO
 
@@ -125,6 +126,14 @@ class Reckoning:
     guilt: Guilt
 
 
+EvidenceValue: TypeAlias = (
+    "bool | int | float | str | Sequence[EvidenceValue] | Mapping[str, EvidenceValue] | None"
+)
+"""What JSON holds."""
+Evidence: TypeAlias = Mapping[str, EvidenceValue]
+"""The numbers behind a finding, by name."""
+
+
 class FindingKind(StrEnum):
     """Which check made a finding."""
 
@@ -142,7 +151,7 @@ class Finding:
 
     ``label`` is the machine's word for it (``lost_bias``), unique in its kind.
     ``op`` is a device op's id, "" for the whole run; ``port`` -1 for the op as a whole.
-    ``confidence`` is 0 to 1. ``evidence`` holds JSON values.
+    ``confidence`` is 0 to 1.
     """
 
     kind: FindingKind
@@ -152,4 +161,4 @@ class Finding:
     io: TensorIO = TensorIO.OUTPUT
     port: int = -1
     confidence: float = 1.0
-    evidence: Mapping[str, object] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=dict)

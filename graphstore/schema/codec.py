@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
-from graphstore.model import AttrValue, Shape
+from graphstore.model import AttrValue, Evidence, EvidenceValue, Shape
 
 _T = TypeVar("_T")
 _Way: TypeAlias = Callable[[Any], Any]
@@ -183,7 +183,7 @@ def attrs_value(text: str) -> dict[str, AttrValue]:
     return {name: _attribute(value) for name, value in json.loads(text).items()}
 
 
-def values_text(values: Mapping[str, object]) -> str:
+def values_text(values: Evidence) -> str:
     """JSON values by name; numbers of arrays as numbers.
 
     Raises:
@@ -192,9 +192,9 @@ def values_text(values: Mapping[str, object]) -> str:
     return _VALUES.encode(dict(values))
 
 
-def values_of(text: str | None) -> dict[str, object]:
+def values_of(text: str | None) -> dict[str, EvidenceValue]:
     """The values behind :func:`values_text`; none for None."""
-    read: dict[str, object] = {} if text is None else json.loads(text)
+    read: dict[str, EvidenceValue] = {} if text is None else json.loads(text)
     return read
 
 

@@ -18,7 +18,7 @@ from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import Quantisers
 from divergraph.rootcause.judgement import unknown
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances.masks import Mask, told_as_infinity, without
+from divergraph.rootcause.tolerances.masks import Mask, past_the_end, told_as_infinity, without
 from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
 from divergraph.rootcause.values import relative
 from graphstore.errors import InputError
@@ -296,7 +296,10 @@ def test_a_gain_in_half_precision_is_seen_below_the_floor() -> None:
     assert acted(found, "gain").effect is Effect.NARROW
     found, split = judged(H * np.float32(1.004), V, H, known=context(INT8, integers=True))
     assert acted(found, "gain") is None
-    found, _ = judged(V * np.float32(1 + 2e-6), V, V, known=context(FP32))
+    off = V + np.float32(1e-3) * W
+    found, _ = judged(V * np.float32(1.0005), V, off, known=context(FP32))
+    assert acted(found, "gain") is None
+    found, _ = judged(H * np.float32(1.004), V, None)  # what cannot run is not known so well
     assert acted(found, "gain") is None
 
 
@@ -348,6 +351,27 @@ def test_in_bfloat16_a_gain_of_1_percent_is_no_rounding() -> None:
 )
 def test_what_cannot_be_run_is_judged_by_its_gain(error, before, guilt) -> None:
     assert fallback._guilt(fallback._gain(error, before)) is guilt
+
+
+@pytest.mark.parametrize(
+    ("error", "nonfinite", "found"), [(0.5, 3, 0.5), (math.nan, 3, math.inf), (math.nan, 0, None)]
+)
+def test_an_error_that_is_no_number_is_infinite_if_the_device_broke(error, nonfinite, found):
+    metrics = SimpleNamespace(relative_euclidean_distance=error, device_nonfinite=nonfinite)
+    told = fallback._error(SimpleNamespace(metrics=metrics))
+    assert math.isnan(told) if found is None else told == found
+
+
+def test_what_is_scaled_past_the_end_is_infinite_only_where_it_stood_for_infinity() -> None:
+    reference, device = np.array([-8e4, 1.0]), np.array([-np.inf, 1.0])
+
+    def held(given: np.ndarray) -> bool:
+        return past_the_end(reference, device, [given], (), 65504.0) is not None
+
+    assert held(np.array([-65504.0, 1.0]))
+    assert not held(np.array([-5e4, 1.0]))
+    assert not held(np.array([-65504, 1]))  # integers are no mask
+    assert not held(np.array([[-65504.0, 1.0]]))
 
 
 def test_splits_name_what_ran_the_reference() -> None:

@@ -24,6 +24,7 @@ from divergraph.thresholds.verdicts import worst
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
+    EvidenceValue,
     Finding,
     FindingKind,
     Level,
@@ -285,7 +286,7 @@ def _consistent(view: RunView, notes: Sequence[str]) -> Finding:
     )
 
 
-def _numbers(view: RunView, item: Comparison) -> dict[str, object]:
+def _numbers(view: RunView, item: Comparison) -> dict[str, EvidenceValue]:
     assert item.metrics is not None
     return {
         "index": view.indices.get(item.op),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.words import count_text, slices_text
+from graphstore.model import EvidenceValue
 
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
@@ -316,7 +317,7 @@ def _slice_offset(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
     if hit.size == 0:
         hit = np.array([int(np.argmax(np.abs(offsets)))])
     where = slices_text(hit.tolist(), axis, view)
-    evidence = {
+    evidence: dict[str, EvidenceValue] = {
         "axis": axis,
         "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
         "of": int(offsets.size),

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from graphstore.model import AttrValue, DType, Op
+from graphstore.model import AttrValue, DType, Evidence, Op
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -125,7 +125,7 @@ class Cause:
     label: str
     sentence: str
     confidence: float
-    evidence: Mapping[str, object] = field(default_factory=dict)
+    evidence: Evidence = field(default_factory=dict)
 
 
 class SampledTensors:

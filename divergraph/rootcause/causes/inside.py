@@ -25,6 +25,7 @@ from divergraph.rootcause.causes.evidence import (
 from divergraph.rootcause.causes.functions import FUNCTIONS
 from divergraph.rootcause.causes.settings import wrong_setting
 from divergraph.rootcause.causes.words import as_well, slices_text, step_text
+from graphstore.model import EvidenceValue
 
 _MOST_STEPS = 12
 _LARGEST = 1 << 22
@@ -158,7 +159,8 @@ def _told(view: SampledTensors, there: _There, guesses: list[_Guess]) -> Cause |
         sentence += f" (or the same of {', '.join(named)})"
     if also is not None:
         sentence += f"; as well if {also.words}"
-    evidence: dict[str, object] = {"op": op.id, "left": left, "explanations": len(others) + 1}
+    evidence: dict[str, EvidenceValue] = {"op": op.id, "left": left}
+    evidence["explanations"] = len(others) + 1
     if guess.number is not None:
         evidence["amount"] = guess.number
     sure = _SURE if also is None and view.d.size >= 64 else _UNSURE

@@ -10,6 +10,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
 from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.words import count_text, ranges_text, share_text, slices_text
+from graphstore.model import EvidenceValue
 
 _ALL = 0.98
 _FEW = 0.25
@@ -35,7 +36,7 @@ class _Part:
     elements: Array
     """The device's values of it, as a tensor where the part is one, and the expected ones."""
     expected: Array
-    evidence: dict[str, object]
+    evidence: dict[str, EvidenceValue]
     sure: float
     hint: str = ""
 
@@ -143,7 +144,7 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
         if needed > max(1, int(few * length)) or not _others_right(view, axis, numbers):
             continue
         border = _border(numbers, length) and axis != view.axes()[0]
-        evidence: dict[str, object] = {
+        evidence: dict[str, EvidenceValue] = {
             "axis": axis,
             "slices": (numbers * view.steps[axis]).tolist()[:64],
             "of": length,

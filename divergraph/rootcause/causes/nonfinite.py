@@ -10,7 +10,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, FaultEvidence, SampledTensors
 from divergraph.rootcause.causes.words import channels_text, count_text, share_text
-from graphstore.model import DType
+from graphstore.model import DType, EvidenceValue
 
 _LARGEST = {
     DType.FLOAT16: 65504.0,
@@ -44,7 +44,7 @@ def nonfinite(view: SampledTensors) -> Cause | None:
     nans = int(np.count_nonzero(np.isnan(device[bad])))
     expected = np.abs(np.asarray(reference[bad], np.float64))
     first = int(np.flatnonzero(bad.reshape(-1))[0])
-    evidence: dict[str, object] = {
+    evidence: dict[str, EvidenceValue] = {
         "nonfinite": count,
         "nan": nans,
         "infinite": count - nans,
@@ -56,7 +56,7 @@ def nonfinite(view: SampledTensors) -> Cause | None:
 
 
 def _overflow(
-    case: FaultEvidence, expected: np.ndarray, evidence: dict[str, object]
+    case: FaultEvidence, expected: np.ndarray, evidence: dict[str, EvidenceValue]
 ) -> Cause | None:
     dtype, limit = _limit(case)
     largest, infinite = float(expected.max()), evidence["infinite"]
@@ -82,7 +82,7 @@ def _overflow(
     return None
 
 
-def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, object]) -> Cause:
+def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, EvidenceValue]) -> Cause:
     case = view.case
     what = "NaN" if evidence["nan"] else "Inf"
     count, reason, confidence = int(np.count_nonzero(bad)), "", 0.95

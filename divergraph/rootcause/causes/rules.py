@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
 from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
 from divergraph.rootcause.causes.unclassified import unclassified
-from graphstore.model import Finding, FindingKind
+from graphstore.model import EvidenceValue, Finding, FindingKind
 
 
 def explain(case: FaultEvidence) -> Finding | None:
@@ -53,7 +55,7 @@ def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding
     )
 
 
-def _plain(value: object) -> object:
+def _plain(value: EvidenceValue) -> EvidenceValue:
     """A JSON value."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -61,4 +63,6 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
     return value

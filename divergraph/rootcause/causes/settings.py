@@ -308,9 +308,5 @@ def _cause(op: Op, trial: AttributeTrial, view: SampledTensors, made: Array | No
         trial.label,
         f"the device has just what {op.type} {op.name or op.id} gives {trial.words}",
         0.97 if view.d.size >= 16 else 0.7,
-        {"op": op.id, "attributes": {k: _json(v) for k, v in trial.attrs.items()}, "left": left},
+        {"op": op.id, "attributes": dict(trial.attrs), "left": left},
     )
-
-
-def _json(value: AttrValue) -> object:
-    return list(value) if isinstance(value, tuple) else value

@@ -7,6 +7,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from graphstore.model import EvidenceValue
 
 _DRAWS = (
     *("Random", "Multinomial", "Bernoulli", "Dropout", "TruncatedNormal", "Shuffle"),
@@ -23,7 +24,7 @@ def random_op(view: SampledTensors) -> Cause | None:
     share = float(np.mean(zeros))
     if drawn[0].startswith(("Dropout", "DropOut")) and not 0.02 < share < 0.98:
         return None
-    evidence: dict[str, object] = {"op_type": drawn[0], "zeros": share}
+    evidence: dict[str, EvidenceValue] = {"op_type": drawn[0], "zeros": share}
     if kept.any():
         evidence["gain_of_kept"] = float(np.median(view.d[kept] / view.r[kept]))
     return Cause(
@@ -38,7 +39,7 @@ def unclassified(view: SampledTensors) -> Cause:
     """Nothing fits; what can be said all the same."""
     link = correlation(view.d, view.r)
     relative = view.error / view.size if view.size else float("inf")
-    evidence: dict[str, object] = {
+    evidence: dict[str, EvidenceValue] = {
         "relative_error": relative,
         "correlation": link,
         "largest_error": float(np.abs(view.e).max()) if view.e.size else 0.0,

@@ -7,6 +7,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors
 from divergraph.rootcause.causes.words import count_text, share_text, slices_text
+from graphstore.model import EvidenceValue
 
 _ALL = 0.95
 """The share of the error's energy a region must hold to be the explanation."""
@@ -22,7 +23,7 @@ def all_zero(view: SampledTensors) -> Cause | None:
     value = float(view.d.mean()) if np.any(flat != flat[0]) else float(flat[0])
     if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
         return None
-    evidence: dict[str, object] = {"value": value, "expected_rms": view.size}
+    evidence: dict[str, EvidenceValue] = {"value": value, "expected_rms": view.size}
     largest = float(np.abs(view.r).max())
     if value == 0.0 and largest < _SMALLEST_NORMAL and view.unit >= 2.0**-11:
         return Cause(

@@ -1,0 +1,96 @@
+"""The floor's own steps: what is rounded, disturbed, raised and doubted, and by how much."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from judged_output import context
+
+from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.values import relative
+from graphstore.model import TensorRef
+
+RNG = np.random.default_rng(3)
+V = RNG.standard_normal(1000).astype(np.float32)
+H = FP16.rounded(V)
+REF = TensorRef("y", 0)
+
+
+class OfWeights(Floors):
+    """The floor of a group whose output is its one weight."""
+
+    weight: np.ndarray
+
+    def _weights(self, states):
+        return {"w": self.weight}
+
+    def _run(self, states, weights):
+        return [weights["w"]]
+
+
+def floors(precision=FP16, **given) -> OfWeights:
+    golden = SimpleNamespace(name=lambda ref: ref.op, ops={})
+    return OfWeights(None, golden, precision, 1 << 20, **given)
+
+
+def test_only_numbers_that_were_rounded_may_have_been_others_before() -> None:
+    half = floors()
+    assert half._was_rounded(H)
+    assert not half._was_rounded(V)  # held in more bits than float16 has
+    assert not half._was_rounded(np.rint(H))  # whole numbers mean themselves
+
+
+def test_integers_and_plain_runs_are_not_rounded() -> None:
+    whole = np.arange(5000)
+    assert floors()._round(whole) is whole
+    assert floors(plain=True)._round(V) is V
+    assert np.array_equal(floors()._round(V), H)
+    assert floors()._noisy(whole, 0.5) is whole
+    assert 0 < relative(floors(FP32)._round(V), V) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("kind", "owns", "size"),
+    [("Exp", (), 1e-5), ("Relu", (), 0.0), ("If", ("then",), 3e-5), (None, (), 0.0)],
+)
+def test_functions_are_as_far_off_as_was_found_and_bodies_as_the_worst(kind, owns, size) -> None:
+    op = None if kind is None else SimpleNamespace(type=kind, owns=owns)
+    found = {"Exp": 1e-5, "Log": 3e-5}
+    assert floors(approximated=found)._function_error(op) == size
+    assert floors(approximated=found, plain=True)._function_error(op) == 0.0
+    assert floors()._function_error(op) == 0.0
+
+
+def test_converters_raise_what_is_smaller_than_they_keep_and_nothing_else() -> None:
+    half, group = floors(), Group(REF, REF)
+    half.weight = np.array([1e-9, -1e-9, 0.0, 0.5, 2e-7], np.float32)
+    made = half.raised(group, {})
+    assert made == pytest.approx([1e-7, -1e-7, 0.0, 0.5, 2e-7])
+    half.weight = np.array([0.0, 0.5], np.float32)
+    assert half.raised(group, {}) is None
+    assert floors(FP32).raised(group, {}) is None
+
+
+def test_an_unrounded_value_lies_within_one_rounding_of_what_is_dumped() -> None:
+    small = np.array([1e-6, 0.0, 0.5] * 100, np.float32)
+    apart = np.abs(floors()._unrounded(small) - small)
+    assert 0 < apart[::3].max() <= 2.0**-14 * 2.0**-11 * 1.001
+    assert apart[1::3].max() == 0.0
+    assert 0 < apart[2::3].max() <= 0.5 * 2.0**-11 * 1.001
+
+
+def test_constants_are_held_within_the_type_and_dead_weights_stay() -> None:
+    half = floors()
+    assert half._stored(np.array([1e6, -1e6, 2.0, np.inf])).tolist() == [65504, -65504, 2, np.inf]
+    assert floors(FP32)._stored(np.array([1e6])).tolist() == pytest.approx([1e6])
+    assert half._weight(np.array([1e-12, 0.0], np.float32)).tolist() == pytest.approx([1e-12, 0.0])
+
+
+def test_only_the_group_of_a_quantised_output_has_a_step() -> None:
+    known = context(FP16)
+    assert Floors.step(known.arithmetic, known.group) is None
