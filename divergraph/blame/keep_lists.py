@@ -9,13 +9,13 @@ the pages "--keep_dtype" and "--customize_dtypes" of the ATC manual. The block l
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from divergraph.blame.attribution import KeepListEntry
 from divergraph.graphs.matching.constants import constant_ops
 from graphstore.contract import RunData
 from graphstore.model import DType, ModelGraph, Op, TensorRef
+from graphstore.traverse.reach import reached
 
 _FP16_MOST = 65504.0
 _FLOATS = frozenset((None, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32))
@@ -87,23 +87,19 @@ def _computed(graph: ModelGraph, ops: Sequence[str]) -> list[str]:
 
     Compilers hold a constant in the type in which it is read.
     """
-    constants = constant_ops(graph)
-    found: dict[str, None] = {}
-    waiting, seen = deque(ops), set(ops)
-    while waiting:
-        op_id = waiting.popleft()
-        if op_id not in constants:
-            found[op_id] = None
-            continue
-        readers = [
-            op.id
-            for op in graph.ops
-            if op.id not in seen
-            and any(ref and ref.producer and ref.producer.op == op_id for ref in op.inputs)
-        ]
-        seen.update(readers)
-        waiting.extend(readers)
-    return list(found)
+    constants, readers = constant_ops(graph), _readers(graph)
+    found = reached(ops, lambda op: readers.get(op, ()) if op in constants else ())
+    return [op for op in found if op not in constants]
+
+
+def _readers(graph: ModelGraph) -> dict[str, list[str]]:
+    """By op those that read what it makes."""
+    found: dict[str, list[str]] = {}
+    for op in graph.ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer is not None:
+                found.setdefault(ref.producer.op, []).append(op.id)
+    return found
 
 
 def _too_large(data: RunData) -> set[TensorRef]:
@@ -123,23 +119,14 @@ def _taking(graph: ModelGraph, ops: Iterable[str], too_large: set[TensorRef]) ->
 
     Behind an op that is kept compilers cast back to float16, unless the next one is kept too.
     """
-    waiting, seen = set(ops), set(ops)
-    while waiting:
-        following = [
-            op
-            for op in graph.ops
-            if op.id not in seen
-            and any(
-                ref is not None
-                and ref.producer is not None
-                and ref.producer.op in waiting
-                and ref.producer in too_large
-                for ref in op.inputs
-            )
-        ]
-        yield from following
-        waiting = {op.id for op in following}
-        seen |= waiting
+    takers: dict[str, list[str]] = {}
+    for op in graph.ops:
+        for ref in op.inputs:
+            if ref is not None and ref.producer in too_large and ref.producer is not None:
+                takers.setdefault(ref.producer.op, []).append(op.id)
+    known, index = dict.fromkeys(ops), graph.op_index()
+    found = reached(known, lambda op: takers.get(op, ()))
+    return (index[op] for op in found if op not in known)
 
 
 def _linked(data: RunData, ops: Sequence[str]) -> list[str]:
@@ -152,23 +139,9 @@ def _computing(data: RunData, kept: KeepListEntry) -> list[str]:
     linked = {link.device for link in data.links}
     if kept.op in linked or kept.group:
         return [kept.op]
-    readers: dict[str, list[str]] = {}
-    for op in data.device.ops:
-        for ref in op.inputs:
-            if ref is not None and ref.producer is not None:
-                readers.setdefault(ref.producer.op, []).append(op.id)
-    found: list[str] = []
-    waiting, seen = deque([kept.op]), {kept.op}
-    while waiting:
-        for reader in readers.get(waiting.popleft(), ()):
-            if reader in seen:
-                continue
-            seen.add(reader)
-            if reader in linked:
-                found.append(reader)
-            else:
-                waiting.append(reader)
-    return found or [kept.op]
+    readers = _readers(data.device)
+    found = reached([kept.op], lambda op: () if op in linked else readers.get(op, ()))
+    return [op for op in found if op in linked] or [kept.op]
 
 
 def _types(graph: ModelGraph) -> dict[str, DType | None]:

@@ -10,6 +10,7 @@ from divergraph.rootcause.groups.op_graph import OpGraph
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph, TensorIO, TensorRef
+from graphstore.traverse.reach import reached
 
 
 def blamed_outputs(
@@ -68,16 +69,12 @@ def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection
     """The names of the tensors that *outputs* are made of, not looking behind those *given*."""
     graph = OpGraph(golden)
     makers = {tensor.name: op for op in golden.ops for tensor in op.outputs}
-    found = set(outputs)
-    waiting = list(outputs)
-    while waiting:
-        name = waiting.pop()
-        if name in given or name not in makers:
-            continue
-        following = {ref.tensor for ref in graph.inputs(makers[name])} - found
-        found |= following
-        waiting += following
-    return found
+
+    def before(name: str) -> list[str]:
+        known = name in given or name not in makers
+        return [] if known else [ref.tensor for ref in graph.inputs(makers[name])]
+
+    return set(reached(outputs, before))
 
 
 def first_tensors(graph: OpGraph, tensors: Collection[str]) -> frozenset[str]:
@@ -103,21 +100,16 @@ def tensor_names(graph: ModelGraph) -> dict[str, str]:
 
 def _last(graph: OpGraph, compared: set[TensorRef], ends: set[TensorRef]) -> set[TensorRef]:
     """The float tensors of those *compared* that are met first on the ways back from *ends*."""
-    found: set[TensorRef] = set()
-    waiting = [end for end in ends if end.op in graph.ops]
-    seen = set(waiting)
-    while waiting:
-        for ref in graph.inputs(graph.ops[waiting.pop().op]):
-            producer = ref.producer
-            # Variables are no result of the step, nor what is made of them alone.
-            if producer is None or producer in seen or producer.op not in graph.fed:
-                continue
-            seen.add(producer)
-            if producer in compared:
-                found.add(producer)
-            else:
-                waiting.append(producer)
-    return {ref for ref in found if _is_float(graph, ref)}
+
+    def before(ref: TensorRef) -> list[TensorRef]:
+        if ref.op not in graph.ops or (ref in compared and ref not in ends):
+            return []
+        makers = (each.producer for each in graph.inputs(graph.ops[ref.op]))
+        # Variables are no result of the step, nor what is made of them alone.
+        return [each for each in makers if each is not None and each.op in graph.fed]
+
+    found = reached(ends, before)
+    return {ref for ref in found if ref in compared - ends and _is_float(graph, ref)}
 
 
 def _is_float(graph: OpGraph, ref: TensorRef) -> bool:

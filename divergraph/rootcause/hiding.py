@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from graphstore.model import Comparison, Finding
 from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.reach import reached
 
 
 def nonfinite_ops(comparisons: Iterable[Comparison]) -> dict[str, bool]:
@@ -29,18 +29,9 @@ def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) ->
     start = arrays.number.get(op)
     if start is None or not nonfinite.get(op, False):
         return ()
-    seen, waiting, ends = {start}, deque([start]), set()
-    while waiting:
-        for below in arrays.successors(waiting.popleft()):
-            number = int(below)
-            if number in seen:
-                continue
-            seen.add(number)
-            if nonfinite.get(arrays.ids[number], True):
-                waiting.append(number)
-            else:
-                ends.add(number)
-    return tuple(arrays.ids[number] for number in sorted(ends))
+    broken = [nonfinite.get(each, True) for each in arrays.ids]
+    found = reached([start], lambda each: arrays.successors(each).tolist() if broken[each] else ())
+    return tuple(arrays.ids[number] for number in sorted(found) if not broken[number])
 
 
 def hidden(finding: Finding, ops: Sequence[str], types: Mapping[str, str] | None = None) -> Finding:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphstore.model import LineageLink
 from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.reach import reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,5 @@ def best_dump(
 
 def _upstream(golden: GraphArrays, op: int, members: set[int], without: frozenset[int]) -> set[int]:
     """*op* and the members that lead to it through members, those *without* left out."""
-    found = {op}
-    stack = [op]
-    while stack:
-        for other in golden.predecessors(stack.pop()).tolist():
-            if other in members and other not in found and other not in without:
-                found.add(other)
-                stack.append(other)
-    return found
+    allowed = members - without
+    return set(reached([op], lambda each: allowed & set(golden.predecessors(each).tolist())))

@@ -23,6 +23,7 @@ from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.model import Comparison, DeviceArithmetic, DType, Op, TensorRef
+from graphstore.traverse.reach import reached
 
 _LOOKED_AT = 16
 
@@ -131,18 +132,16 @@ class DeclaredTypes:
 
     def _between(self, group: Group) -> Iterator[Op]:
         """The device's ops from the measured outputs a group is fed to its own."""
-        stops = set(group.measured)
-        waiting, seen = [group.output.op], {group.output.op}
-        while waiting:
-            op = self.device.ops[waiting.pop()]
-            yield op
-            for ref in self.device.inputs(op):
-                maker = ref.producer
-                if maker is None or maker in stops or maker.op in seen:
-                    continue
-                if maker.op in self.device.ops and not self.device.is_constant(maker.op):
-                    seen.add(maker.op)
-                    waiting.append(maker.op)
+        stops, device = set(group.measured), self.device
+
+        def before(op: str) -> Iterator[str]:
+            makers = (ref.producer for ref in device.inputs(device.ops[op]))
+            found = (maker.op for maker in makers if maker is not None and maker not in stops)
+            return (
+                maker for maker in found if maker in device.ops and not device.is_constant(maker)
+            )
+
+        return (device.ops[op] for op in reached([group.output.op], before))
 
     def _reads_made_constant(self, op: Op) -> bool:
         """Whether a constant of *op* is computed, most likely cast from a rounded one."""

@@ -25,6 +25,7 @@ from graphstore.model import (
     TensorIO,
     TensorRef,
 )
+from graphstore.traverse.reach import reached
 
 DEQUANTISING = frozenset({"DequantizeLinear"})
 _QUANTISING = frozenset({"QuantizeLinear"})
@@ -312,14 +313,13 @@ class _Finder:
 
     def _handed_on(self, op: Op) -> list[TensorRef]:
         """The outputs that hold what *op* gives back in another shape."""
-        found: list[TensorRef] = []
-        waiting = [TensorRef(op.id, 0)]
-        while waiting:
-            for user, position in self._users.get(waiting.pop(), ()):
+
+        def handed_on(made: TensorRef) -> Iterator[TensorRef]:
+            for user, position in self._users.get(made, ()):
                 if user.type in _HANDING_ON and user.outputs and position == 0:
-                    found.append(TensorRef(user.id, 0))
-                    waiting.append(found[-1])
-        return found
+                    yield TensorRef(user.id, 0)
+
+        return list(reached([TensorRef(op.id, 0)], handed_on))[1:]
 
     def _weights_for(self, output: TensorRef) -> Iterator[str]:
         """The golden constants in the places where a dequantised constant is read."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
+from graphstore.traverse.reach import reached
 
 _FLOWS = ("TensorArray", "TensorArrayGrad", "TensorArrayScatter", "TensorArrayWrite")
 _SPLITS = ("TensorArraySplit",)
@@ -21,38 +22,33 @@ TURNS = frozenset(("NextIteration", "RefNextIteration"))
 
 def flows(graph: ModelGraph) -> frozenset[TensorRef]:
     """The tensors that only keep an order, whatever their values are."""
-    found: set[TensorRef] = set()
     readers: dict[TensorRef, list[Op]] = {}
     for op in graph.ops:
         for ref in op.inputs:
             if ref is not None and ref.producer is not None:
                 readers.setdefault(ref.producer, []).append(op)
-    waiting = [op for op in graph.ops if op.type.rstrip("V234") in (*_FLOWS, *_SPLITS)]
-    while waiting:
-        op = waiting.pop()
-        for port in range(len(op.outputs)):
-            made = TensorRef(op.id, port)
-            if made not in found:
-                found.add(made)
-                waiting += [each for each in readers.get(made, ()) if each.type in _HANDS_ON]
-    return frozenset(found)
+    starts = [op for op in graph.ops if op.type.rstrip("V234") in (*_FLOWS, *_SPLITS)]
+
+    def handed_on(flow: TensorRef) -> Iterator[TensorRef]:
+        handing = (op for op in readers.get(flow, ()) if op.type in _HANDS_ON)
+        return (made for op in handing for made in _outputs(op))
+
+    return frozenset(reached((made for op in starts for made in _outputs(op)), handed_on))
+
+
+def _outputs(op: Op) -> Iterator[TensorRef]:
+    return (TensorRef(op.id, port) for port in range(len(op.outputs)))
 
 
 def inside_loops(graph: ModelGraph) -> frozenset[str]:
     """The ops that run once in each turn of a loop, those that enter one among them."""
-    users: dict[str, list[Op]] = {}
+    users: dict[str, list[str]] = {}
     for op in graph.ops:
         makers = [ref.producer.op for ref in op.inputs if ref is not None and ref.producer]
-        for maker in makers or op.control_inputs:
-            users.setdefault(maker, []).append(op)
-    waiting = [op for op in graph.ops if op.type in _ENTERS]
-    found = {op.id for op in waiting}
-    while waiting:
-        for user in users.get(waiting.pop().id, ()):
-            if user.id not in found and user.type not in _EXITS:
-                found.add(user.id)
-                waiting.append(user)
-    return frozenset(found)
+        for maker in (makers or op.control_inputs) if op.type not in _EXITS else ():
+            users.setdefault(maker, []).append(op.id)
+    starts = (op.id for op in graph.ops if op.type in _ENTERS)
+    return frozenset(reached(starts, lambda op: users.get(op, ())))
 
 
 def pushed(graph: ModelGraph) -> dict[str, tuple[InputRef, ...]]:

@@ -12,6 +12,7 @@ from divergraph.execute.tensorflow.late_reads import LateRead, late_reads
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.rootcause.groups.loop_state import flows, inside_loops, pushed
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
+from graphstore.traverse.reach import reached
 from graphstore.traverse.topological_order import topo_order
 
 _RANDOM = ("Random", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatefulRandom")
@@ -167,13 +168,7 @@ class OpGraph:
             for ref in self.inputs(op):
                 if ref.producer is not None:
                     users.setdefault(ref.producer.op, []).append(op.id)
-        found = set(starts)
-        waiting = list(found)
-        while waiting:
-            following = [user for user in users.get(waiting.pop(), ()) if user not in found]
-            found.update(following)
-            waiting += following
-        return frozenset(found)
+        return frozenset(reached(starts, lambda op: users.get(op, ())))
 
     def _captures(self) -> dict[str, tuple[InputRef, ...]]:
         """By owner: the tensors its bodies, and bodies inside of them, take from outside."""
