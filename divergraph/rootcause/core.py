@@ -26,19 +26,17 @@ from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.functions import functions_remark
-from divergraph.rootcause.devices.integer_kernels import without_exact_kernels
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
-from divergraph.rootcause.devices.quantised_ops import QuantisedOps
+from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
 from divergraph.rootcause.explaining import Explaining, OpVerdict
 from divergraph.rootcause.graph_inputs import entry_mismatches
 from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.groups.op_graph import Source
+from divergraph.rootcause.groups.op_graph import OpGraph, Source
 from divergraph.rootcause.judgement import Judgement, expect, split_of, unknown
 from divergraph.rootcause.nonfinite_origins import ignores_nan, ignoring, is_nonfinite_origin
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
-from divergraph.rootcause.random_sources import random_feed, remarks
 from divergraph.rootcause.run_inputs import RunInputs, Splits
 from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
@@ -47,6 +45,7 @@ from divergraph.rootcause.values import is_numeric, same_shape
 from graphstore.model import ErrorSplit, Guilt, Reckoning, Role, TensorRef
 
 Observer = Callable[[OpVerdict], None]
+_NAMED = 3
 
 
 def split_run(
@@ -75,7 +74,7 @@ def split_run(
     said = (
         remark(arithmetics.taken),
         functions_remark(arithmetics.usual.approximated),
-        *remarks(judging.drawn),
+        *_drawn_remarks(judging.drawn),
         *run.runs.remarks(groups),
         *judging.explaining.remarks(),
     )
@@ -201,7 +200,7 @@ class _Judging:
         found = expect(context, reference, fitting, emulation)
         golden_like = without(found.told.masked, golden_like).reshape(reference.shape)
         split = split_of(found, golden_like, context, runner)
-        source = None if split.guilt is Guilt.NONE else random_feed(self.run.golden, group)
+        source = None if split.guilt is Guilt.NONE else _random_feed(self.run.golden, group)
         if source is not None:  # nobody can tell an error from another draw
             self.drawn[group.output] = source
             return unknown(f"it takes random numbers of {source}", group.ops, runner)
@@ -236,3 +235,21 @@ class _Judging:
         elif split.guilt is not Guilt.NONE:
             self.explaining.explain(verdict)
         return split
+
+
+def _random_feed(golden: OpGraph, group: Group) -> str | None:
+    """The op whose random numbers *group* was fed as golden drew them."""
+    feeds = (feed.golden for feed in group.feeds if feed.device is None)
+    ops = (ref.op for ref in feeds if ref is not None and ref.op in golden.drawn)
+    return next((golden.ops[op].name for op in ops), None)
+
+
+def _drawn_remarks(drawn: Mapping[TensorRef, str]) -> Iterator[str]:
+    """What is said of outputs that could not be judged, by output the op that drew."""
+    for source in dict.fromkeys(drawn.values()):
+        behind = [str(ref) for ref, each in drawn.items() if each == source]
+        more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+        yield (
+            f"{source} draws random numbers, which the device did not dump: whether it drew "
+            f"others or none is not known, so nothing is said of {', '.join(behind[:_NAMED])}{more}"
+        )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
+from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
-from divergraph.rootcause.causes.unclassified import unclassified
 from graphstore.model import EvidenceValue, Finding, FindingKind
 
 
@@ -66,3 +66,23 @@ def _plain(value: EvidenceValue) -> EvidenceValue:
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     return value
+
+
+def unclassified(view: SampledTensors) -> Cause:
+    """Nothing fits; what can be said all the same."""
+    link = correlation(view.d, view.r)
+    relative = view.error / view.size if view.size else float("inf")
+    evidence: dict[str, EvidenceValue] = {
+        "relative_error": relative,
+        "correlation": link,
+        "largest_error": float(np.abs(view.e).max()) if view.e.size else 0.0,
+        "mean_error": float(view.e.mean()) if view.e.size else 0.0,
+    }
+    guess = " (weights, pads or window?)" if view.case.linear else ""
+    return Cause(
+        "unclassified",
+        f"unclassified{guess}: an error of {100 * relative:.3g} % without a simple pattern "
+        f"(correlation {link:.4f})",
+        0.3,
+        evidence,
+    )

@@ -6,7 +6,9 @@ as its graph says is held against the quantised op itself, with a floor of the a
 around it. What may go either way is a value next to the middle between two steps.
 
 Whether a device does just that (and does not cut where the graph rounds, or correct its
-biases), a few of its ops must show.
+biases), a few of its ops must show. So with the sums of products that a device computes in integers
+where the golden model quantises by itself: a QLinearConv is golden's Conv between its quantisers,
+to the last step, as integers are added without rounding, while a Softmax comes out of a table.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group, some
@@ -30,6 +33,9 @@ from divergraph.rootcause.values import is_numeric, relative, same_shape
 _LOOKED_AT = 8
 _AT_ONCE = 4
 _SHARE_OF_MEMORY = 8
+_PRODUCTS = ("Conv", "MatMul", "Gemm")
+_DRAWS = 4
+"""A floor may be too low by chance: values next to a tie go either way."""
 
 
 class QuantisedKind(StrEnum):
@@ -191,3 +197,38 @@ def _exact(ratios: Sequence[float]) -> bool:
     """Whether ops agree with what was expected, but for few."""
     good = int(np.count_nonzero(np.asarray(ratios) <= calibration.QUANTISED_AGREES))
     return good > 1 and len(ratios) - good <= max(1.0, calibration.QUANTISED_MOST_OFF * len(ratios))
+
+
+def without_exact_kernels(
+    golden: OpGraph,
+    groups: Sequence[Group],
+    samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
+    floors: Floors,
+) -> Sequence[Group]:
+    """*groups*, without ``kernels`` where these are exact on the device.
+
+    *samples* runs groups.
+    """
+    products = [group for group in groups if _is_of_products(golden, group)]
+    agreeing = [_agrees(sample, floors) for sample in samples(some(products, _LOOKED_AT, 4))]
+    if not any(agreeing) or 2 * sum(agreeing) < len(agreeing):
+        return groups
+    exact = {group.output for group in products}
+    return [
+        replace(group, kernels=frozenset()) if group.output in exact else group for group in groups
+    ]
+
+
+def _is_of_products(golden: OpGraph, group: Group) -> bool:
+    """Whether golden quantises in a group the device computes by products of integers."""
+    if not group.kernels or group.failure or group.is_passthrough is not None:
+        return False
+    if not all(any(each in kernel for each in _PRODUCTS) for kernel in group.kernels):
+        return False
+    return any(quantises(golden.ops[op_id].type) for op_id in group.ops)
+
+
+def _agrees(sample: GroupSample, floors: Floors) -> bool:
+    """Whether the device made what the reference is, but for values next to a tie."""
+    ratios = (ratio_of(sample, floors) for _ in range(_DRAWS))
+    return any(each is not None and each <= calibration.QUANTISED_AGREES for each in ratios)

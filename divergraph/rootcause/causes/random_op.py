@@ -1,11 +1,10 @@
-"""Ops whose result is drawn, and what no rule explains."""
+"""Ops whose result is drawn."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
 from graphstore.model import EvidenceValue
 
@@ -31,26 +30,6 @@ def random_op(view: SampledTensors) -> Cause | None:
         "random_op",
         f"{drawn[0]} draws random numbers, so the two sides differ: fix its seed or leave it out",
         0.9,
-        evidence,
-    )
-
-
-def unclassified(view: SampledTensors) -> Cause:
-    """Nothing fits; what can be said all the same."""
-    link = correlation(view.d, view.r)
-    relative = view.error / view.size if view.size else float("inf")
-    evidence: dict[str, EvidenceValue] = {
-        "relative_error": relative,
-        "correlation": link,
-        "largest_error": float(np.abs(view.e).max()) if view.e.size else 0.0,
-        "mean_error": float(view.e.mean()) if view.e.size else 0.0,
-    }
-    guess = " (weights, pads or window?)" if view.case.linear else ""
-    return Cause(
-        "unclassified",
-        f"unclassified{guess}: an error of {100 * relative:.3g} % without a simple pattern "
-        f"(correlation {link:.4f})",
-        0.3,
         evidence,
     )
 
