@@ -23,11 +23,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = (
-    "tests/rootcause/numbers",
     "tests/rootcause/test_judgement.py",
-    "tests/rootcause/test_local_errors.py",
+    "tests/rootcause/test_noise_floor.py",
+    "tests/rootcause/numbers",
     "tests/rootcause/test_last_place.py",
     "tests/rootcause/test_propagated.py",
+    "tests/rootcause/test_local_errors.py",
     "tests/rootcause/test_explain.py",
 )
 """In order of how soon they fail."""
