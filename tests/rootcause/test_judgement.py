@@ -18,7 +18,15 @@ from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import Quantisers
 from divergraph.rootcause.judgement import unknown
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances.masks import Mask, past_the_end, told_as_infinity, without
+from divergraph.rootcause.tolerances.contract import ToleranceEstimate
+from divergraph.rootcause.tolerances.gains import gain_floor
+from divergraph.rootcause.tolerances.masks import (
+    Mask,
+    huge_values,
+    past_the_end,
+    told_as_infinity,
+    without,
+)
 from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
 from divergraph.rootcause.values import relative
 from graphstore.errors import InputError
@@ -360,6 +368,26 @@ def test_an_error_that_is_no_number_is_infinite_if_the_device_broke(error, nonfi
     metrics = SimpleNamespace(relative_euclidean_distance=error, device_nonfinite=nonfinite)
     told = fallback._error(SimpleNamespace(metrics=metrics))
     assert math.isnan(told) if found is None else told == found
+
+
+def test_of_zeros_the_last_place_is_that_of_what_was_handed() -> None:
+    zeros = np.zeros(64)
+    known = context(FP32, given={"x": np.ones(64)})
+    found, split = judged(zeros + 1e-9, zeros, zeros, known=known)
+    assert split.suspicion == 10.0
+    assert acted(found, "last place").numbers == {"most_suspicion": 10.0}
+
+
+@pytest.mark.parametrize("emulation", [H[:10], np.ones(4000, np.int32)])
+def test_without_an_emulation_like_it_an_error_is_no_gain(emulation) -> None:
+    told = ToleranceEstimate(V, V * np.float32(1.004), 1e-3, imitations=(emulation,))
+    assert gain_floor(told, FP16, 1) == 1e-3
+
+
+def test_integers_and_what_the_type_holds_stand_for_nothing() -> None:
+    assert huge_values(np.array([-1e9, 1.0]), 65504.0) == (-1e9,)
+    for other in (np.array([-(10**9)]), np.array([6e4]), np.array([]), np.array([np.inf])):
+        assert huge_values(other, 65504.0) == ()
 
 
 def test_what_is_scaled_past_the_end_is_infinite_only_where_it_stood_for_infinity() -> None:

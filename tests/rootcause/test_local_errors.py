@@ -61,6 +61,14 @@ def test_a_coarse_quantiser_does_not_hide_a_lost_tail() -> None:
     assert local_suspicion(value, tail, noise) > 6
 
 
+def test_of_several_imitations_each_may_explain_the_error() -> None:
+    value = RNG.standard_normal(400).astype(np.float32)
+    other = value + np.float32(0.1) * RNG.standard_normal(400).astype(np.float32)
+    exact = value * np.float32(1 + 1e-4)
+    assert local_suspicion(value, other, Noise((exact, other), FP16)) < 1
+    assert local_suspicion(value, other, Noise((exact,), FP16)) > 10
+
+
 def test_two_elements_may_be_off_by_chance() -> None:
     device = HALF.copy()
     device[:2] += 1
