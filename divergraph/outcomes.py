@@ -5,7 +5,13 @@ from __future__ import annotations
 import errno
 from dataclasses import dataclass
 
-from graphstore.errors import DivergraphError, InputError, StoreError, UnknownNameError
+from graphstore.errors import (
+    ClusterError,
+    DivergraphError,
+    InputError,
+    StoreError,
+    UnknownNameError,
+)
 from graphstore.model import Verdict
 
 
@@ -24,6 +30,7 @@ NOT_FOUND = Outcome(2, "not found")
 NOTHING_COMPARED = Outcome(2, "nothing could be compared")
 TROUBLE = Outcome(3, "internal trouble")
 STORE_TROUBLE = Outcome(3, "the store cannot be used")
+CLUSTER_TROUBLE = Outcome(3, "the cluster cannot be used")
 DISK_TROUBLE = Outcome(3, "the disk is full or fails")
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -32,6 +39,7 @@ _ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
     (UnknownNameError, NOT_FOUND),
     (InputError, BAD_INPUT),
     (StoreError, STORE_TROUBLE),
+    (ClusterError, CLUSTER_TROUBLE),
     (DivergraphError, TROUBLE),
     (BaseException, TROUBLE),
 )

@@ -97,6 +97,10 @@ class NameTakenError(InputError):
     """There is a run or graph of this name already."""
 
 
+class ClusterError(DivergraphError):
+    """The machines that should do the work cannot: none is there, or they went away."""
+
+
 class StoreError(DivergraphError):
     """The store cannot be read or written; ``retryable`` if trying again may help."""
 

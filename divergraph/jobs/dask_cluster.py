@@ -7,12 +7,13 @@ files under the same paths. Dask does the batches of a lost worker again elsewhe
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from divergraph.jobs.batches import Batch, OpenBatches
 from divergraph.jobs.work import Stopped, Work, run_batch
-from graphstore.errors import InputError
+from graphstore.errors import ClusterError, InputError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -22,6 +23,10 @@ _AHEAD = 3
 """Batches given out for each worker, so that none waits for the next."""
 _CONNECT_SECONDS = 10
 _LOOK_SECONDS = 0.2
+_PATIENCE_SECONDS = 60.0
+"""So long a cluster may be without scheduler or workers: a lost worker is started again within
+seconds, one of a busy machine within half a minute."""
+_JOIN = "start `dask worker` with this address on machines that see the dumps"
 DIED = "the workers that read it died: out of memory, or the file was cut meanwhile"
 
 
@@ -31,6 +36,7 @@ class DaskExecutor:
 
     Raises:
         InputError: no such address, nobody there, or the workers have another version.
+        ClusterError: there is no worker, or one of its own cannot be started.
     """
 
     def __init__(self, address: str) -> None:
@@ -52,14 +58,19 @@ class DaskExecutor:
         if self._local is not None:
             # A lost batch is told at once: it is tried again here, not by Dask.
             dask.config.set({"distributed.scheduler.allowed-failures": 0})
-            self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=int(self._local[1]) if self._local[1] else None,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,
-                # Dask's own pages are not shown, but served all the same: where nobody is
-                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-            )
+            try:
+                self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=int(self._local[1]) if self._local[1] else None,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address=None,
+                    # Dask's own pages are not shown, but served all the same: where nobody is
+                    scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                )
+            except (OSError, RuntimeError, TimeoutError) as error:
+                raise ClusterError(
+                    f"--cluster {address}: its processes cannot be started: {error}"
+                ) from error
         try:
             client: Any = distributed.Client(  # type: ignore[no-untyped-call]
                 self._cluster or address, timeout=_CONNECT_SECONDS
@@ -69,6 +80,13 @@ class DaskExecutor:
                 f"--cluster {address}: no scheduler answers", hint="is dask scheduler running?"
             ) from error
         self._client: Any = client
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE_SECONDS)
+        except TimeoutError as error:
+            client.close()
+            raise ClusterError(
+                f"--cluster {address}: no worker has joined the scheduler", hint=_JOIN
+            ) from error
         self._check_workers()
         threads: Mapping[str, int] = self._client.nthreads()
         self.workers = max(sum(threads.values()), 1)
@@ -82,12 +100,17 @@ class DaskExecutor:
     def results(
         self, work: Work[T, R], items: Sequence[T], batches: Iterable[Batch], stopped: Stopped
     ) -> Generator[tuple[Batch, list[R]], None, None]:
-        """Each batch, or the parts it was done in, as it gets done."""
+        """Each batch, or the parts it was done in, as it gets done.
+
+        Raises:
+            ClusterError: scheduler or workers went away and did not come back.
+        """
         import distributed
 
         waited: Any = distributed.wait
         todo = OpenBatches(batches)
         running: dict[Any, Batch] = {}
+        alive = time.monotonic()
         try:
             while not stopped():
                 alone = bool(todo.suspects)
@@ -105,7 +128,14 @@ class DaskExecutor:
                 try:
                     done = waited(list(running), _LOOK_SECONDS, "FIRST_COMPLETED").done
                 except TimeoutError:
+                    missing = self._missing()
+                    alive = time.monotonic() if missing is None else alive
+                    if missing is not None and time.monotonic() - alive > _PATIENCE_SECONDS:
+                        raise missing from None
                     continue
+                except distributed.CancelledError as error:  # as a lost scheduler leaves them
+                    raise self._gone() from error
+                alive = time.monotonic()
                 for future in done:
                     batch = running.pop(future)
                     try:
@@ -116,7 +146,22 @@ class DaskExecutor:
                         continue
                     yield batch, found
         finally:
-            self._client.cancel(list(running))
+            if self._client.status == "running":
+                self._client.cancel(list(running))
+
+    def _missing(self) -> ClusterError | None:
+        """What the cluster lacks to go on with the work, as far as the client knows."""
+        if self._client.status != "running":
+            return self._gone()
+        if self._client.scheduler_info().get("workers"):
+            return None
+        return ClusterError(f"--cluster {self._address}: no worker is left", hint=_JOIN)
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"--cluster {self._address}: the scheduler is gone",
+            hint="the same command goes on with what is done once it is back",
+        )
 
     def _check_workers(self) -> None:
         from divergraph.version import __version__
