@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 from analysed import ranking, write_case
@@ -42,6 +44,16 @@ from graphstore.errors import DivergraphError
 from graphstore.model import Verdict
 
 _FACTORS = (0.5, 2.0)
+
+
+class Recording(ModuleType):
+    """The numbers, and which of them were read: what a case never asks for cannot change it."""
+
+    read: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> object:
+        Recording.read.add(name)
+        return super().__getattribute__(name)
 
 
 @dataclass(frozen=True)
@@ -132,21 +144,25 @@ def main() -> None:
                     cases += prepared(place, device, given.kinds.split(","), stack)
                 except DivergraphError as error:
                     print(f"{model} {device}: refused: {error}")
-        before = [each.seen() for each in cases]
+        calibration.__class__ = Recording
+        before, read = [], []
+        for each in cases:
+            Recording.read = set()
+            before.append(each.seen())
+            read.append(Recording.read)
         print(f"{len(cases)} cases, {sum(not each.faulty for each in cases)} of them healthy")
         for name in names:
             for factor in _FACTORS:
-                _try(name, factor, cases, before, listed=given.list)
+                asked = [n for n, names_read in enumerate(read) if name in names_read]
+                _try(name, factor, [(cases[n], before[n]) for n in asked], listed=given.list)
 
 
-def _try(
-    name: str, factor: float, cases: list[Prepared], before: list[Seen], *, listed: bool
-) -> None:
+def _try(name: str, factor: float, cases: list[tuple[Prepared, Seen]], *, listed: bool) -> None:
     usual = getattr(calibration, name)
     setattr(calibration, name, type(usual)(usual * factor))
     changes: dict[str, str] = {}
     try:
-        for case, was in zip(cases, before, strict=True):
+        for case, was in cases:
             if what := was.change(case.seen(), healthy=not case.faulty):
                 changes[case.name] = what
     except Exception as error:  # noqa: BLE001 - limits may exclude each other
@@ -154,7 +170,7 @@ def _try(
     finally:
         setattr(calibration, name, usual)
     counted = ", ".join(f"{count} {what}" for what, count in Counter(changes.values()).items())
-    print(f"{name} x {factor:g}: {counted or 'nothing'}", flush=True)
+    print(f"{name} x {factor:g}: {counted or 'nothing'} ({len(cases)} ask for it)", flush=True)
     for case_name, what in changes.items() if listed else ():
         print(f"    {case_name}: {what}")
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
-from divergraph.rootcause.devices.deciding import coarsest
+from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.functions import functions_remark
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
@@ -61,12 +61,13 @@ def split_run(
     """
     progress.stage("finding the device's precision")
     run = PreparedRun.of(inputs, executor, options)
-    precision = options.precision or coarsest(run.deciding.precisions())
+    deciding = Deciding(run)
+    precision = options.precision or coarsest(deciding.precisions())
     groups = run.groups()
-    arithmetics = run.deciding.arithmetics(precision, groups)
+    arithmetics = deciding.arithmetics(precision, groups)
     groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
     quantised = run.quantised(groups, arithmetics.usual)
-    judging = _Judging(run, arithmetics, quantised, run.explaining(), observer)
+    judging = _Judging(run, arithmetics, quantised, Explaining(run), observer)
     progress.stage("running original ops on the device's values", len(groups))
     for chunk in run.runs.chunks(groups):
         judging.splits.update(judging.split_all(chunk))

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from divergraph.execute.contract import Alterable, Array, Executor, RunnableSubgraph
+from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
 from divergraph.rootcause.causes.evidence import (
     FaultEvidence,
     Foreign,
@@ -20,14 +20,14 @@ from divergraph.rootcause.causes.evidence import (
 from divergraph.rootcause.causes.rules import explain as explained
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import TURNS
-from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.hiding import hidden, nonfinite_ops, where_hidden
+from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.values import same_shape
 from divergraph.text.words import counted
-from divergraph.values.run_values import RunValues
-from graphstore.model import AttrValue, Comparison, ErrorSplit, Finding, Op, TensorRef
+from graphstore.model import AttrValue, ErrorSplit, Finding, Op, TensorRef
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.topological_order import graph_arrays
 
 _MOST_INSIDE = 12
 """Ops of a group whose failing is tried out one after the other."""
@@ -49,13 +49,7 @@ class OpVerdict:
 class Explaining:
     """Collects ``findings``; what it is shown may be let go of afterwards."""
 
-    arrays: GraphArrays
-    golden: OpGraph
-    values: RunValues
-    compared: Mapping[TensorRef, Comparison]
-    executor: Executor
-    types: Mapping[str, str]
-    memory: int
+    run: PreparedRun
     findings: list[Finding] = field(default_factory=list)
     failures: dict[TensorRef, str] = field(default_factory=dict)
     """Why the cause of an output could not be looked for."""
@@ -65,6 +59,16 @@ class Explaining:
 
     def __post_init__(self) -> None:
         self._room = self.memory // 4
+
+    @property
+    def memory(self) -> int:
+        """Bytes that values may take."""
+        return self.run.options.memory // 2
+
+    @cached_property
+    def arrays(self) -> GraphArrays:
+        """The edges of the device's graph."""
+        return graph_arrays(self.run.inputs.device)
 
     def explain(self, judged: OpVerdict) -> None:
         """Explain one output, if anything can be said.
@@ -102,8 +106,8 @@ class Explaining:
                 judged.reference,
                 judged.split.floor or 0.0,
                 judged.inputs,
-                dtype=self.compared[output].device_dtype,
-                ops=tuple(self.golden.ops[op_id] for op_id in judged.group.ops),
+                dtype=self.run.compared[output].device_dtype,
+                ops=tuple(self.run.golden.ops[op_id] for op_id in judged.group.ops),
                 constants=self.constants(judged.group),
                 others=partial(self._holding, output),
                 rerun=self._rerun(judged),
@@ -119,7 +123,7 @@ class Explaining:
         """Remember what a wrong output should have been, for the ops that read it."""
         self._room -= judged.reference.nbytes
         if self._room >= 0:
-            self._references[self.golden.name(judged.group.golden)] = judged.reference
+            self._references[self.run.golden.name(judged.group.golden)] = judged.reference
 
     def _right(self, judged: OpVerdict) -> Iterator[Foreign]:
         """What the operands of a group that are wrong themselves should have been."""
@@ -135,17 +139,17 @@ class Explaining:
                 output = self._measured.get(golden)
                 if output is None or golden.op in judged.group.ops:
                     continue
-                by = self.golden.name(golden)
+                by = self.run.golden.name(golden)
                 yield Foreign(name, by, partial(self._dumped_like, given, output))
 
     def _dumped_like(self, given: Array, output: TensorRef) -> Array | None:
-        return _like(given, self.values.device(output))
+        return _like(given, self.run.values.device(output))
 
     @cached_property
     def _readers(self) -> Mapping[str, Sequence[TensorRef]]:
         """By golden tensor the outputs of the ops that read it."""
         found: dict[str, list[TensorRef]] = {}
-        for op in self.golden.graph.ops:
+        for op in self.run.golden.graph.ops:
             for name in {ref.tensor for ref in op.inputs if ref is not None}:
                 found.setdefault(name, []).append(TensorRef(op.id, 0))
         return found
@@ -154,17 +158,17 @@ class Explaining:
     def _measured(self) -> Mapping[TensorRef, TensorRef]:
         """The device's outputs by the golden ones they stand for."""
         found: dict[TensorRef, TensorRef] = {}
-        for output, item in self.compared.items():
+        for output, item in self.run.compared.items():
             if item.golden is not None:
                 found.setdefault(item.golden, output)
         return found
 
     def _rerun(self, judged: OpVerdict) -> Rerun | None:
         """What runs the group with other attributes, if the executor can."""
-        executor, group = self.executor, judged.group
+        executor, group = self.run.executor, judged.group
         if not isinstance(executor, Alterable) or not group.ops:
             return None
-        name = self.golden.name(group.golden)
+        name = self.run.golden.name(group.golden)
         subgraph = RunnableSubgraph(name, tuple(feed.tensor for feed in group.feeds), (name,))
 
         def again(op: Op, attrs: Mapping[str, AttrValue]) -> Array | None:
@@ -189,7 +193,7 @@ class Explaining:
 
         *values* gives what they are for a run, by name, when it is needed.
         """
-        name = self.golden.name(judged.group.golden)
+        name = self.run.golden.name(judged.group.golden)
         subgraphs = [
             RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *judged.inputs))), (name,))
             for number, names in enumerate(changed)
@@ -199,7 +203,7 @@ class Explaining:
             return {**judged.inputs, **values(int(subgraph.key))}
 
         found: list[Array | None] = [None] * len(subgraphs)
-        for result in self.executor.run_subgraphs(subgraphs, given, memory=self.memory):
+        for result in self.run.executor.run_subgraphs(subgraphs, given, memory=self.memory):
             made = result.values.get(name)
             if made is not None:
                 found[int(result.key)] = same_shape(made, judged.reference.shape)
@@ -215,8 +219,8 @@ class Explaining:
     def _all(self) -> TensorHashes:
         if self._hashes is None:
             found = TensorHashes()
-            for ref in self.compared:
-                value = self.values.device(ref)
+            for ref in self.run.compared:
+                value = self.run.values.device(ref)
                 if value is not None and value.dtype.kind in "biuf":
                     found.add(str(ref), value)
             self._hashes = found  # only once it holds all: memory may run out on the way
@@ -225,20 +229,21 @@ class Explaining:
     def constants(self, group: Group) -> dict[str, Array]:
         """The weights of the ops of a group, by tensor name."""
         fed = {feed.tensor for feed in group.feeds}
-        made = {tensor.name for op_id in group.ops for tensor in self.golden.ops[op_id].outputs}
+        made = {tensor.name for op_id in group.ops for tensor in self.run.golden.ops[op_id].outputs}
         names = dict.fromkeys(
             ref.tensor
             for op_id in group.ops
-            for ref in self.golden.inputs(self.golden.ops[op_id])
+            for ref in self.run.golden.inputs(self.run.golden.ops[op_id])
             if ref.tensor not in fed and ref.tensor not in made
         )
         subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
-        results = self.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
+        results = self.run.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
         return {result.key: result.values[result.key] for result in results if result.values}
 
     def _with_hiding(self, finding: Finding, op: str) -> Finding:
-        where = where_hidden(self.arrays, op, nonfinite_ops(self.compared.values()))
-        return hidden(finding, where, {each: self.types[each] for each in where})
+        where = where_hidden(self.arrays, op, nonfinite_ops(self.run.compared.values()))
+        ops = self.run.inputs.device.op_index() if where else {}
+        return hidden(finding, [ops[each] for each in where])
 
 
 def _like(given: Array, values: Array | None) -> Array | None:
@@ -259,18 +264,17 @@ class _Inside:
     @cached_property
     def steps(self) -> Sequence[InsideStep]:
         """Those that lead to the group's output, with what the original ops give."""
-        golden, group, executor = (
-            self.explaining.golden,
-            self.judged.group,
-            self.explaining.executor,
-        )
+        run, group = self.explaining.run, self.judged.group
+        golden = run.golden
         ops = [golden.ops[op_id] for op_id in group.ops if op_id != group.golden.op]
         if any(golden.ops[op_id].type in TURNS for op_id in group.ops) or len(ops) > _MOST_INSIDE:
             return ()
         names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
         feeds = tuple(feed.tensor for feed in group.feeds)
         subgraph = RunnableSubgraph("inside", feeds, tuple(names))
-        made = next(iter(executor.run_subgraphs([subgraph], lambda _: self.judged.inputs))).values
+        made = next(
+            iter(run.executor.run_subgraphs([subgraph], lambda _: self.judged.inputs))
+        ).values
         constants = self.explaining.constants(group)
         known = {**self.judged.inputs, **made}
         steps = []

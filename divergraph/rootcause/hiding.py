@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from graphstore.model import Comparison, Finding
+from graphstore.model import Comparison, Finding, Op
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.reach import reached
 
@@ -34,19 +34,14 @@ def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) ->
     return tuple(arrays.ids[number] for number in sorted(found) if not broken[number])
 
 
-def hidden(finding: Finding, ops: Sequence[str], types: Mapping[str, str] | None = None) -> Finding:
-    """*finding* with a sentence that also tells where the values that are not finite vanish.
-
-    *types* are op types by id, for the sentence.
-    """
+def hidden(finding: Finding, ops: Sequence[Op]) -> Finding:
+    """*finding* with a sentence that also tells where the values that are not finite vanish."""
     if not ops:
         return finding
-    kinds = types or {}
-    named = [f"{op} ({kinds[op]})" if op in kinds else op for op in ops[:2]]
     more = f" and {len(ops) - 2} more" if len(ops) > 2 else ""
-    listed = (", " if more else " and ").join(named)
+    listed = (", " if more else " and ").join(f"{op.id} ({op.type})" for op in ops[:2])
     return replace(
         finding,
         sentence=f"{finding.sentence}; hidden by {listed}{more}, whose output is finite again",
-        evidence={**finding.evidence, "hidden_by": list(ops[:16])},
+        evidence={**finding.evidence, "hidden_by": [op.id for op in ops[:16]]},
     )

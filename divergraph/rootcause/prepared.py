@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.deciding import Deciding
 from divergraph.rootcause.devices.precision import fits_half
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.devices.quantisers import (
@@ -19,7 +18,6 @@ from divergraph.rootcause.devices.quantisers import (
     find_quantisers,
     hides_bodies,
 )
-from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.graph_inputs import entry_error
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group, GroupCutter
@@ -29,7 +27,6 @@ from divergraph.rootcause.run_inputs import RunInputs
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorIO, TensorRef
-from graphstore.traverse.topological_order import graph_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +76,9 @@ class PreparedRun:
         return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
 
     @property
-    def deciding(self) -> Deciding:
-        """Finds which arithmetic the device computes in."""
-        return Deciding(self.runs, self.device, self.quantisers, self.options)
-
-    @property
     def hidden_bodies(self) -> bool:
         """Whether the device may quantise inside of bodies."""
         return hides_bodies(self.inputs.device)
-
-    def explaining(self) -> Explaining:
-        """Looks for causes."""
-        return Explaining(
-            graph_arrays(self.inputs.device),
-            self.golden,
-            self.values,
-            self.compared,
-            self.executor,
-            {op.id: op.type for op in self.inputs.device.ops},
-            self.options.memory // 2,
-        )
 
     def quantised(self, groups: Sequence[Group], usual: Floors) -> QuantisedOps:
         """Which kinds of quantised ops are exact on this device."""

@@ -17,7 +17,6 @@ from divergraph.rootcause.causes.evidence import (
     Array,
     Cause,
     Floats,
-    Inside,
     InsideStep,
     SampledTensors,
     rms,
@@ -58,20 +57,19 @@ class _Guess:
 
 def inside(view: SampledTensors) -> Cause | None:
     """An op inside the group left out, its bias lost, its values moved, another function."""
-    there = _worth_looking(view)
-    if there is None:
+    if not _steps(view):
         return None
-    found = _last_op(view, there) or _told(view, there, [*_exact(view, there)])
+    found = _last_op(view) or _told(view, [*_exact(view)])
     other = None if found is None else wrong_setting(view, numbers=False)
     return found if found is None or other is None else as_well(found, other)
 
 
-def _last_op(view: SampledTensors, there: _There) -> Cause | None:
+def _last_op(view: SampledTensors) -> Cause | None:
     """The last op handed on what it got from inside, or is another function of it."""
     last = view.case.ops[-1]
     reads = {ref.tensor for ref in last.inputs if ref is not None}
     shape = view.case.reference.shape
-    for step in there.case.steps:
+    for step in _steps(view):
         if step.tensor not in reads or step.value.shape != shape:
             continue
         value = view.sample(step.value)
@@ -99,48 +97,34 @@ def _last_op(view: SampledTensors, there: _There) -> Cause | None:
 
 def inside_amount(view: SampledTensors) -> Cause | None:
     """An op inside the group off by a factor or a constant, cut off, or its end not written."""
-    there = _worth_looking(view)
-    if there is None or there.size * _PER_STEP > _LARGEST_SEARCH:
+    steps = _steps(view)
+    size = sum(step.value.size + view.case.device.size for step in steps)
+    if not steps or size * _PER_STEP > _LARGEST_SEARCH:
         return None
-    return _told(view, there, [*_lines(view, there), *_cuts(view, there)])
+    return _told(view, [*_lines(view), *_cuts(view)])
 
 
-@dataclass(frozen=True)
-class _There:
-    """The steps inside, and what comes out of guesses as the view takes it."""
-
-    case: Inside
-    view: SampledTensors
-
-    @property
-    def size(self) -> int:
-        """Elements of all steps and of what comes out behind each."""
-        own = self.view.case.device.size
-        return sum(step.value.size + own for step in self.case.steps)
-
-    def outcomes(self, guesses: Sequence[tuple[InsideStep, Array]]) -> list[Floats | None]:
-        """What the group gives for each value put in."""
-        shape = self.view.case.reference.shape
-        return [
-            None
-            if made is None or made.shape != shape
-            else np.asarray(np.nan_to_num(self.view.sample(made)))
-            for made in self.case.replaced(guesses)
-        ]
+def _outcomes(
+    view: SampledTensors, guesses: Sequence[tuple[InsideStep, Array]]
+) -> list[Floats | None]:
+    """What the group gives, as the view takes it, for each value put in."""
+    shape = view.case.reference.shape
+    made = [] if view.case.inside is None else view.case.inside.replaced(guesses)
+    return [None if each is None or each.shape != shape else view.made(each) for each in made]
 
 
-def _worth_looking(view: SampledTensors) -> _There | None:
+def _steps(view: SampledTensors) -> Sequence[InsideStep]:
+    """The ops inside, if there may be something to see."""
     case = view.case
     if case.inside is None or case.device.size > _LARGEST or view.d.size < 8:
-        return None
-    if view.error <= 3.0 * view.noise or not 0 < len(case.inside.steps) <= _MOST_STEPS:
-        return None
-    return _There(case.inside, view)
+        return ()
+    steps = case.inside.steps if view.error > 3.0 * view.noise else ()
+    return steps if len(steps) <= _MOST_STEPS else ()
 
 
-def _told(view: SampledTensors, there: _There, guesses: list[_Guess]) -> Cause | None:
+def _told(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     """The guess that explains most, if one explains enough; another that does so too is said."""
-    outcomes = there.outcomes([(guess.step, guess.value) for guess in guesses])
+    outcomes = _outcomes(view, [(guess.step, guess.value) for guess in guesses])
     found = [
         (view.left(made), guess)
         for made, guess in zip(outcomes, guesses, strict=True)
@@ -171,9 +155,9 @@ def _told(view: SampledTensors, there: _There, guesses: list[_Guess]) -> Cause |
     return Cause(guess.label, sentence, sure, evidence)
 
 
-def _exact(view: SampledTensors, there: _There) -> Iterator[_Guess]:
+def _exact(view: SampledTensors) -> Iterator[_Guess]:
     lost = _wrong_slices(view)
-    for step in there.case.steps:
+    for step in _steps(view):
         called = step_text(step)
         for name, value in step.inputs.items():
             if value.shape == step.value.shape and value.dtype.kind == "f":
@@ -237,16 +221,16 @@ def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
             yield _Guess(step, "wrong_activation", words, made)
 
 
-def _lines(view: SampledTensors, there: _There) -> Iterator[_Guess]:
+def _lines(view: SampledTensors) -> Iterator[_Guess]:
     """Steps off by a factor or a constant: the amount by secants, for those that may explain it."""
-    for step in there.case.steps:
+    for step in _steps(view):
         value = _floats(step.value)
         spread = float(np.std(value)) or rms(value)
         for label, words, small, change in (
             ("gain", "is {:.5g} times what it should be", 0.02, partial(_times, value)),
             ("global_offset", "is off by {:+.5g}", 0.02 * spread, partial(np.add, value)),
         ):
-            amount = _solved(view, there, step, change, small)
+            amount = _solved(view, step, change, small)
             if amount is not None:
                 number = 1.0 + amount if label == "gain" else amount
                 said = f"{step_text(step)} {words.format(number)}"
@@ -257,13 +241,11 @@ def _times(value: Floats, amount: float) -> Floats:
     return value * (1.0 + amount)
 
 
-def _solved(
-    view: SampledTensors, there: _There, step: InsideStep, change: Change, small: float
-) -> float | None:
+def _solved(view: SampledTensors, step: InsideStep, change: Change, small: float) -> float | None:
     """The amount of *change* whose outcome is nearest to the device."""
     amount, at = 0.0, view.r
     for _ in range(3):
-        (moved,) = there.outcomes([(step, change(amount + small))])
+        (moved,) = _outcomes(view, [(step, change(amount + small))])
         if moved is None:
             return None
         slope = (moved - at) / small
@@ -274,7 +256,7 @@ def _solved(
         if rms(view.d - at - more * slope) > 0.5 * view.error:
             return None
         amount += more
-        (landed,) = there.outcomes([(step, change(amount))])
+        (landed,) = _outcomes(view, [(step, change(amount))])
         if landed is None:
             return None
         at = landed
@@ -283,24 +265,24 @@ def _solved(
     return amount
 
 
-def _cuts(view: SampledTensors, there: _There) -> Iterator[_Guess]:
+def _cuts(view: SampledTensors) -> Iterator[_Guess]:
     """Ends that were not written, values cut off, flushed or on a grid."""
-    searches = [each for step in there.case.steps for each in _ways(step)]
+    searches = [each for step in _steps(view) for each in _ways(step)]
     places = [np.linspace(way.low, way.high, _PLACES) for way in searches]
     tried = [
         (way.step, way.make(float(part)))
         for way, parts in zip(searches, places, strict=True)
         for part in parts
     ]
-    lefts = np.array([_left(view, made) for made in there.outcomes(tried)]).reshape(-1, _PLACES)
+    lefts = np.array([_left(view, made) for made in _outcomes(view, tried)]).reshape(-1, _PLACES)
     best = np.argsort(lefts.min(axis=1))[:_REFINED] if lefts.size else ()
     for number in best:
         if lefts[number].min() > 0.9 * view.error:
             continue
         way = searches[number]
-        part = _refined(view, there, way, places[number], lefts[number])
+        part = _refined(view, way, places[number], lefts[number])
         yield _Guess(way.step, way.label, way.words.format(part), way.make(part), part)
-    for step in there.case.steps:
+    for step in _steps(view):
         largest = float(np.abs(step.value).max())
         for bits in (4, 5, 6, 7, 8) if np.isfinite(largest) and largest else ():
             unit = largest / (2 ** (bits - 1) - 1)
@@ -350,15 +332,13 @@ def _ways(step: InsideStep) -> Iterator[_Way]:
     yield _Way(step, "flush_to_zero", words, flushed, 0.05, 0.9)
 
 
-def _refined(
-    view: SampledTensors, there: _There, way: _Way, places: Floats, lefts: Floats
-) -> float:
+def _refined(view: SampledTensors, way: _Way, places: Floats, lefts: Floats) -> float:
     """The number at which the outcome is nearest to the device."""
     for _ in range(5):
         best = int(np.argmin(lefts))
         low, high = places[max(best - 1, 0)], places[min(best + 1, places.size - 1)]
         places = np.linspace(low, high, _PLACES)
-        made = there.outcomes([(way.step, way.make(float(part))) for part in places])
+        made = _outcomes(view, [(way.step, way.make(float(part))) for part in places])
         lefts = np.array([_left(view, each) for each in made])
     return float(places[int(np.argmin(lefts))])
 

@@ -13,11 +13,8 @@ from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTy
 from divergraph.rootcause.devices.operand_precision import Family, Taken
 from divergraph.rootcause.devices.precision import Precision, precision_of, precisions
 from divergraph.rootcause.devices.precisions.fp32 import FP32
-from divergraph.rootcause.devices.quantisers import Quantisers
-from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.model import TensorRef
 
@@ -36,17 +33,14 @@ _MOVING = frozenset(
 class Deciding:
     """Finds the arithmetics of the groups of a run, unless the user says them."""
 
-    runs: GroupRuns
-    device: OpGraph
-    quantisers: Quantisers
-    options: RootCauseOptions
+    run: PreparedRun
 
     def precisions(self) -> Counter[Precision]:
         """How many of the tensors the device's ops compute are in which precision."""
         found: Counter[Precision] = Counter()
-        values = self.runs.values
-        computed = [ref for ref in self.runs.compared if self._type(ref) not in _MOVING]
-        for ref in computed or self.runs.compared:
+        values = self.run.values
+        computed = [ref for ref in self.run.compared if self._type(ref) not in _MOVING]
+        for ref in computed or self.run.compared:
             value = values.device(ref)
             kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)
             if kind is not None:
@@ -54,13 +48,13 @@ class Deciding:
         return found
 
     def _type(self, ref: TensorRef) -> str:
-        return self.device.ops[ref.op].type
+        return self.run.device.ops[ref.op].type
 
     def arithmetics(self, precision: Precision, groups: Sequence[Group]) -> Arithmetics:
         """The floors of all groups on a device that mostly computes in *precision*."""
-        if self.options.precision is not None or self.quantisers.by_tensor:
+        if self.run.options.precision is not None or self.run.quantisers.by_tensor:
             return Arithmetics(self._floors(precision, self._taken(precision, groups)))
-        types = DeclaredTypes.of(self.device, self.runs.compared)
+        types = DeclaredTypes.of(self.run.device, self.run.compared)
         if precision is FP32:
             return self._with_halves(types, groups)
         usual = self._floors(precision, self._taken(precision, groups))
@@ -68,7 +62,7 @@ class Deciding:
         if not found:
             return Arithmetics(usual)
         single = self._floors(FP32, self._taken(FP32, found))
-        if not borne_out(found, self.runs.run, single, self.options.suspect):
+        if not borne_out(found, self.run.runs.run, single, self.run.options.suspect):
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in found))
 
@@ -79,9 +73,9 @@ class Deciding:
         others = [group for group in groups if group.output not in coarse]
         taken = self._taken(FP32, others)
         found = find_functions(
-            self.runs.golden,
+            self.run.golden,
             others,
-            self.runs.samples,
+            self.run.runs.samples,
             lambda functions: self._floors(FP32, taken, functions),
         )
         usual = self._floors(FP32, taken, found)
@@ -92,24 +86,24 @@ class Deciding:
     def _floors(
         self, precision: Precision, taken: Taken, functions: Approximated | None = None
     ) -> Floors:
-        memory = self.options.memory // 2
-        runs, found = self.runs, functions or {}
-        return Floors(runs.executor, runs.golden, precision, memory, self.quantisers, taken, found)
+        run, memory = self.run, self.run.options.memory // 2
+        found = functions or {}
+        return Floors(run.executor, run.golden, precision, memory, run.quantisers, taken, found)
 
     def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
         """How matrix ops take their operands: as the user says, or as their errors do."""
-        if self.options.operands is not None:
-            return dict.fromkeys(Family, self.options.operands)
-        if self.options.precision is not None or precision is not FP32:
+        if self.run.options.operands is not None:
+            return dict.fromkeys(Family, self.run.options.operands)
+        if self.run.options.precision is not None or precision is not FP32:
             return {}
-        if self.quantisers.by_tensor:
+        if self.run.quantisers.by_tensor:
             return {}
         return find_operands(
-            self.runs.golden,
+            self.run.golden,
             groups,
-            self.runs.samples,
+            self.run.runs.samples,
             lambda taken: self._floors(precision, taken),
-            self.options.suspect,
+            self.run.options.suspect,
         )
 
 
