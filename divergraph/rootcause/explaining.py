@@ -272,9 +272,8 @@ class _Inside:
         names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
         feeds = tuple(feed.tensor for feed in group.feeds)
         subgraph = RunnableSubgraph("inside", feeds, tuple(names))
-        made = next(
-            iter(run.executor.run_subgraphs([subgraph], lambda _: self.judged.inputs))
-        ).values
+        (ran,) = run.executor.run_subgraphs([subgraph], lambda _: self.judged.inputs)
+        made = ran.values
         constants = self.explaining.constants(group)
         known = {**self.judged.inputs, **made}
         steps = []

@@ -179,38 +179,33 @@ class _Finder:
         unseen: set[str] = set()
         readers: dict[str, set[str]] = {}
         for op in self._device.ops:
+            names: list[str] = []
+            read: list[tuple[str, str]] = []
             if op.type in DEQUANTISING:
-                outputs.add(TensorRef(op.id, 0))
+                made = [TensorRef(op.id, 0)]
                 quantiser = self._of_dequantiser(op)
-                names: Iterator[str] = iter(())
                 if quantiser is not None:
                     handed_on = self._handed_on(op) if quantiser.scale.size == 1 else []
-                    outputs.update(handed_on)
-                    known = [*self._names(op, quantiser), *self._golden_names(handed_on)]
-                    names = iter(known)
-                    read = list(self._read_by([TensorRef(op.id, 0), *handed_on], known))
-                    for name in known if read else ():
-                        ops = (reader for tensor, reader in read if tensor == name)
-                        readers.setdefault(name, set()).update(ops)
-                    if not known and quantiser.high < RANGES[DType.INT32][1]:
-                        unseen.add(op.id)  # the 32 bits of a bias lose next to nothing
-                else:
-                    unseen.add(op.id)
+                    names = [*self._names(op, quantiser), *self._golden_names(handed_on)]
+                    made += handed_on
+                    read = list(self._read_by(made, names))
+                outputs.update(made)
+                # The 32 bits of a bias lose next to nothing.
+                lossless = quantiser is not None and quantiser.high >= RANGES[DType.INT32][1]
+                unseen |= set() if names or lossless else {op.id}
             elif op.type == PACKED:
-                quantiser = self._of_packed(op)
-                read_by = dict(self._packed(op))
-                names = iter(read_by)
-                for name, reader in read_by.items():
-                    readers.setdefault(name, set()).add(reader)
-                if quantiser is None or not read_by:
-                    unseen.add(op.id)
+                quantiser, read = self._of_packed(op), list(self._packed(op))
+                names = [name for name, _ in read]
+                unseen |= set() if quantiser is not None and read else {op.id}
             elif op.type == _ASCEND_QUANT:
-                quantiser = _of_ascend(op)
-                names = self._behind(op)
+                quantiser, names = _of_ascend(op), list(self._behind(op))
             else:
                 continue
+            for name in names if read else ():
+                ops = (reader for tensor, reader in read if tensor == name)
+                readers.setdefault(name, set()).update(ops)
             if quantiser is not None:
-                by_tensor.update((name, quantiser) for name in names)
+                by_tensor.update(dict.fromkeys(names, quantiser))
         known_readers = {name: frozenset(ops) for name, ops in readers.items()}
         return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen), known_readers)
 
@@ -223,14 +218,8 @@ class _Finder:
         low, high = RANGES.get(kind, RANGES[DType.INT8])
         axis, block = op.attrs.get("axis", 1), op.attrs.get("block_size", 0)
         plain = np.zeros_like(scale) if zero is None else zero
-        return Quantiser(
-            scale,
-            plain,
-            low,
-            high,
-            axis if isinstance(axis, int) else 1,
-            block if isinstance(block, int) else 0,
-        )
+        axis = axis if isinstance(axis, int) else 1
+        return Quantiser(scale, plain, low, high, axis, block if isinstance(block, int) else 0)
 
     def _of_packed(self, op: Op) -> Quantiser | None:
         known = block_scales(op, self._value)
