@@ -119,7 +119,7 @@ def prepared(
         sources = sources_of(data, NO_PROGRESS)
         executor = stack.enter_context(closing(open_executor(sources.golden_path, data.golden)))
         constants = stack.enter_context(DeviceConstants(sources.device_path, data.device))
-        inputs = sources.inputs(data, data.comparisons, constants.value)
+        inputs = RunInputs(data, sources, data.comparisons, constants.value)
         name = f"{place.name} {device} {variant} {kind or 'healthy'}"
         yield Prepared(name, data, inputs, executor, faulty)
 

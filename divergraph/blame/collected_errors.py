@@ -26,7 +26,7 @@ from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.explaining import OpVerdict
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.run import RunSources
+from divergraph.rootcause.run_inputs import RunInputs, RunSources
 from divergraph.rootcause.tolerances.noise_floor import Floors
 from graphstore.contract import RunData
 
@@ -179,6 +179,6 @@ def collect(
         graph, kind = OpGraph(data.golden), INT8
         floors = Floors(executor, graph, kind, options.memory, readings.quantisers, plain=True)
         collected = Collected(names, options.memory // 2, wanted, precision, floors, readings)
-        inputs = sources.inputs(data, looked_through(data, readings), constants.value)
+        inputs = RunInputs(data, sources, looked_through(data, readings), constants.value)
         split_run(inputs, executor, options, progress, collected.see)
     return collected

@@ -47,7 +47,7 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
 
     *constant* gives the device model's own constants.
     """
-    found = find_quantisers(data.device, data.golden, data.comparisons, data.links, constant)
+    found = find_quantisers(data, data.comparisons, constant)
     golden = data.golden.op_index()
     of_ops: list[QuantisedRead] = []
     readers: dict[str, frozenset[str]] = {}

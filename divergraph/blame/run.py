@@ -28,7 +28,7 @@ from divergraph.jobs.progress import Progress
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.run import RunSources
+from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import dumps_written_since, sources_of, with_warnings
 from divergraph.values.one_tensor import read_tensor
 from divergraph.values.unread import Unread

@@ -216,7 +216,8 @@ class _Comparing:
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
     ) -> RunData:
-        from divergraph.rootcause.run import RunSources, with_root_cause  # it imports this package
+        from divergraph.rootcause.run import with_root_cause  # it imports this package
+        from divergraph.rootcause.run_inputs import RunSources
 
         sources = RunSources(
             self.golden.path,

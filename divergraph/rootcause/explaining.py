@@ -68,7 +68,7 @@ class Explaining:
     @cached_property
     def arrays(self) -> GraphArrays:
         """The edges of the device's graph."""
-        return graph_arrays(self.run.inputs.device)
+        return graph_arrays(self.run.inputs.data.device)
 
     def explain(self, judged: OpVerdict) -> None:
         """Explain one output, if anything can be said.
@@ -242,7 +242,7 @@ class Explaining:
 
     def _with_hiding(self, finding: Finding, op: str) -> Finding:
         where = where_hidden(self.arrays, op, nonfinite_ops(self.run.compared.values()))
-        ops = self.run.inputs.device.op_index() if where else {}
+        ops = self.run.inputs.data.device.op_index() if where else {}
         return hidden(finding, [ops[each] for each in where])
 
 

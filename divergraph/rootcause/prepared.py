@@ -53,32 +53,30 @@ class PreparedRun:
         }
         pairs = {
             TensorRef(pair.op.id, pair.port): pair
-            for pair in inputs.pairs
+            for pair in inputs.sources.pairs
             if pair.io is TensorIO.OUTPUT
             and pair.device.statistics is None
             and pair.golden.statistics is None
         }
-        golden, device = OpGraph(inputs.golden), OpGraph(inputs.device)
+        golden, device = OpGraph(inputs.data.golden), OpGraph(inputs.data.device)
         compared = {
             ref: item for ref, item in outputs.items() if ref in pairs and _alike(pairs[ref])
         }
         values = RunValues(
             {ref: pair.tensors for ref, pair in pairs.items()},
             {ref: item.shape for ref, item in compared.items() if item.shape is not None},
-            inputs.golden_dump,
-            inputs.device_dump,
+            inputs.sources.golden_dump,
+            inputs.sources.device_dump,
             options.memory // 4,
         )
         runs = GroupRuns(executor, golden, values, compared, options.memory)
-        quantisers = find_quantisers(
-            inputs.device, inputs.golden, inputs.comparisons, inputs.links, inputs.device_constant
-        )
+        quantisers = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
         return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
 
     @property
     def hidden_bodies(self) -> bool:
         """Whether the device may quantise inside of bodies."""
-        return hides_bodies(self.inputs.device)
+        return hides_bodies(self.inputs.data.device)
 
     def quantised(self, groups: Sequence[Group], usual: Floors) -> QuantisedOps:
         """Which kinds of quantised ops are exact on this device."""
@@ -96,7 +94,7 @@ class PreparedRun:
         }
         dumped = frozenset(
             TensorRef(op, port)
-            for op, io, port in self.inputs.golden_dump.tensors
+            for op, io, port in self.inputs.sources.golden_dump.tensors
             if io is TensorIO.OUTPUT
         )
         changed = frozenset(self._changed())

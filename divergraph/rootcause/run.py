@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
 from divergraph.execute.installed import open_executor
-from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause import calibration
 from divergraph.rootcause.core import split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
-from divergraph.rootcause.devices.quantisers import Constant
 from divergraph.rootcause.fallback import with_fallback
 from divergraph.rootcause.hiding import nonfinite_ops
 from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
-from divergraph.rootcause.run_inputs import RunInputs, Splits
+from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
 from divergraph.rootcause.verdicts import (
     as_origins,
     ops_over,
@@ -44,37 +41,10 @@ from graphstore.model import (
     TensorRef,
 )
 from graphstore.traverse.topological_order import graph_arrays
-from importers.dumps import DumpIndex
 
 UNCLASSIFIED = "unclassified"
 _MOST_RECKONINGS = 1000
 """Of about 1 kB each, read whenever the run is."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunSources:
-    """Where a run's values are: both models' files, both dumps, what was compared."""
-
-    golden_path: Path
-    device_path: Path
-    golden_dump: DumpIndex
-    device_dump: DumpIndex
-    pairs: Sequence[Pair]
-
-    def inputs(
-        self, data: RunData, comparisons: Sequence[Comparison], constant: Constant
-    ) -> RunInputs:
-        """What the *comparisons* of the run are split by; *constant* gives those of the device."""
-        return RunInputs(
-            data.golden,
-            data.device,
-            self.golden_dump,
-            self.device_dump,
-            self.pairs,
-            comparisons,
-            data.links,
-            constant,
-        )
 
 
 def with_root_cause(
@@ -104,7 +74,7 @@ def with_root_cause(
         DeviceConstants(sources.device_path, data.device) as constants,
         np.errstate(invalid="ignore"),  # dumps may hold any bits, signalling NaN among them
     ):
-        inputs = sources.inputs(data, data.comparisons, constants.value)
+        inputs = RunInputs(data, sources, data.comparisons, constants.value)
         splits = split_run(inputs, executor, options, progress)
     if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")

@@ -4,44 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from divergraph.execute.contract import Array
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause.devices.quantisers import Constant
 from divergraph.rootcause.groups.groups import Group
+from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
     DeviceArithmetic,
     ErrorSplit,
     Finding,
     InputMismatch,
-    LineageLink,
-    ModelGraph,
     Reckoning,
     TensorRef,
 )
 from importers.dumps import DumpIndex
 
 
-def _unknown_constant(_name: str) -> Array | None:
-    return None
+@dataclass(frozen=True, slots=True)
+class RunSources:
+    """Where a run's values are: both models' files, both dumps, what was compared."""
+
+    golden_path: Path
+    device_path: Path
+    golden_dump: DumpIndex
+    device_dump: DumpIndex
+    pairs: Sequence[Pair]
 
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What an analysis works on: both graphs, both dumps, and what was held against what.
+    """What an analysis works on: both graphs of a run, where its values are, and the
+    ``comparisons`` that are to be split. ``device_constant`` gives the device model's own
+    constants by name, where they are known."""
 
-    ``device_constant`` gives the device model's own constants by name, where they are known.
-    """
-
-    golden: ModelGraph
-    device: ModelGraph
-    golden_dump: DumpIndex
-    device_dump: DumpIndex
-    pairs: Sequence[Pair]
+    data: RunData
+    sources: RunSources
     comparisons: Sequence[Comparison]
-    links: Sequence[LineageLink] = ()
-    device_constant: Constant = _unknown_constant
+    device_constant: Constant
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from divergraph.inputs.kept_paths import kept_path
 from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
-from divergraph.rootcause.run import RunSources, with_root_cause
+from divergraph.rootcause.run import with_root_cause
+from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
 from graphstore.contract import RunData
 from graphstore.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array
 from divergraph.jobs.progress import Progress
-from divergraph.rootcause.run import RunSources
+from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import sources_of
 from divergraph.submodel.constants import values_of_the_run
 from divergraph.submodel.run_graphs import RunGraphs

@@ -7,7 +7,7 @@ from quantised weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,11 +15,11 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.graphs.matching.constants import constant_ops
 from divergraph.rootcause.devices.packed_weights import PACKED, block_scales
+from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
     DType,
     InputRef,
-    LineageLink,
     ModelGraph,
     Op,
     TensorIO,
@@ -128,27 +128,20 @@ def quantises(kind: str) -> bool:
 
 
 def find_quantisers(
-    device: ModelGraph,
-    golden: ModelGraph,
-    comparisons: Iterable[Comparison],
-    links: Sequence[LineageLink],
-    constant: Constant,
+    data: RunData, comparisons: Iterable[Comparison], constant: Constant
 ) -> Quantisers:
-    """The quantisers of *device*, by the golden tensors they stand behind."""
-    if not any(op.type in (*DEQUANTISING, _ASCEND_QUANT, PACKED) for op in device.ops):
+    """The quantisers of the run's device, by the golden tensors they stand behind; *constant*
+    gives the constants of its model."""
+    if not any(op.type in (*DEQUANTISING, _ASCEND_QUANT, PACKED) for op in data.device.ops):
         return NO_QUANTISERS
-    return _Finder(device, golden, comparisons, links, constant).found()
+    return _Finder(data, comparisons, constant).found()
 
 
 class _Finder:
     def __init__(
-        self,
-        device: ModelGraph,
-        golden: ModelGraph,
-        comparisons: Iterable[Comparison],
-        links: Sequence[LineageLink],
-        constant: Constant,
+        self, data: RunData, comparisons: Iterable[Comparison], constant: Constant
     ) -> None:
+        device, golden = data.device, data.golden
         self._device = device
         self._ops = device.op_index()
         self._golden = golden.op_index()
@@ -156,7 +149,7 @@ class _Finder:
         self._entries = {tensor.name for tensor in golden.inputs}
         self._constants = constant_ops(golden)
         self._originals: dict[str, list[str]] = {}
-        for link in links:
+        for link in data.links:
             self._originals.setdefault(link.device, []).append(link.original)
         self._matches = {
             TensorRef(item.op, item.port): item.golden

@@ -244,6 +244,4 @@ class PartFloors:
         if self._given is not None:
             return NO_QUANTISERS
         with DeviceConstants(self._parts.sources.device_path, data.device) as constants:
-            return find_quantisers(
-                data.device, data.golden, data.comparisons, data.links, constants.value
-            )
+            return find_quantisers(data, data.comparisons, constants.value)
