@@ -31,11 +31,12 @@ GUILTY = 10.0
 healthy runs); a gain of 1.003 in float16 does (a test)."""
 
 AMPLIFIES = 1.5
-"""Propagated error over that of the inputs from which an op amplifies. Not measured: half as much
-again is what a reader would call more."""
+"""Propagated error over that of the inputs from which an op amplifies; below the inverse of it it
+attenuates. Not measured: half as much again is what a reader would call more."""
 
-ATTENUATES = 0.67
-"""As above, below which an op attenuates: the inverse of AMPLIFIES. Not measured."""
+HEALTHY_SHARE = 0.5
+"""The share of the suspect limit up to which an error is what healthy ops have: so far ops in
+integers agree with their graph, and gains inside of groups are not looked for. Not measured."""
 
 MOST_SUSPICION = 1e9
 """The largest finite suspicion. An error as large as the tensor itself has 4e7 in float32, the
@@ -61,10 +62,6 @@ apart from FALLBACK_GUILTY_GAIN."""
 SAME_CONSTANT = 0.01
 """Relative error up to which a constant of the device is golden's, rounded: bfloat16 leaves 0.004.
 Not measured: compilers that change a constant change it by more."""
-
-INPUT_UNITS = 6.0
-"""Rounding units up to which an input of the model is the same on both sides: as many as make an
-op suspect. Not measured."""
 
 GUILTY_EVERYWHERE = 6
 """So many guilty tensors, and a third of all, say that the device is misunderstood rather than
@@ -191,11 +188,11 @@ GAIN_TRIED = 2.0**-6
 """The gain by which values inside of groups are moved to see what comes of it: far over rounding,
 and small enough to be linear. Not measured."""
 
-GAIN_ASKED = 0.5
-"""The share of the suspect limit from which on gains inside of a group are looked for: below, the
-error is what healthy ops have. Not measured."""
-
 # Hypotheses about the device
+
+ENOUGH_OPS = 3
+"""So many ops of a kind make a median that one fault does not move; of fewer each must tell, or
+others are asked. Counted, not measured."""
 
 PRECISION_SHARE = 0.15
 """The share of tensors in 16 bits above which the device computes in them: mixed devices keep
@@ -214,15 +211,12 @@ DECLARED_TRUSTED = 0.9
 """The share of 16-bit dumps a graph must declare in 16 bits to be believed in its types. Not
 measured: a graph from before the conversion declares none of them."""
 
-OPERANDS_ENOUGH = 3
-"""So many ops of a family make a median that one fault does not move. Counted, not measured."""
-
 OPERANDS_LIKELY = 3.0
 """How many times over or under its floor the median error of a family may be under a hypothesis.
 Not measured: one kind of operand is two to eight times as coarse as the next."""
 
 OPERANDS_LIKELY_FEW = 2.0
-"""As above where the ops are fewer than OPERANDS_ENOUGH, each of them. Not measured apart."""
+"""As above where the ops are fewer than ENOUGH_OPS, each of them. Not measured apart."""
 
 OPERANDS_SAME = 0.05
 """Where no numbers are small, float16 and TF32 operands are the same: this much (of a logarithm)
@@ -247,14 +241,6 @@ an approximation is told from other roundings. Not measured."""
 FUNCTION_STEPS = 6
 """How often that is doubled: to 6.4e-5, some hundred units of the last place or more, as tables
 and polynomials have. What is further off is a fault. Not measured."""
-
-QUANTISED_AGREES = 3.0
-"""Error over the floor of arithmetic and ties up to which an op made what its scales say. Not
-measured: half the suspect limit."""
-
-QUANTISED_ENOUGH = 3
-"""Fewer ops of a kind do not show alone that a device quantises as its graph says. Not
-measured."""
 
 QUANTISED_MOST_OFF = 0.25
 """The share of ops that may be off, by faults, where the others show that ops are exact. Not

@@ -26,7 +26,7 @@ def entry_mismatches(
     unit: float,
 ) -> Iterator[InputMismatch]:
     """The inputs of the model that differ by more than rounding to a type of this *unit*."""
-    floor = calibration.INPUT_UNITS * unit
+    floor = calibration.SUSPECT * unit  # as many roundings as make an op suspect
     for tensor in golden.graph.inputs:
         error = entry_error(values, tensor.name)
         if error is not None and error > floor:

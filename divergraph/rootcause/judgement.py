@@ -243,10 +243,10 @@ def _role(guilt: Guilt, propagated: float, floor: float, amplification: float | 
     if guilt is not Guilt.NONE:
         return Role.INTRODUCES
     if propagated <= floor:  # what is left of an error is no more than arithmetic makes
-        healed = amplification is not None and amplification < calibration.ATTENUATES
+        healed = amplification is not None and amplification < 1.0 / calibration.AMPLIFIES
         return Role.ATTENUATES if healed and propagated > 0.0 else Role.CLEAN
     if amplification is None:
         return Role.CARRIES
     if amplification > calibration.AMPLIFIES:
         return Role.AMPLIFIES
-    return Role.ATTENUATES if amplification < calibration.ATTENUATES else Role.CARRIES
+    return Role.ATTENUATES if amplification < 1.0 / calibration.AMPLIFIES else Role.CARRIES

@@ -55,7 +55,7 @@ def find_operands(
     found = []
     for sample in ran.of(list(known)):
         family = families[sample.group]
-        alone = len(by_family[family]) < calibration.OPERANDS_ENOUGH
+        alone = len(by_family[family]) < calibration.ENOUGH_OPS
         found.append(_evidence(family, sample, known[sample.group], made, alone=alone))
     return decided(found, suspect)
 
@@ -71,7 +71,7 @@ def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, 
             by_family.setdefault(family, []).append(group)
     for family, found in by_family.items():
         sizes = sorted(len(group.ops) for group in found)
-        most = max(sizes[0] + 1, sizes[: calibration.OPERANDS_ENOUGH][-1])
+        most = max(sizes[0] + 1, sizes[: calibration.ENOUGH_OPS][-1])
         plain = [group for group in found if len(group.ops) <= most]
         yield from ((family, group) for group in some(plain, _LOOKED_AT))
 

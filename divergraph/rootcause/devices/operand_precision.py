@@ -129,7 +129,7 @@ def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family,
     # Families of many ops first: what they do is believed of those of few more easily.
     for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
         chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
-        few = len(own) < calibration.OPERANDS_ENOUGH <= len(evidence)
+        few = len(own) < calibration.ENOUGH_OPS <= len(evidence)
         if chosen is None and few and _is_over(own, suspect):
             chosen = _likeliest(evidence, suspect)
         if chosen is not None:
@@ -150,13 +150,13 @@ def _likeliest(
     Few ops are believed to do what is *known* of the others, if any is. One of few that no
     hypothesis explains is wrong anyway, and says nothing.
     """
-    if len(evidence) < calibration.OPERANDS_ENOUGH:
+    if len(evidence) < calibration.ENOUGH_OPS:
         told = [each for each in evidence if min(each.ratios.values()) <= suspect]
         evidence = told or evidence
     if not _is_over(evidence, suspect):
         return None
     fitting: list[tuple[float, Operands]] = []
-    scarce = len(evidence) < calibration.OPERANDS_ENOUGH
+    scarce = len(evidence) < calibration.ENOUGH_OPS
     few = scarce and not known
     for hypothesis in known if scarce and known else CANDIDATES:
         ratios = [each.ratios[hypothesis] for each in evidence]

@@ -180,11 +180,9 @@ def _enough(
 ) -> Sequence[float]:
     """The ratios that tell of *kind*: of few, others are asked; that a device rounds as its
     graph says only those tell that round."""
-    if len(ratios[kind]) >= calibration.QUANTISED_ENOUGH:
+    if len(ratios[kind]) >= calibration.ENOUGH_OPS:
         return ratios[kind]
-    rounds = any(
-        each <= calibration.QUANTISED_AGREES for each in ratios.get(QuantisedKind.HANDED_ON, ())
-    )
+    rounds = any(each <= healthy_ratio() for each in ratios.get(QuantisedKind.HANDED_ON, ()))
     asked = (
         QuantisedKind
         if kind is QuantisedKind.WEIGHTS or rounds
@@ -193,9 +191,14 @@ def _enough(
     return [ratio for each in asked for ratio in ratios.get(each, ())]
 
 
+def healthy_ratio() -> float:
+    """Error over the floor of arithmetic and ties up to which an op made what its scales say."""
+    return calibration.HEALTHY_SHARE * calibration.SUSPECT
+
+
 def _exact(ratios: Sequence[float]) -> bool:
     """Whether ops agree with what was expected, but for few."""
-    good = int(np.count_nonzero(np.asarray(ratios) <= calibration.QUANTISED_AGREES))
+    good = int(np.count_nonzero(np.asarray(ratios) <= healthy_ratio()))
     return good > 1 and len(ratios) - good <= max(1.0, calibration.QUANTISED_MOST_OFF * len(ratios))
 
 
@@ -231,4 +234,4 @@ def _is_of_products(golden: OpGraph, group: Group) -> bool:
 def _agrees(sample: GroupSample, floors: Floors) -> bool:
     """Whether the device made what the reference is, but for values next to a tie."""
     ratios = (ratio_of(sample, floors) for _ in range(_DRAWS))
-    return any(each is not None and each <= calibration.QUANTISED_AGREES for each in ratios)
+    return any(each is not None and each <= healthy_ratio() for each in ratios)

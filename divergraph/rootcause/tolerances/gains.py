@@ -159,7 +159,7 @@ def _inner(context: OpContext, told: ToleranceEstimate, floor: float) -> float:
     trying it costs several runs of the group."""
     suspect, precision = context.options.suspect, context.arithmetic.precision
     ratio = relative(told.device, told.reference) / floor
-    asked = calibration.GAIN_ASKED * suspect < ratio <= suspect
+    asked = calibration.HEALTHY_SHARE * suspect < ratio <= suspect
     if context.ops < 2 or not (precision.rounds and asked):
         return told.floor
     memory = context.options.memory // 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.quantised_ops import healthy_ratio
 from divergraph.rootcause.tolerances.contract import (
     Action,
     Narrow,
@@ -30,7 +31,7 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
         return None
     # What rounding alone brings the device to from the emulation is right.
     least = least_floor(ops.floors.precision, emulation.size)
-    if relative(device, emulation) <= calibration.QUANTISED_AGREES * least:
+    if relative(device, emulation) <= healthy_ratio() * least:
         return None
     (expected,) = ops.expected([context.group], [context.given], [device])
     if expected is None or expected.ratio <= ops.suspect:

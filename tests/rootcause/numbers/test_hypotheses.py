@@ -85,7 +85,8 @@ def operands(ratios: list[float], other: float = 100.0, **named: float) -> Opera
     return operand_precision.decided(evidence, 6.0).get(Family.PRODUCT)
 
 
-def operands_enough() -> None:
+def enough_ops() -> None:
+    quantised_enough()
     assert operands([1, 1, 1, 4]) is Operands.TF32
     assert operands([1, 4]) is None
 
@@ -169,7 +170,7 @@ def function_steps() -> None:
     assert function_size(1e-3) is None
 
 
-def quantised_agrees() -> None:
+def test_ops_agree_with_their_scales_up_to_half_the_suspect_limit() -> None:
     assert quantised_ops._exact([1, 1, 2])
     assert not quantised_ops._exact([8, 8, 8])
 
@@ -205,7 +206,7 @@ CASES: dict[str, Callable[[], None]] = {
     "PRECISION_VALUES": precision_values,
     "KEPT_LARGEST": kept_largest,
     "DECLARED_TRUSTED": declared_trusted,
-    "OPERANDS_ENOUGH": operands_enough,
+    "ENOUGH_OPS": enough_ops,
     "OPERANDS_LIKELY": operands_likely,
     "OPERANDS_LIKELY_FEW": operands_likely_few,
     "OPERANDS_SAME": operands_same,
@@ -214,8 +215,6 @@ CASES: dict[str, Callable[[], None]] = {
     "FUNCTION_FITS": function_fits,
     "FUNCTION_SMALLEST": function_fits,
     "FUNCTION_STEPS": function_steps,
-    "QUANTISED_AGREES": quantised_agrees,
-    "QUANTISED_ENOUGH": quantised_enough,
     "QUANTISED_MOST_OFF": quantised_most_off,
     "QUANTISED_LEAST_FLOOR": quantised_least_floor,
 }

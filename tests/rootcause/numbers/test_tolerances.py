@@ -221,7 +221,7 @@ CASES: dict[str, Callable[[], None]] = {
     "GAIN_BY_CHANCE": gain_by_chance,
     "GAIN_EMULATED": gain_emulated,
     "GAIN_TRIED": gain_tried,
-    "GAIN_ASKED": gain_asked,
+    "HEALTHY_SHARE": gain_asked,
 }
 
 test_the_number_decides, test_a_wrong_one_is_noticed = both_tests(CASES)
