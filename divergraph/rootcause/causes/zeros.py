@@ -17,41 +17,30 @@ _LONGEST_TAIL = 0.9
 
 def all_zero(view: SampledTensors) -> Cause | None:
     """Nothing but zeros."""
-    flat = np.asarray(view.case.device).reshape(-1)
-    if view.error == 0.0 or not view.finite.all():
+    if _one_value(view) != 0.0:
         return None
-    value = float(view.d.mean()) if np.any(flat != flat[0]) else float(flat[0])
-    if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
-        return None
-    evidence: dict[str, EvidenceValue] = {"value": value, "expected_rms": view.size}
-    largest = float(np.abs(view.r).max())
-    if value == 0.0 and largest < _SMALLEST_NORMAL and view.unit >= 2.0**-11:
+    count, largest = view.case.device.size, float(np.abs(view.r).max())
+    evidence: dict[str, EvidenceValue] = {"value": 0.0, "expected_rms": view.size}
+    if largest < _SMALLEST_NORMAL and view.unit >= 2.0**-11:
         return Cause(
             "flush_to_zero",
-            f"all {count_text(flat.size, 'value')} became 0: they are at most {largest:.3g}, "
+            f"all {count_text(count, 'value')} became 0: they are at most {largest:.3g}, "
             f"below the smallest normal float16 {_SMALLEST_NORMAL:.3g}",
             0.8,
             {**evidence, "threshold": largest},
         )
-    if value == 0.0:
-        return Cause(
-            "all_zero",
-            f"the output is all zero; values of about {view.size:.3g} are expected",
-            0.97 if flat.size > 1 else 0.6,
-            evidence,
-        )
-    return None
+    return Cause(
+        "all_zero",
+        f"the output is all zero; values of about {view.size:.3g} are expected",
+        0.97 if count > 1 else 0.6,
+        evidence,
+    )
 
 
 def constant_output(view: SampledTensors) -> Cause | None:
     """One value throughout, which no other setting of the op explains."""
-    flat = np.asarray(view.case.device).reshape(-1)
-    if view.error == 0.0 or flat.size < 4 or not view.finite.all():
-        return None
-    value = float(view.d.mean())
-    if float(np.abs(view.d - value).max()) > 6.0 * view.unit * abs(value):
-        return None
-    if value == 0.0 or view.spread <= 4.0 * view.noise:
+    value = _one_value(view) if view.case.device.size >= 4 else None
+    if not value or view.spread <= 4.0 * view.noise:
         return None
     return Cause(
         "constant_output",
@@ -60,6 +49,16 @@ def constant_output(view: SampledTensors) -> Cause | None:
         0.85,
         {"value": value, "expected_rms": view.size},
     )
+
+
+def _one_value(view: SampledTensors) -> float | None:
+    """The value that all of a wrong output has but for its rounding; None if there is none."""
+    if view.error == 0.0 or not view.finite.all():
+        return None
+    flat = view.case.device.reshape(-1)
+    value = float(view.d.mean()) if np.any(flat != flat[0]) else float(flat[0])
+    alike = float(np.abs(view.d - value).max()) <= 6.0 * view.unit * abs(value)
+    return value if alike else None
 
 
 def tail_not_written(view: SampledTensors) -> Cause | None:

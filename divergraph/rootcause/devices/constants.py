@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
@@ -19,8 +20,6 @@ class DeviceConstants:
 
     path: Path
     graph: ModelGraph
-    _executor: Executor | None = None
-    _opened: bool = False
     _known: dict[str, Array | None] = field(default_factory=dict)
 
     def value(self, name: str) -> Array | None:
@@ -28,7 +27,7 @@ class DeviceConstants:
         if name not in self._known:
             # A model may have a thousand scales: they are all read when the first one is.
             scales = [] if self._known else self._scales()
-            self._known.update(self._read(dict.fromkeys((name, *scales))))
+            self._read(dict.fromkeys((name, *scales)))
         return self._known[name]
 
     def _scales(self) -> Iterator[str]:
@@ -41,21 +40,18 @@ class DeviceConstants:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._executor is not None:
+        if "_executor" in self.__dict__ and self._executor is not None:
             self._executor.close()
 
-    def _read(self, names: Iterable[str]) -> Iterator[tuple[str, Array | None]]:
-        if not self._opened:
-            self._opened = True
-            self._executor = self._open()
-        if self._executor is None:
-            yield from ((name, None) for name in names)
-            return
-        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
-        for result in self._executor.run_subgraphs(subgraphs, lambda _: {}):
-            yield result.key, result.values.get(result.key)
+    def _read(self, names: Iterable[str]) -> None:
+        self._known.update(dict.fromkeys(names))
+        if self._executor is not None:
+            subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
+            for result in self._executor.run_subgraphs(subgraphs, lambda _: {}):
+                self._known[result.key] = result.values.get(result.key)
 
-    def _open(self) -> Executor | None:
+    @cached_property
+    def _executor(self) -> Executor | None:
         if factory_for(self.graph) is None:
             return None
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from divergraph.rootcause.hiding import hidden, where_hidden
-from graphstore.model import Finding, FindingKind
+from graphstore.model import Finding, FindingKind, Op
 from graphstore.traverse.arrays import arrays_from_edges
 
 #     sum -> sqrt -> inverse -> scaled -> end
@@ -28,10 +28,11 @@ def test_what_reaches_the_end_is_not_hidden() -> None:
 
 
 def test_the_sentence_names_them() -> None:
-    told = hidden(FOUND, ["inverse"], {"inverse": "Reciprocal"})
+    told = hidden(FOUND, [Op("inverse", "inverse", "Reciprocal")])
     assert told.sentence == (
         "overflow here; hidden by inverse (Reciprocal), whose output is finite again"
     )
     assert told.evidence["hidden_by"] == ["inverse"]
-    assert "a, b and 1 more" in hidden(FOUND, ["a", "b", "c"]).sentence
+    several = [Op(name, name, "Add") for name in "abc"]
+    assert "a (Add), b (Add) and 1 more" in hidden(FOUND, several).sentence
     assert hidden(FOUND, []) is FOUND
