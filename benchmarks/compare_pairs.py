@@ -108,8 +108,8 @@ def _ours() -> Callable[[Path, Path], object]:
     from divergraph.metrics.measure import measure
     from divergraph.metrics.sweep import Sweeper
     from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
-    from importers.dumps import read_array
     from importers.dumps.arrays.npy import read_npy_header
+    from importers.dumps.read import read_array
 
     def read(path: Path) -> NDArray[np.generic]:
         with path.open("rb") as file:

@@ -32,7 +32,7 @@ _KINDS = ("graph_fusion", "ub_fusion")
 _IDS = ("session_and_graph_id", "graphId", "graph_id")
 _ID_PREFIX = "session_and_graph_id_"
 _MAX_TIMES = 1 << 63
-_SPACE = re.compile(r"[\s,]*+")
+_START = re.compile(r"[^\s,]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,6 @@ class FusionResult:
     graph: str
     graph_passes: tuple[FusionPass, ...]
     buffer_passes: tuple[FusionPass, ...]
-
-    def effective(self) -> tuple[FusionPass, ...]:
-        """All passes that changed something, the busiest first."""
-        return _effective(self.graph_passes + self.buffer_passes)
 
 
 def detect(path: Path, head: bytes) -> Detection:
@@ -115,24 +111,19 @@ def with_fusion_result(graph: ModelGraph, path: Path) -> ModelGraph:
         (GRAPH_PASSES, [each for one in fitting for each in one.graph_passes]),
         (BUFFER_PASSES, [each for one in fitting for each in one.buffer_passes]),
     ):
-        listed = tuple(str(each) for each in _effective(passes))
-        if listed:
-            attrs[key] = listed
+        used = sorted(
+            (each for each in passes if each.effected), key=lambda each: (-each.effected, each.name)
+        )
+        if used:
+            attrs[key] = tuple(map(str, used))
     return replace(graph, attrs=attrs, warnings=(*graph.warnings, *told))
 
 
 def passes_note(graph: ModelGraph) -> str:
     """The passes that took effect on *graph* as one line, empty if none are known."""
-    listed = [
-        str(each)
-        for key in (GRAPH_PASSES, BUFFER_PASSES)
-        for each in _texts(graph.attrs.get(key, ()))
-    ]
+    kept = (graph.attrs.get(key, ()) for key in (GRAPH_PASSES, BUFFER_PASSES))
+    listed = [str(each) for value in kept for each in (value if type(value) is tuple else (value,))]
     return f"fusion passes in effect (of matches): {some(listed, 5)}" if listed else ""
-
-
-def _texts(value: AttrValue) -> tuple[AttrValue, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def _of_graph(results: tuple[FusionResult, ...], graph: ModelGraph) -> list[FusionResult]:
@@ -141,48 +132,35 @@ def _of_graph(results: tuple[FusionResult, ...], graph: ModelGraph) -> list[Fusi
     return fitting or (list(results) if len(results) == 1 else [])
 
 
-def _effective(passes: list[FusionPass] | tuple[FusionPass, ...]) -> tuple[FusionPass, ...]:
-    used = [each for each in passes if each.effected > 0]
-    return tuple(sorted(used, key=lambda each: (-each.effected, each.name)))
-
-
 def _values(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """The JSON values of *text*, which may stand one after the other, with their places."""
     decoder = json.JSONDecoder(strict=False)
-    at = _space_end(text, 0)
-    while at < len(text):
+    end = 0
+    while (start := _START.search(text, end)) is not None:
+        at = start.start()
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            place = getattr(error, "pos", at)
-            line = text.count("\n", 0, place) + 1
+            line = text.count("\n", 0, getattr(error, "pos", at)) + 1
             what = f"broken JSON: {getattr(error, 'msg', 'it is nested too deep')}"
             raise ImportFormatError(path, what, line=line) from error
         yield at, value
-        at = _space_end(text, end)
-
-
-def _space_end(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
 
 
 def _results(value: Any) -> Iterator[FusionResult]:
-    if isinstance(value, list):
+    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
         for each in value:
-            if not isinstance(each, dict):
-                raise ValueError("a list of fusion results holds objects only")  # noqa: TRY004 - the file is wrong
             yield from _results(each)
-    elif isinstance(value, dict) and any(kind in value for kind in _KINDS):
+    elif not isinstance(value, dict):
+        raise ValueError("fusion results are JSON objects, or lists of such")
+    elif any(kind in value for kind in _KINDS):
         graph = next((str(value[key]) for key in _IDS if key in value), "")
         yield FusionResult(graph, _passes(value, "graph_fusion"), _passes(value, "ub_fusion"))
-    elif isinstance(value, dict):
+    else:
         for key, each in value.items():
             if isinstance(each, dict) and any(kind in each for kind in _KINDS):
                 for result in _results(each):
                     yield replace(result, graph=result.graph or key.removeprefix(_ID_PREFIX))
-    else:
-        raise ValueError("fusion results are JSON objects")
 
 
 def _passes(value: dict[str, Any], kind: str) -> tuple[FusionPass, ...]:

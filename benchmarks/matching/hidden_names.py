@@ -29,7 +29,8 @@ from divergraph.graphs.matching.constants import constant_ops
 from divergraph.values.closeness import Array, distance
 from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import ModelGraph, TensorMatch, TensorRef
-from importers.dumps import DumpIndex, scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
+from importers.dumps.index import DumpIndex
 from importers.registry import read_graph
 
 

@@ -34,7 +34,7 @@ from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.options import MethodChoice
 from graphstore.contract import RunData
 from graphstore.model import Guilt, ModelGraph, TensorIO
-from importers.dumps import scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.dumps.read import read_array
 from importers.registry import read_graph
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from divergraph.api.arguments import AnyPath
 from divergraph.api.rows import Rows
 from divergraph.inputs.detection import Findings, find_out
-from importers.dumps import FoundDump
-from importers.dumps import list_dumps as listed
+from importers.dumps.detect import FoundDump
+from importers.dumps.detect import list_dumps as listed
 
 
 def detect(path: AnyPath) -> Findings:

@@ -32,7 +32,8 @@ from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
 from graphstore.traverse.topological_order import graph_arrays
-from importers.dumps import ANY_DUMP, DumpChoice, DumpIndex, OverflowRecord
+from importers.dumps.folder import ANY_DUMP, DumpChoice
+from importers.dumps.index import DumpIndex, OverflowRecord
 
 
 @dataclass(frozen=True, slots=True)

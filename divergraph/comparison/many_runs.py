@@ -17,7 +17,7 @@ from divergraph.metrics.pairs.many_pairs import Workers
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import Counts, Run, Verdict
-from importers.dumps import FoundDump, list_dumps
+from importers.dumps.detect import FoundDump, list_dumps
 
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST = 1_000_000

@@ -20,7 +20,7 @@ from graphstore.model import DType, EvidenceValue, Finding, FindingKind, ModelGr
 from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 NAN = "nan_appears"
 INFINITY = "infinity_appears"

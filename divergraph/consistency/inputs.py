@@ -17,7 +17,7 @@ from graphstore.model import (
     TensorIO,
     TensorRef,
 )
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 CHANGED = "input_changed"
 OVERWRITTEN = "input_possibly_overwritten"

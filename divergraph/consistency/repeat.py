@@ -12,7 +12,7 @@ from divergraph.consistency.values import Difference, difference
 from graphstore.model import Finding, FindingKind, ModelGraph, TensorIO
 from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
 from graphstore.traverse.arrays import GraphArrays
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 NOT_DETERMINISTIC = "not_deterministic"
 INPUTS_DIFFER = "inputs_differ"

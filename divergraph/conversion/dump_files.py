@@ -21,13 +21,13 @@ from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import DivergraphError, ImportFormatError, InputError
 from graphstore.model import DumpFormat, DumpTensorRef, TensorIO
-from importers.dumps import DeviceFile, list_dumps, read_device_file, record_json
 from importers.dumps.arrays.npy import read_npy_header
-from importers.dumps.ascend.overflow import read_record
-from importers.dumps.index import DamagedError, list_folder
+from importers.dumps.ascend.file import DeviceFile, read_device_file
+from importers.dumps.ascend.overflow import read_record, record_json
+from importers.dumps.detect import list_dumps
+from importers.dumps.index import DamagedError, list_folder, open_dump
 from importers.dumps.msprobe.statistics_csv import ENDING
 from importers.dumps.names import MAPPING, OPDEBUG
-from importers.dumps.open_file import open_dump
 from importers.layouts import LayoutError
 
 FAILED_LIST = "convert_failed_file_list.txt"

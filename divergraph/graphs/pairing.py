@@ -20,7 +20,7 @@ from graphstore.model import (
     TensorMatch,
     TensorRef,
 )
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 _NO_TASK_TYPES = frozenset(
     {"Data", "RefData", "Const", "Constant", "ConstantOp", "Variable", "AnnData", "AippData"}

@@ -9,19 +9,12 @@ from pathlib import Path
 
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
-from importers import choose_graph, read_graph
-from importers.dumps import (
-    ANY_DUMP,
-    DumpChoice,
-    DumpIndex,
-    detect_dumps,
-    find_dump_folder,
-    list_dumps,
-    model_names,
-    scan_dumps,
-)
-from importers.ge_proto.folder import candidates
+from importers.dumps.detect import detect_dumps, list_dumps, scan_dumps
+from importers.dumps.folder import ANY_DUMP, DumpChoice, find_dump_folder, model_names
+from importers.dumps.index import DumpIndex
+from importers.ge_proto.folder import candidates, choose_graph
 from importers.msprobe.files import runs_in
+from importers.registry import read_graph
 from importers.source import read_head
 
 

@@ -19,7 +19,7 @@ from graphstore.model import (
     Reckoning,
     TensorRef,
 )
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 
 @dataclass(frozen=True, slots=True)

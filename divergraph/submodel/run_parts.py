@@ -22,8 +22,8 @@ from divergraph.values.unread import or_raise
 from graphstore.contract import RunData
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, DumpTensorRef, ModelGraph, Reason, Side, TensorIO, TensorRef
-from importers.dumps import DumpIndex
 from importers.dumps.arrays.golden_names import GoldenNames
+from importers.dumps.index import DumpIndex
 
 
 class RunParts(RunGraphs):

@@ -12,7 +12,7 @@ from divergraph.values.one_tensor import read_tensor
 from divergraph.values.tensor_pair import is_blocked
 from divergraph.values.unread import Unread
 from graphstore.model import DumpTensorRef, TensorIO, TensorRef
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 Array: TypeAlias = NDArray[Any]
 

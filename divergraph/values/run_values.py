@@ -13,7 +13,7 @@ from divergraph.values.pairs import read_device, read_golden
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import Unread
 from graphstore.model import DumpTensorRef, TensorIO, TensorRef
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 Array: TypeAlias = NDArray[Any]
 

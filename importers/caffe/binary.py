@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import AttrValue, DType
-from importers.caffe.net import (
-    MAX_DIM,
-    Blob,
-    Layer,
-    Net,
-    PhaseRule,
-    State,
-    input_shapes,
-    type_of_old,
-)
-from importers.kept import kept_list, kept_text
+from graphstore.model import DType
+from importers.caffe.net import MAX_DIM, Blob, Layer, Net
+from importers.caffe.text import layer_of, net_of
 from importers.proto.messages import caffe_pb2 as pb
 from importers.proto.text_reader import Buffer
+from importers.proto.values import Value
 from importers.proto.wire import BLOCK, FIXED32, FieldSpan, spans
 
 _LAYERS, _LAYER = 2, 100
@@ -30,8 +21,6 @@ _BLOBS = {_LAYERS: 6, _LAYER: 7}
 _V0 = 1  # field of a V1 layer that holds one of Caffe's first format
 _DATA, _DIFF, _DOUBLE_DATA, _DOUBLE_DIFF = 5, 6, 8, 9
 _VALUES = {_DATA: DType.FLOAT32, _DOUBLE_DATA: DType.FLOAT64}
-_OWN = frozenset({"name", "type", "bottom", "top", "include", "exclude"})
-_PHASES = {pb.TRAIN: "TRAIN", pb.TEST: "TEST"}
 _HINT = "it was cut or damaged; copy it again"
 
 
@@ -58,14 +47,7 @@ def read_binary(buffer: Buffer, path: Path) -> Net:
         ) from error
     if not layers:
         raise ImportFormatError(path, "the net has no layers", hint=_HINT)
-    shapes = [shape.dim for shape in net.input_shape]
-    state = State(_phase(net.state), net.state.level, tuple(net.state.stage))
-    return Net(
-        _checked(net.name),
-        input_shapes([_checked(name) for name in net.input], shapes, net.input_dim),
-        tuple(layers),
-        state,
-    )
+    return net_of(_fields(net), layers)
 
 
 def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
@@ -80,22 +62,8 @@ def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
             raise ValueError("a layer in Caffe's first format (V0), which is not read")
         else:
             rest += buffer[span.key : span.end]
-    message: Any = (pb.V1LayerParameter if old else pb.LayerParameter).FromString(bytes(rest))
-    kind = message.type
-    if old:
-        kind = type_of_old(pb.V1LayerParameter.LayerType.Name(kind))
-    return Layer(
-        name=_checked(message.name),
-        type=_checked(kind),
-        bottoms=tuple(_checked(name) for name in message.bottom),
-        tops=tuple(_checked(name) for name in message.top),
-        attrs=_attrs(message),
-        shapes=tuple(_shapes(message)),
-        include=tuple(map(_rule, message.include)),
-        exclude=tuple(map(_rule, message.exclude)),
-        phase="" if old else _phase(message),
-        blobs=tuple(blobs),
-    )
+    kind: type[Message] = pb.V1LayerParameter if old else pb.LayerParameter
+    return layer_of(_fields(kind.FromString(bytes(rest))), old=old, blobs=tuple(blobs))
 
 
 def _blob(buffer: Buffer, place: FieldSpan) -> Blob:
@@ -120,57 +88,21 @@ def _blob(buffer: Buffer, place: FieldSpan) -> Blob:
     return Blob(tuple(dims), dtype, offset, nbytes)
 
 
-def _phase(message: Any) -> str:
-    return _PHASES[message.phase] if message.HasField("phase") else ""
+def _fields(message: Message) -> list[tuple[bytes, Value]]:
+    """All set fields, as those of a text; the schema has no message inside itself."""
+    one = (Message, str, bytes, int, float)
+    return [
+        (field.name.encode(), _value(field, each))
+        for field, value in message.ListFields()
+        for each in ([value] if isinstance(value, one) else value)
+    ]
 
 
-def _rule(rule: pb.NetStateRule) -> PhaseRule:
-    return PhaseRule(
-        phase=_phase(rule) or None,
-        min_level=rule.min_level if rule.HasField("min_level") else None,
-        max_level=rule.max_level if rule.HasField("max_level") else None,
-        stages=tuple(rule.stage),
-        not_stages=tuple(rule.not_stage),
-    )
-
-
-def _shapes(message: Any) -> Iterator[tuple[int, ...]]:
-    for name in ("input_param", "dummy_data_param", "reshape_param"):
-        if name not in message.DESCRIPTOR.fields_by_name or not message.HasField(name):
-            continue
-        shape = getattr(message, name).shape
-        for each in [shape] if isinstance(shape, pb.BlobShape) else shape:
-            yield tuple(each.dim)
-
-
-def _attrs(message: Message) -> dict[str, AttrValue]:
-    found: dict[str, list[AttrValue]] = {}
-    for path, value in _scalars(message, ""):
-        found.setdefault(path, []).append(value)
-    return {path: v[0] if len(v) == 1 else kept_list(v) for path, v in found.items()}
-
-
-def _scalars(message: Any, prefix: str) -> Iterator[tuple[str, AttrValue]]:
-    """All set fields; the schema has no message inside itself, so this ends."""
-    for field, value in message.ListFields():
-        if not prefix and field.name in _OWN:
-            continue
-        path = prefix + field.name
-        values = [value] if isinstance(value, (Message, str, bytes, int, float)) else value
-        for each in values:
-            if isinstance(each, Message):
-                yield from _scalars(each, f"{path}.")
-            elif field.enum_type is not None:
-                known = field.enum_type.values_by_number.get(each)
-                yield path, known.name if known else int(each)
-            else:
-                yield path, _kept(each)
-
-
-def _kept(value: str | bytes | float) -> AttrValue:
-    return kept_text(_checked(value)) if isinstance(value, str | bytes) else value
-
-
-def _checked(name: str | bytes) -> str:
-    """*name* as text; protobuf hands bytes through that are no UTF-8."""
-    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
+def _value(field: Any, value: Any) -> Value:
+    if isinstance(value, Message):
+        return _fields(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known else int(value)
+    # protobuf hands bytes through that are no UTF-8
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

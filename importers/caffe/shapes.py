@@ -59,23 +59,20 @@ def _number(layer: Layer, *names: str, default: int) -> int:
 
 def _spatial(layer: Layer, both: str, one: str, rank: int, default: int) -> list[int] | None:
     """A setting for each spatial dimension: from ``x_h``/``x_w``, or one or many of ``x``."""
-    if rank == 2 and layer.numbers(f"{one}_h") and layer.numbers(f"{one}_w"):
-        return [layer.numbers(f"{one}_h")[0], layer.numbers(f"{one}_w")[0]]
+    sides = [layer.numbers(f"{one}_{side}") for side in "hw"] if rank == 2 else []
     listed = layer.numbers(both)
-    if len(listed) <= 1:
-        found = [listed[0] if listed else default] * rank
-    elif len(listed) == rank:
-        found = list(listed)
-    else:
+    if sides and all(sides):
+        listed = ()
+    if len(listed) not in (0, 1, rank):
         return None
-    if rank == 2:
-        for at, side in enumerate("hw"):
-            found[at] = _number(layer, f"{one}_{side}", default=found[at])
+    found = list(listed) if len(listed) == rank else [listed[0] if listed else default] * rank
+    for at, side in enumerate(sides):
+        found[at] = side[0] if side else found[at]
     return found
 
 
-def _window(layer: Layer, rank: int) -> list[tuple[int, int, int, int]] | None:
-    """Kernel (with its holes), stride and padding of each spatial dimension, and dilation."""
+def _window(layer: Layer, rank: int) -> list[tuple[int, int, int]] | None:
+    """Kernel (with its holes), stride and padding of each spatial dimension."""
     kernel = _spatial(layer, "kernel_size", "kernel", rank, 0)
     stride = _spatial(layer, "stride", "stride", rank, 1)
     pad = _spatial(layer, "pad", "pad", rank, 0)
@@ -84,20 +81,19 @@ def _window(layer: Layer, rank: int) -> list[tuple[int, int, int, int]] | None:
         return None
     window = list(zip(kernel, stride, pad, dilation, strict=True))
     sound = all(k > 0 and s > 0 and p >= 0 and d > 0 for k, s, p, d in window)
-    return [(d * (k - 1) + 1, s, p, d) for k, s, p, d in window] if sound else None
+    return [(d * (k - 1) + 1, s, p) for k, s, p, d in window] if sound else None
 
 
 def _convolution(layer: Layer, bottom: Shape) -> Shape | None:
-    axis = _axis(_number(layer, "axis", default=1), len(bottom))
-    outputs = _number(layer, "num_output", default=0)
-    if axis is None or outputs <= 0:
+    axis, outputs = _outputs(layer, bottom)
+    if axis is None:
         return None
     spatial = bottom[axis + 1 :]
     window = _window(layer, len(spatial))
     if window is None:
         return None
     sizes: list[int | None] = []
-    for size, (kernel, stride, pad, _) in zip(spatial, window, strict=True):
+    for size, (kernel, stride, pad) in zip(spatial, window, strict=True):
         if size is None:
             sizes.append(None)
         elif layer.type == "Deconvolution":
@@ -105,6 +101,13 @@ def _convolution(layer: Layer, bottom: Shape) -> Shape | None:
         else:
             sizes.append((size + 2 * pad - kernel) // stride + 1)
     return (*bottom[:axis], outputs, *sizes)
+
+
+def _outputs(layer: Layer, bottom: Shape) -> tuple[int | None, int]:
+    """The axis of the outputs, and how many there are; no axis if that cannot be."""
+    axis = _axis(_number(layer, "axis", default=1), len(bottom))
+    outputs = _number(layer, "num_output", default=0)
+    return axis if outputs > 0 else None, outputs
 
 
 def _pooling(layer: Layer, bottom: Shape) -> Shape | None:
@@ -115,13 +118,13 @@ def _pooling(layer: Layer, bottom: Shape) -> Shape | None:
     window = _window(layer, 2)
     if window is None:
         return None
+    down = str(layer.param("round_mode")) in ("FLOOR", "1") or layer.param("ceil_mode") is False
     sizes: list[int | None] = []
-    for size, (kernel, stride, pad, _) in zip(bottom[2:], window, strict=True):
+    for size, (kernel, stride, pad) in zip(bottom[2:], window, strict=True):
         if size is None:
             sizes.append(None)
             continue
         steps = size + 2 * pad - kernel
-        down = str(layer.param("round_mode")) in ("FLOOR", "1") or layer.param("ceil_mode") is False
         made = (steps // stride if down else -(-steps // stride)) + 1
         if pad and (made - 1) * stride >= size + pad:
             made -= 1  # the last window may not begin in the padding
@@ -130,9 +133,8 @@ def _pooling(layer: Layer, bottom: Shape) -> Shape | None:
 
 
 def _inner_product(layer: Layer, bottom: Shape) -> Shape | None:
-    axis = _axis(_number(layer, "axis", default=1), len(bottom))
-    outputs = _number(layer, "num_output", default=0)
-    return None if axis is None or outputs <= 0 else (*bottom[:axis], outputs)
+    axis, outputs = _outputs(layer, bottom)
+    return None if axis is None else (*bottom[:axis], outputs)
 
 
 def _concat(layer: Layer, bottoms: Sequence[Shape | None]) -> Shape | None:
@@ -220,10 +222,8 @@ def _product(dims: Sequence[int | None]) -> int | None:
 
 
 _RULES: Mapping[str, Callable[[Layer, Shape], Shape | None]] = {
-    "Convolution": _convolution,
-    "ConvolutionDepthwise": _convolution,
-    "DepthwiseConvolution": _convolution,
-    "Deconvolution": _convolution,
+    **dict.fromkeys(("Convolution", "ConvolutionDepthwise"), _convolution),
+    **dict.fromkeys(("DepthwiseConvolution", "Deconvolution"), _convolution),
     "Pooling": _pooling,
     "InnerProduct": _inner_product,
     "Flatten": _flatten,

@@ -1,21 +1,34 @@
-"""Read a Caffe net written as protobuf text; layer types and parameters may be of any fork."""
+"""Read a Caffe net written as protobuf text; layer types and parameters may be of any fork.
+
+The fields of a layer mean the same in a binary net, see :mod:`importers.caffe.binary`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeVar
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue
-from importers.caffe.net import MAX_DIM, Layer, Net, PhaseRule, State, input_shapes, type_of_old
+from importers.caffe.net import (
+    MAX_DIM,
+    Blob,
+    Layer,
+    Net,
+    PhaseRule,
+    State,
+    input_shapes,
+    type_of_old,
+)
 from importers.kept import kept_list, kept_text
 from importers.proto.literals import boolean, integer, is_string, real, string
-from importers.proto.text_reader import Buffer, EventKind, Fields, TextReader, Value
+from importers.proto.text_reader import Buffer, EventKind, TextReader
+from importers.proto.values import Fields, Value, message, text, whole, word
 
-_Reader: TypeAlias = Callable[[Value], str]
+_T = TypeVar("_T")
 _OWN = frozenset({b"name", b"type", b"bottom", b"top", b"include", b"exclude", b"blobs"})
-_PHASES = {b"TRAIN": "TRAIN", b"0": "TRAIN", b"TEST": "TEST", b"1": "TEST"}
+_PHASES = {"TRAIN": "TRAIN", "0": "TRAIN", "TEST": "TEST", "1": "TEST"}
 _V0_HINT = "rewrite it with Caffe's upgrade_net_proto_text"
 
 
@@ -26,89 +39,100 @@ def read_text(buffer: Buffer, path: Path) -> Net:
         ImportFormatError: with line and column, where the text is broken or no net.
     """
     reader = TextReader(buffer, path)
-    texts: dict[bytes, list[str]] = {b"name": [], b"input": []}
-    dims: list[int] = []
-    shapes: list[tuple[int, ...]] = []
+    around: list[tuple[bytes, Value]] = []
     layers: list[Layer] = []
-    state = State()
     for event in reader.events():
         if event.kind is not EventKind.FIELD:
             continue
         try:
-            if event.name in texts:
-                texts[event.name].append(_text(event.value))
-            elif event.name == b"input_dim":
-                dims.append(_number(event.value))
-            elif event.name == b"input_shape":
-                shapes.append(_dims(_block(event.value)))
-            elif event.name == b"state":
-                state = _state(_block(event.value))
-            elif event.name in (b"layer", b"layers"):
-                layers.append(_layer(_block(event.value), old=event.name == b"layers"))
+            if event.name in (b"layer", b"layers"):
+                layers.append(layer_of(message(event.value), old=event.name == b"layers"))
+            else:
+                around.append((event.name, event.value))
+                net_of(around[-1:], [])
         except _FirstFormatError as error:
             raise reader.error(event.offset, str(error), hint=_V0_HINT) from error
         except ValueError as error:
             raise reader.error(event.offset, f"{event.name.decode()}: {error}") from error
     if not layers:
         raise ImportFormatError(path, "the net has no layers")
-    names = texts[b"name"]
-    inputs = input_shapes(texts[b"input"], shapes, dims)
-    return Net(names[-1] if names else "", inputs, tuple(layers), state)
+    return net_of(around, layers)
 
 
 class _FirstFormatError(ValueError):
     pass
 
 
-def _layer(fields: Fields, *, old: bool) -> Layer:
-    if old and any(name == b"layer" for name, _ in fields):
-        raise _FirstFormatError("a layer in Caffe's first format (V0)")
-    kind = _last(fields, b"type", _word)
-    if old:
-        kind = type_of_old(kind)
-    phase = _last(fields, b"phase", _phase)
-    return Layer(
-        name=_last(fields, b"name", _text),
-        type=kind,
-        bottoms=tuple(_text(value) for name, value in fields if name == b"bottom"),
-        tops=tuple(_text(value) for name, value in fields if name == b"top"),
-        attrs=_attrs(fields),
-        shapes=tuple(_shapes(fields)),
-        include=tuple(_rule(_block(value)) for name, value in fields if name == b"include"),
-        exclude=tuple(_rule(_block(value)) for name, value in fields if name == b"exclude"),
-        phase=phase,
+def net_of(fields: Fields, layers: list[Layer]) -> Net:
+    """The net of *layers* with what *fields* say of it.
+
+    Raises:
+        ValueError: a field is of a wrong kind.
+    """
+    states = _all(fields, b"state", message)
+    state: Fields = states[-1] if states else []
+    levels = _all(state, b"level", whole)
+    shapes = [_dims(message(shape)) for shape in _all(fields, b"input_shape", message)]
+    return Net(
+        _last(fields, b"name", text),
+        input_shapes(_all(fields, b"input", text), shapes, _all(fields, b"input_dim", whole)),
+        tuple(layers),
+        State(
+            _last(state, b"phase", _phase),
+            levels[-1] if levels else 0,
+            tuple(_all(state, b"stage", text)),
+        ),
     )
 
 
+def layer_of(fields: Fields, *, old: bool, blobs: tuple[Blob, ...] = ()) -> Layer:
+    """The layer that *fields* describe, of the *old* kind (V1) or the present one.
+
+    Raises:
+        ValueError: a field is of a wrong kind, or the layer of Caffe's first format.
+    """
+    if old and any(name == b"layer" for name, _ in fields):
+        raise _FirstFormatError("a layer in Caffe's first format (V0), which is not read")
+    kind = _last(fields, b"type", _word)
+    return Layer(
+        name=_last(fields, b"name", text),
+        type=type_of_old(kind) if old else kind,
+        bottoms=tuple(_all(fields, b"bottom", text)),
+        tops=tuple(_all(fields, b"top", text)),
+        attrs=_attrs(fields),
+        shapes=tuple(_shapes(fields)),
+        include=tuple(map(_rule, _all(fields, b"include", message))),
+        exclude=tuple(map(_rule, _all(fields, b"exclude", message))),
+        phase=_last(fields, b"phase", _phase),
+        blobs=blobs,
+    )
+
+
+def _all(fields: Fields, wanted: bytes, read: Callable[[Value], _T]) -> list[_T]:
+    return [read(value) for name, value in fields if name == wanted]
+
+
+def _last(fields: Fields, wanted: bytes, read: Callable[[Value], str]) -> str:
+    values = _all(fields, wanted, read)
+    return values[-1] if values else ""
+
+
 def _rule(fields: Fields) -> PhaseRule:
-    levels = {name: _number(value) for name, value in fields if name.endswith(b"_level")}
+    levels = {name: whole(value) for name, value in fields if name.endswith(b"_level")}
     return PhaseRule(
         phase=_last(fields, b"phase", _phase) or None,
         min_level=levels.get(b"min_level"),
         max_level=levels.get(b"max_level"),
-        stages=tuple(_text(value) for name, value in fields if name == b"stage"),
-        not_stages=tuple(_text(value) for name, value in fields if name == b"not_stage"),
+        stages=tuple(_all(fields, b"stage", text)),
+        not_stages=tuple(_all(fields, b"not_stage", text)),
     )
-
-
-def _state(fields: Fields) -> State:
-    levels = [_number(value) for name, value in fields if name == b"level"]
-    stages = tuple(_text(value) for name, value in fields if name == b"stage")
-    return State(_last(fields, b"phase", _phase), levels[-1] if levels else 0, stages)
-
-
-def _last(fields: Fields, wanted: bytes, read: _Reader) -> str:
-    values = [value for name, value in fields if name == wanted]
-    return read(values[-1]) if values else ""
 
 
 def _shapes(fields: Fields) -> Iterator[tuple[int, ...]]:
     """The ``shape { dim ... }`` blocks in the parameters of a layer."""
     for name, value in fields:
-        if name.endswith(b"_param") and not isinstance(value, bytes):
-            for inner, shape in value:
-                if inner == b"shape":
-                    yield _dims(_block(shape))
+        if name.endswith(b"_param") and isinstance(value, list):
+            yield from map(_dims, _all(value, b"shape", message))
 
 
 def _attrs(fields: Fields) -> dict[str, AttrValue]:
@@ -118,69 +142,45 @@ def _attrs(fields: Fields) -> dict[str, AttrValue]:
     return {path: v[0] if len(v) == 1 else kept_list(v) for path, v in found.items()}
 
 
-def _scalars(fields: Fields, around: str) -> Iterator[tuple[str, bytes]]:
+def _scalars(fields: Fields, around: str) -> Iterator[tuple[str, Value]]:
     stack = [(around, iter(fields))]
     while stack:
         prefix, rest = stack[-1]
         for name, value in rest:
             path = prefix + name.decode("ascii", "backslashreplace")
-            if isinstance(value, bytes):
-                yield path, value
-            else:
+            if isinstance(value, list):
                 stack.append((f"{path}.", iter(value)))
                 break
+            yield path, value
         else:
             stack.pop()
 
 
-def _scalar(token: bytes) -> AttrValue:
-    if is_string(token):
-        return kept_text(string(token))
+def _scalar(value: Value) -> AttrValue:
+    if not isinstance(value, bytes):
+        return value if isinstance(value, int | float) else kept_text(word(value))
+    if is_string(value):
+        return kept_text(string(value))
     for read in (integer, real, boolean):
         try:
-            value = read(token)
+            found = read(value)
         except ValueError:
             continue
-        if type(value) is not int or -MAX_DIM - 1 <= value <= MAX_DIM:
-            return value
-    return kept_text(token.decode("ascii", "backslashreplace"))
-
-
-def _block(value: Value) -> Fields:
-    if isinstance(value, bytes):
-        raise ValueError("a block is needed here")  # noqa: TRY004 - file, not call
-    return value
-
-
-def _token(value: Value) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("a block where a value belongs")  # noqa: TRY004 - file, not call
-    return value
-
-
-def _text(value: Value) -> str:
-    token = _token(value)
-    if not is_string(token):
-        raise ValueError(f"{token.decode('ascii', 'backslashreplace')} is no text in quotes")
-    return string(token)
+        if type(found) is not int or -MAX_DIM - 1 <= found <= MAX_DIM:
+            return found
+    return kept_text(word(value))
 
 
 def _word(value: Value) -> str:
-    token = _token(value)
-    return string(token) if is_string(token) else token.decode("ascii", "backslashreplace")
+    """A type: a text, or in old nets the name of an enum value."""
+    return text(value) if isinstance(value, bytes) and is_string(value) else word(value)
 
 
 def _phase(value: Value) -> str:
-    token = _token(value)
-    if token not in _PHASES:
-        word = token.decode("ascii", "backslashreplace")
-        raise ValueError(f"the phase {word} is neither TRAIN nor TEST")
-    return _PHASES[token]
+    if word(value) not in _PHASES:
+        raise ValueError(f"the phase {word(value)} is neither TRAIN nor TEST")
+    return _PHASES[word(value)]
 
 
-def _number(value: Value) -> int:
-    return integer(_token(value))
-
-
-def _dims(fields: Sequence[tuple[bytes, Value]]) -> tuple[int, ...]:
-    return tuple(_number(value) for name, value in fields if name == b"dim")
+def _dims(fields: Fields) -> tuple[int, ...]:
+    return tuple(_all(fields, b"dim", whole))

@@ -1,9 +1,8 @@
 """Stored bytes turned into numpy arrays, also for types numpy does not have.
 
-Small floats are decoded to float32 through tables built from their definition:
-E5M2 and E4M3FN of the OCP 8-bit specification (and the FNUZ forms ONNX names), E8M0 and
-E2M1 of the OCP microscaling specification, HiFloat8 of arXiv 2409.16626. Elements
-smaller than a byte are packed from the low bits up.
+Small floats are decoded to float32 through tables, those of ml_dtypes where it has the type;
+HiFloat8 is that of arXiv 2409.16626. Elements smaller than a byte are packed from the low
+bits up.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def _complex32(raw: Bytes, _elements: int) -> NDArray[np.generic]:
     return raw.view("<f2").astype(np.float32).view(np.complex64)
 
 
-def _table(values: Values) -> Decoder:
+def _byte(values: Values) -> Decoder:
     def look_up(raw: Bytes, _elements: int) -> NDArray[np.generic]:
         return values()[raw]
 
@@ -80,62 +79,27 @@ def _packed(bits: int, values: Values) -> Decoder:
     return look_up
 
 
-def _integers(bits: int, *, signed: bool) -> Values:
+def _table(name: str, kind: type[np.generic] = np.float32) -> Values:
+    """What each code of the type that ml_dtypes calls *name* stands for, as *kind*."""
+
     @cache
     def values() -> NDArray[np.generic]:
-        codes = np.arange(1 << bits)
-        if not signed:
-            return codes.astype(np.uint8)
-        return np.where(codes < 1 << (bits - 1), codes, codes - (1 << bits)).astype(np.int8)
+        import ml_dtypes  # plain dumps need not load it
+
+        codes = np.arange(256, dtype=np.uint8)
+        found: NDArray[np.generic] = codes.view(getattr(ml_dtypes, name)).astype(kind)
+        return found
 
     return values
 
 
-def _small_float(
-    exponent_bits: int, mantissa_bits: int, bias: int, special: Callable[[int, int], float | None]
-) -> Values:
-    """A table of sign, exponent, mantissa floats; *special* names inf and nan codes."""
-
-    @cache
-    def values() -> NDArray[np.generic]:
-        top = 1 << (exponent_bits + mantissa_bits)
-        table = []
-        for code in range(2 * top):
-            sign = -1.0 if code & top else 1.0
-            exponent, mantissa = divmod(code % top, 1 << mantissa_bits)
-            extra = special(code, exponent)
-            if extra is not None:
-                table.append(sign * extra)
-                continue
-            fraction = mantissa / (1 << mantissa_bits) + (exponent > 0)
-            table.append(sign * fraction * 2.0 ** (max(exponent, 1) - bias))
-        return np.array(table, np.float32)
-
-    return values
+def _uint1() -> NDArray[np.generic]:
+    return np.arange(2, dtype=np.uint8)
 
 
-def _e5m2_special(code: int, exponent: int) -> float | None:
-    if exponent != 31:
-        return None
-    return nan if code & 3 else inf
-
-
-def _e4m3fn_special(code: int, _exponent: int) -> float | None:
-    return nan if code & 0x7F == 0x7F else None
-
-
-def _fnuz_special(code: int, _exponent: int) -> float | None:
-    return nan if code == 0x80 else None
-
-
-def _no_special(_code: int, _exponent: int) -> float | None:
-    return None
-
-
-@cache
-def _e8m0() -> NDArray[np.float32]:
-    powers = [2.0 ** (code - 127) for code in range(255)]
-    return np.array([*powers, nan], np.float32)
+def _e1m2() -> NDArray[np.generic]:
+    quarters = np.arange(8, dtype=np.float32) / 4
+    return np.concatenate([quarters, -quarters])
 
 
 @cache
@@ -174,17 +138,17 @@ def _hifloat8_value(code: int) -> float:
 _DECODERS: dict[DType, Decoder] = {
     DType.BFLOAT16: _bfloat16,
     DType.COMPLEX32: _complex32,
-    DType.FLOAT8_E5M2: _table(_small_float(5, 2, 15, _e5m2_special)),
-    DType.FLOAT8_E4M3FN: _table(_small_float(4, 3, 7, _e4m3fn_special)),
-    DType.FLOAT8_E5M2FNUZ: _table(_small_float(5, 2, 16, _fnuz_special)),
-    DType.FLOAT8_E4M3FNUZ: _table(_small_float(4, 3, 8, _fnuz_special)),
-    DType.FLOAT8_E8M0: _table(_e8m0),
-    DType.HIFLOAT8: _table(_hifloat8),
-    DType.FLOAT4_E2M1: _packed(4, _small_float(2, 1, 1, _no_special)),
-    DType.FLOAT4_E1M2: _packed(4, _small_float(1, 2, 1, _no_special)),
-    DType.INT4: _packed(4, _integers(4, signed=True)),
-    DType.UINT4: _packed(4, _integers(4, signed=False)),
-    DType.INT2: _packed(2, _integers(2, signed=True)),
-    DType.UINT2: _packed(2, _integers(2, signed=False)),
-    DType.UINT1: _packed(1, _integers(1, signed=False)),
+    DType.FLOAT8_E5M2: _byte(_table("float8_e5m2")),
+    DType.FLOAT8_E4M3FN: _byte(_table("float8_e4m3fn")),
+    DType.FLOAT8_E5M2FNUZ: _byte(_table("float8_e5m2fnuz")),
+    DType.FLOAT8_E4M3FNUZ: _byte(_table("float8_e4m3fnuz")),
+    DType.FLOAT8_E8M0: _byte(_table("float8_e8m0fnu")),
+    DType.HIFLOAT8: _byte(_hifloat8),
+    DType.FLOAT4_E2M1: _packed(4, _table("float4_e2m1fn")),
+    DType.FLOAT4_E1M2: _packed(4, _e1m2),
+    DType.INT4: _packed(4, _table("int4", np.int8)),
+    DType.UINT4: _packed(4, _table("uint4", np.uint8)),
+    DType.INT2: _packed(2, _table("int2", np.int8)),
+    DType.UINT2: _packed(2, _table("uint2", np.uint8)),
+    DType.UINT1: _packed(1, _uint1),
 }

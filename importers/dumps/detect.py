@@ -1,4 +1,4 @@
-"""What kinds of dumps a path holds, and which runs, ranks and steps of them."""
+"""What kinds of dumps a path holds, which runs, ranks and steps of them, and their tensors."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from graphstore.errors import ImportFormatError
+from graphstore.model import ModelGraph
 from importers.contract import Confidence
-from importers.dumps.arrays.golden import NPY, golden_ending
+from importers.dumps.arrays.golden import NPY, golden_ending, scan_golden_listing
 from importers.dumps.arrays.npy import read_npy_header
-from importers.dumps.arrays.polygraphy import JSON, is_results
-from importers.dumps.arrays.tfdbg import device_folders
+from importers.dumps.arrays.polygraphy import JSON, is_results, scan_polygraphy
+from importers.dumps.arrays.tfdbg import device_folders, scan_tfdbg
 from importers.dumps.ascend.file import look_at
-from importers.dumps.ascend.index import is_device_dump
-from importers.dumps.index import DamagedError, FolderListing, list_folder
-from importers.dumps.msprobe.index import DUMP
+from importers.dumps.ascend.index import is_device_dump, scan_device_listing
+from importers.dumps.index import (
+    DamagedError,
+    DumpIndex,
+    DumpProblem,
+    FolderListing,
+    list_folder,
+    merged,
+    open_dump,
+)
+from importers.dumps.msprobe.index import DUMP, scan_msprobe
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, parse_dump_name, read_mapping
-from importers.dumps.open_file import open_dump
 from importers.dumps.tree import dump_leaves
 
 _TRIED = 3
@@ -96,14 +105,13 @@ def detect_tensor_file(path: Path) -> FoundDump | None:
 
     Comparing runs takes its folder; ``diff`` compares single files.
     """
-    for kind, reason_of, named in (
-        (DumpKind.ASCEND, _device_reason, is_device_dump(path.name, {})),
-        (DumpKind.NPY, _array_reason, path.suffix == NPY),
+    for kind, named in (
+        (DumpKind.ASCEND, is_device_dump(path.name, {})),
+        (DumpKind.NPY, path.suffix == NPY),
     ):
-        if named:
-            good, reason = reason_of(path)
-            if good:
-                return FoundDump(path, kind, Confidence.SURE, reason, 1)
+        found = _tried(path.parent, kind, [path.name]) if named else None
+        if found is not None and found.confidence is Confidence.SURE:
+            return replace(found, path=path)
     return None
 
 
@@ -119,54 +127,96 @@ def _of_folder(folder: Path, listing: FolderListing) -> Iterator[FoundDump]:
         yield FoundDump(folder, DumpKind.MSPROBE, Confidence.SURE, reason, 1)
         return
     mapping = read_mapping(folder) if MAPPING in listing.files else {}
-    device = [
+    names = [name for name in listing.files if not name.startswith(OPDEBUG)]
+    device = [name for name in names if is_device_dump(name, mapping)]
+    if device:
+        yield _tried(folder, DumpKind.ASCEND, device)
+    tables = [
         name
         for name in listing.files
-        if not name.startswith(OPDEBUG) and is_device_dump(name, mapping)
+        if name == TABLE or (name.endswith(ENDING) and parse_dump_name(name.removesuffix(ENDING)))
     ]
-    if device:
-        yield _tried(folder, DumpKind.ASCEND, device, _device_reason)
-    tables = [name for name in listing.files if _is_table(name)]
     if tables:
         reason = f"{tables[0]} is named as a table of statistics"
         yield FoundDump(folder, DumpKind.STATISTICS, Confidence.SURE, reason, len(tables))
     arrays = [name for name in listing.files if golden_ending(name) == NPY]
     if arrays:
-        yield _tried(folder, DumpKind.NPY, arrays, _array_reason)
+        yield _tried(folder, DumpKind.NPY, arrays)
     for name in listing.files:
         if name.endswith(JSON):
             yield from _of_file(folder / name)
 
 
-def _is_table(name: str) -> bool:
-    return name == TABLE or (
-        name.endswith(ENDING) and parse_dump_name(name.removesuffix(ENDING)) is not None
-    )
-
-
-def _tried(
-    folder: Path, kind: DumpKind, names: list[str], reason_of: Callable[[Path], tuple[bool, str]]
-) -> FoundDump:
+def _tried(folder: Path, kind: DumpKind, names: list[str]) -> FoundDump:
     """The kind with what the first files say: sure if one of them can be read."""
-    reason = ""
+    reason, confidence = "", Confidence.MAYBE
     for name in names[:_TRIED]:
-        good, reason = reason_of(folder / name)
-        if good:
-            return FoundDump(folder, kind, Confidence.SURE, reason, len(names))
-    return FoundDump(folder, kind, Confidence.MAYBE, reason, len(names))
+        try:
+            told = _READERS[kind](folder / name)
+        except DamagedError as damage:
+            reason = f"{name}: {damage.detail}"
+        else:
+            reason, confidence = f"{name} {told}", Confidence.SURE
+            break
+    return FoundDump(folder, kind, confidence, reason, len(names))
 
 
-def _device_reason(path: Path) -> tuple[bool, str]:
-    file = look_at(path, None)
-    if file.header is not None:
-        return True, f"{path.name} has a header of kind {file.header.format}"
-    return False, f"{path.name}: {file.damage.detail if file.damage else 'no header'}"
+def _device_file(path: Path) -> str:
+    return f"has a header of kind {look_at(path, None).whole_header().format}"
 
 
-def _array_reason(path: Path) -> tuple[bool, str]:
+def _array_file(path: Path) -> str:
+    with open_dump(path) as (fd, size):
+        return f"is a .npy file of shape {list(read_npy_header(fd, size).shape)}"
+
+
+_READERS = {DumpKind.ASCEND: _device_file, DumpKind.NPY: _array_file}
+"""What tries to read a file of a kind, and says in words what it is."""
+
+
+def scan_dumps(path: Path, graph: ModelGraph, *, step: int | None = None) -> DumpIndex:
+    """The tensors of the dump at *path*, by op of *graph*.
+
+    *path* is a folder that directly holds dump files of any kind, a session folder of
+    TensorFlow's debugger, a folder with msprobe's ``dump.json``, or a JSON file of
+    Polygraphy, of which *step* chooses the iteration. A tensor found in several files
+    counts by its later timestamp, values before statistics.
+
+    Raises:
+        ImportFormatError: the one file that describes the whole dump is damaged.
+        InputError: the folder is missing or may not be read.
+    """
+    if path.is_file():
+        return _whole(path, lambda: scan_polygraphy(path, graph, step))
+    if device_folders(path):
+        return scan_tfdbg(path, graph)
+    listing = list_folder(path)
+    if DUMP in listing.files:
+        return _whole(path / DUMP, lambda: scan_msprobe(path, graph))
+    parts = [scan_device_listing(listing, graph)]
+    if any(golden_ending(name) for name in (*listing.files, *listing.others)):
+        parts.append(scan_golden_listing(listing, graph))
+    parts += _results(listing, graph, step)
+    return parts[0] if len(parts) == 1 else merged(parts)
+
+
+def _whole(path: Path, scan: Callable[[], DumpIndex]) -> DumpIndex:
     try:
-        with open_dump(path) as (fd, size):
-            header = read_npy_header(fd, size)
+        return scan()
     except DamagedError as damage:
-        return False, f"{path.name}: {damage.detail}"
-    return True, f"{path.name} is a .npy file of shape {list(header.shape)}"
+        raise ImportFormatError(path, damage.detail) from damage
+
+
+def _results(listing: FolderListing, graph: ModelGraph, step: int | None) -> list[DumpIndex]:
+    """Polygraphy's JSON files in a folder; a damaged one is a problem of its own."""
+    found: list[DumpIndex] = []
+    for name in listing.files:
+        path = listing.folder / name
+        if not name.endswith(JSON) or not is_results(path):
+            continue
+        try:
+            found.append(scan_polygraphy(path, graph, step))
+        except DamagedError as damage:
+            problem = DumpProblem(path, None, None, None, damage.reason, damage.detail)
+            found.append(DumpIndex(problems=(problem,), files=1))
+    return found

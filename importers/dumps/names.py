@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.model import ModelGraph, Op
-from importers.dumps.index import DamagedError
-from importers.dumps.open_file import open_dump
+from importers.dumps.index import DamagedError, open_dump
 
 _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
 _SLICE = re.compile(r"_lxslice(\d{1,9})")
@@ -70,7 +69,7 @@ def parse_dump_name(name: str) -> DumpName | None:
     if parts[0] == EXCEPTION:
         return _exception_name(parts)
     numbers = 0
-    while numbers < len(parts) - 2 and _is_number(parts[-1 - numbers]):
+    while numbers < len(parts) - 2 and is_number(parts[-1 - numbers]):
         numbers += 1
     if numbers < 2:
         return None
@@ -82,16 +81,20 @@ def parse_dump_name(name: str) -> DumpName | None:
     op_type, op_name = parts[0], "_".join(parts[1 : len(parts) - numbers + spare])
     if not op_type or not op_name:
         return None
-    context, thread = _ffts_ids(tail[stamp_at + 1 :])
+    # {task type}.{context}.{thread}.{device}
+    suffix = tail[stamp_at + 1 :]
+    ids = suffix[-3:-1] if len(suffix) > 2 else (NO_ID, NO_ID)
+    context, thread = (None if number == NO_ID else number for number in ids)
     found = _SLICE.search(op_name)
     l1_slice = int(found.group(1)) if found else None
+    marks = (("thread", thread), ("slice", l1_slice))
     return DumpName(
         op_type,
         op_name,
         tail[spare],
         tail[spare + 1] if has_stream else None,
         tail[stamp_at],
-        _part(thread, l1_slice),
+        ", ".join(f"{mark} {number}" for mark, number in marks if number is not None),
         context,
         thread,
         l1_slice,
@@ -99,7 +102,7 @@ def parse_dump_name(name: str) -> DumpName | None:
 
 
 def _exception_name(parts: list[str]) -> DumpName | None:
-    if len(parts) != 4 or not all(map(_is_number, parts[1:])):
+    if len(parts) != 4 or not all(map(is_number, parts[1:])):
         return None
     stream, task, timestamp = map(int, parts[1:])
     return DumpName(EXCEPTION, "", task, stream, timestamp)
@@ -113,25 +116,8 @@ def _timestamp_at(numbers: list[int]) -> int:
     return 2 if len(numbers) == 3 or (len(numbers) > 3 and numbers[2] > numbers[1]) else 1
 
 
-def _ffts_ids(suffix: list[int]) -> tuple[int | None, int | None]:
-    """Context and thread of ``{task type}.{context}.{thread}.{device}``, or None each."""
-    if len(suffix) < 3:
-        return None, None
-    context, thread = suffix[-3], suffix[-2]
-    return (
-        None if context == NO_ID else context,
-        None if thread == NO_ID else thread,
-    )
-
-
-def _part(thread: int | None, l1_slice: int | None) -> str:
-    marks = [] if thread is None else [f"thread {thread}"]
-    if l1_slice is not None:
-        marks.append(f"slice {l1_slice}")
-    return ", ".join(marks)
-
-
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """True for a number of a name, in digits that are plainly such."""
     return text.isascii() and text.isdigit() and len(text) <= 255
 
 

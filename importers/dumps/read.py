@@ -19,8 +19,7 @@ from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.arrays.npy import NpyHeader, parse_npy_header, read_npy_header
 from importers.dumps.arrays.small_npy import MOST_BYTES, small_npy, small_npy_file
 from importers.dumps.decode import Bytes, can_decode, decode
-from importers.dumps.index import DamagedError
-from importers.dumps.open_file import open_dump
+from importers.dumps.index import DamagedError, open_dump
 
 _WHOLE = 1 << 16
 """Files up to this are read in one go, header and all."""

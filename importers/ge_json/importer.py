@@ -14,9 +14,8 @@ from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
 from importers.ge_json.reading import MAX_BYTES, Json, JsonReader
 from importers.ge_proto.assembly import RawGraph, assemble
-from importers.ge_proto.messages import read_attr, read_node
-from importers.ge_proto.values import Fields, Value, message, text
 from importers.om.compression import Tables, read_tables
+from importers.proto.values import Fields, Value, message
 from importers.source import mapped, sha256
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{\s*+\"")
@@ -110,36 +109,21 @@ class _Reading:
                 self._field(key, graph)
 
     def _op(self, value: Json, at: int, graph: RawGraph) -> None:
-        try:
+        with self._reader.told(at):
             read: Fields = fields(value)
-            graph.nodes.append(read_node(self._tables.op(read) if self._tables else read))
-        except ValueError as error:
-            raise self._reader.error(at, str(error)) from error
+            graph.take(b"op", list(self._tables.op(read) if self._tables else read))
 
     def _read_tables(self) -> Tables:
-        try:
+        with self._reader.told(self._reader.at):
             return read_tables(self._entries, None)
-        except ValueError as error:
-            raise self._reader.error(self._reader.at, str(error)) from error
 
     def _field(self, key: str, graph: RawGraph) -> None:
         at = self._reader.at
-        try:
+        with self._reader.told(at):
             for value in _values(key, self._reader.value()):
-                if key == "attr":
-                    read_attr(value, graph.attrs)
-                    if graph is self.around:
-                        self._entries.append(message(value))
-                elif key == "name":
-                    graph.name = text(value)
-                elif key == "input":
-                    graph.inputs.append(text(value))
-                elif key == "output":
-                    graph.outputs.append(text(value))
-        except ImportFormatError:
-            raise
-        except ValueError as error:
-            raise self._reader.error(at, str(error)) from error
+                graph.take(key.encode("utf-8", "replace"), value)
+                if key == "attr" and graph is self.around:
+                    self._entries.append(message(value))
 
 
 def fields(value: Json) -> list[tuple[bytes, Value]]:

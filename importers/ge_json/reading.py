@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -39,6 +40,14 @@ class JsonReader:
         column = at - self._text.rfind("\n", 0, at)
         hint = "it is damaged or was cut; convert the model again"
         return ImportFormatError(self._path, what, line=line, column=column, hint=hint)
+
+    @contextmanager
+    def told(self, at: int) -> Iterator[None]:
+        """Tells a ValueError as damage at character *at*."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.error(at, str(error)) from error
 
     def next_is(self, opening: str) -> bool:
         """Whether the next value starts with *opening*."""

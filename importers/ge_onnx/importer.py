@@ -12,9 +12,9 @@ from importers.fusion_result import with_fusion_result
 from importers.ge_onnx.nodes import OnnxNode, read_onnx_node
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.ge_proto.messages import Node
-from importers.ge_proto.values import Fields, message, text, word
 from importers.kept import told_of
 from importers.proto.text_reader import EventKind, TextReader, outline
+from importers.proto.values import Fields, Value, message, text, word
 from importers.source import mapped, sha256
 
 _GE_TYPE = re.compile(rb"\bop_type\s*+:\s*+[\"']ge:")
@@ -59,13 +59,11 @@ def read_ge_onnx(path: Path) -> ModelGraph:
         for event in reader.events(b"graph"):
             if event.kind is not EventKind.FIELD:
                 continue
-            try:
+            with reader.told(event.offset):
                 if event.depth == 0:
-                    _note(event.name, [(event.name, event.value)], model.attrs)
+                    _note(event.name, event.value, model.attrs)
                 else:
                     bodies.extend(_take([(event.name, event.value)], root))
-            except ValueError as error:
-                raise reader.error(event.offset, str(error)) from error
         if not root.nodes:
             hint = 'a ge_onnx file has `graph { node { op_type: "ge:..." } }`'
             raise ImportFormatError(path, "no op in its graph", line=1, hint=hint)
@@ -75,10 +73,11 @@ def read_ge_onnx(path: Path) -> ModelGraph:
         return assemble(graphs, model, path, digest, form="ge_onnx", warnings=told)
 
 
-def _note(name: bytes, fields: Fields, attrs: dict[str, AttrValue]) -> None:
-    for each, value in fields:
-        if each in (b"ir_version", b"producer_name", b"model_version", b"producer_version"):
-            attrs[name.decode()] = word(value) if each != b"producer_name" else text(value)
+def _note(name: bytes, value: Value, attrs: dict[str, AttrValue]) -> None:
+    if name == b"producer_name":
+        attrs[name.decode()] = text(value)
+    elif name in (b"ir_version", b"model_version", b"producer_version"):
+        attrs[name.decode()] = word(value)
 
 
 def _take(fields: Fields, graph: RawGraph) -> list[RawGraph]:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from graphstore.model import AttrValue, Shape, Tensor, TensorOrigin
-from importers.ge_proto.messages import Fed, Node
-from importers.ge_proto.values import Fields, Value, message, number, text, whole, word
+from graphstore.model import AttrValue, Tensor, TensorOrigin
+from importers.ge_proto.messages import Fed, Node, named_layout, shape_of
 from importers.kept import MAX_PORT, kept_list, kept_text, tensor_text
-from importers.number_formats import dtype_named, layout_named
+from importers.number_formats import dtype_named
+from importers.proto.values import Fields, Value, message, number, text, whole, word
 
 SUBGRAPH = "subgraph"
 """The type of a node that stands for a sub-graph; GE writes no other name for it."""
@@ -157,46 +157,33 @@ def _join_tensors(attrs: dict[str, AttrValue]) -> None:
         dtype = dtype_named(str(attrs[name]))
         for part in _TENSOR_PARTS:
             attrs.pop(stem + part, None)
-        attrs[stem] = tensor_text(dtype, _shape(shape))
+        attrs[stem] = tensor_text(dtype, shape_of(shape))
 
 
 def _output(name: str, port: int, desc: _Desc) -> Tensor:
     dtype = dtype_named(str(desc.get("dtype", "")))
     # A level 3 dump has no descriptors at all; else a shape without dimensions is a scalar's.
-    shape = _shape(desc.get("shape")) if desc else None
-    return Tensor(name, dtype, shape, _layout(desc.get("layout")), _origin(desc, port))
+    shape = shape_of(desc.get("shape")) if desc else None
+    return Tensor(name, dtype, shape, named_layout(desc.get("layout")), _origin(desc, port))
 
 
 def _origin(desc: _Desc, port: int) -> TensorOrigin | None:
     if not desc:
         return None
     index = desc.get("attr__datadump_origin_output_index", port)
-    layout = _layout(desc.get("attr__datadump_origin_format")) or _layout(desc.get("origin_layout"))
+    layout = named_layout(desc.get("attr__datadump_origin_format"))
     dtype = desc.get("attr__datadump_origin_data_type") or desc.get("origin_dtype", "")
-    shape = desc.get("origin_shape")
     return TensorOrigin(
         op=str(desc.get("attr__datadump_origin_name", "")),
         port=index if isinstance(index, int) else port,
-        layout=layout,
+        layout=layout or named_layout(desc.get("origin_layout")),
         dtype=dtype_named(str(dtype)),
-        shape=_shape(shape) if shape else None,
+        shape=shape_of(desc.get("origin_shape") or None),
     )
-
-
-def _shape(dims: AttrValue | None) -> Shape | None:
-    """-1 is an unknown dimension, -2 an unknown rank."""
-    if not isinstance(dims, tuple):
-        return None
-    sizes = [dim for dim in dims if isinstance(dim, int)]
-    return None if -2 in sizes else tuple(None if size < 0 else size for size in sizes)
-
-
-def _layout(name: AttrValue | None) -> str | None:
-    return layout_named(name) if isinstance(name, str) else None
 
 
 def _fed(desc: _Desc) -> Fed:
     port = desc.get(_PARENT_INDEX)
     untyped = dtype_named(str(desc.get("dtype", ""))) is None
-    placeholder = untyped and _layout(desc.get("layout")) is None
+    placeholder = untyped and named_layout(desc.get("layout")) is None
     return Fed(placeholder, port if isinstance(port, int) else None)

@@ -21,9 +21,10 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
-from importers.ge_proto.messages import Node
+from importers.ge_proto.messages import Node, read_attr, read_node
 from importers.kept import MAX_PORT, told_of
 from importers.names import UniqueIds
+from importers.proto.values import Value, message, text
 
 _ORIGINAL_NAMES = "_datadump_original_op_names"
 _DANGLING = "{input names an op that is not in its|inputs name an op that is not in their} graph"
@@ -45,6 +46,23 @@ class RawGraph:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     attrs: dict[str, AttrValue] = field(default_factory=dict)
+
+    def take(self, name: bytes, value: Value) -> None:
+        """Keep a field of ``GraphDef`` (or of the ``ModelDef`` around it).
+
+        Raises:
+            ValueError: its value is of the wrong kind.
+        """
+        if name == b"op":
+            self.nodes.append(read_node(message(value)))
+        elif name == b"attr":
+            read_attr(value, self.attrs)
+        elif name == b"name":
+            self.name = text(value)
+        elif name == b"input":
+            self.inputs.append(text(value))
+        elif name == b"output":
+            self.outputs.append(text(value))
 
 
 @dataclass(slots=True)

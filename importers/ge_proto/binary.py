@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from graphstore.errors import ImportFormatError
-from importers.ge_proto.values import BinarySpan, Value
 from importers.kept import MAX_TEXT
 from importers.proto.text_reader import Buffer
+from importers.proto.values import BinarySpan, Value
 from importers.proto.wire import BLOCK, FIXED32, VARINT, FieldSpan, WireError, read_varint, spans
 
 Read: TypeAlias = list[tuple[bytes, Value]]
@@ -106,6 +107,14 @@ class BinaryReader:
     def error(self, offset: int, what: str) -> ImportFormatError:
         """An error at byte *offset*."""
         return ImportFormatError(self._path, what, offset=offset, hint="it is damaged or was cut")
+
+    @contextmanager
+    def told(self, offset: int) -> Iterator[None]:
+        """Tells a ValueError as damage at byte *offset*."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.error(offset, str(error)) from error
 
     def _spans_in(self, at: int, end: int) -> Iterator[FieldSpan]:
         try:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
-from importers.ge_proto.values import text
 from importers.proto.text_reader import TextReader
+from importers.proto.values import text
 from importers.source import mapped
 
 _FILE = re.compile(r"ge_proto_(?P<counter>\d+)_(?:(?:aclop_)?graph_(?P<graph>\d+)_)?(?P<phase>.+)")

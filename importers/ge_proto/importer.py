@@ -12,9 +12,7 @@ from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.ge_proto.folder import candidates, choose_graph
-from importers.ge_proto.messages import read_attr, read_node
-from importers.ge_proto.values import text
-from importers.proto.text_reader import Event, EventKind, TextReader, outline, unread_entries
+from importers.proto.text_reader import EventKind, TextReader, outline, unread_entries
 from importers.source import mapped, sha256
 
 _FILE_NAME = re.compile(r"ge_proto_.*\.txt$")
@@ -69,26 +67,9 @@ def read_ge_text(path: Path) -> ModelGraph:
             if event.kind is EventKind.ENTER:
                 graphs.append(RawGraph())
             elif event.kind is EventKind.FIELD:
-                try:
-                    _take(graphs[-1] if event.depth else model, event)
-                except ValueError as error:
-                    raise reader.error(event.offset, str(error)) from error
+                with reader.told(event.offset):
+                    (graphs[-1] if event.depth else model).take(event.name, event.value)
         if not graphs or not graphs[0].nodes:
             hint = "an Ascend graph dump has `graph { op { ... } }`"
             raise ImportFormatError(path, "no op in its first graph", line=1, hint=hint)
         return assemble(graphs, model, path, sha256(buffer))
-
-
-def _take(graph: RawGraph, event: Event) -> None:
-    if event.name == b"op":
-        if isinstance(event.value, bytes):
-            raise ValueError("op is not a block")
-        graph.nodes.append(read_node(event.value))
-    elif event.name == b"attr":
-        read_attr(event.value, graph.attrs)
-    elif event.name == b"name":
-        graph.name = text(event.value)
-    elif event.name == b"input":
-        graph.inputs.append(text(event.value))
-    elif event.name == b"output":
-        graph.outputs.append(text(event.value))

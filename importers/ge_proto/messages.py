@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from graphstore.model import AttrValue, DType, Shape, Tensor, TensorOrigin
-from importers.ge_proto.values import (
+from importers.kept import MAX_PORT, MAX_TEXT, kept_list, kept_text, tensor_text
+from importers.number_formats import dtype_named, layout_named
+from importers.proto.text_reader import Entry, entry_fields
+from importers.proto.values import (
     BinarySpan,
     Fields,
     Value,
@@ -23,9 +26,6 @@ from importers.ge_proto.values import (
     whole,
     word,
 )
-from importers.kept import MAX_PORT, MAX_TEXT, kept_list, kept_text, tensor_text
-from importers.number_formats import dtype_named, layout_named
-from importers.proto.text_reader import Entry, entry_fields
 
 
 class Fed(NamedTuple):
@@ -178,7 +178,7 @@ def _output(name: str, port: int, desc: Fields) -> Tensor:
             dtype = dtype_named(word(value))
         elif key == b"shape":
             said = True
-            shape = _shape([whole(d) for n, d in message(value) if n == b"dim"])
+            shape = shape_of(tuple(whole(d) for n, d in message(value) if n == b"dim"))
         elif key == b"layout":
             layout = layout_named(text(value))
     origin = _origin(attrs, port)
@@ -188,27 +188,31 @@ def _output(name: str, port: int, desc: Fields) -> Tensor:
     return Tensor(name, dtype, shape, layout, origin)
 
 
-def _shape(dims: list[int]) -> Shape | None:
+def shape_of(dims: AttrValue | None) -> Shape | None:
     """Source: ge_ir.proto ShapeDef: -1 is an unknown dimension, -2 an unknown rank."""
-    return None if -2 in dims else tuple(None if dim < 0 else dim for dim in dims)
+    if not isinstance(dims, tuple) or -2 in dims:
+        return None
+    return tuple(None if dim < 0 else dim for dim in dims if isinstance(dim, int))
+
+
+def named_layout(name: AttrValue | None) -> str | None:
+    """The layout an attribute names."""
+    return layout_named(name) if isinstance(name, str) else None
 
 
 def _origin(attrs: dict[str, AttrValue], port: int) -> TensorOrigin | None:
     if not attrs:
         return None
     index = attrs.get("_datadump_origin_output_index", port)
-    layout = attrs.get("_datadump_origin_format") or attrs.get("origin_format")
     dtype = attrs.get("_datadump_origin_data_type") or attrs.get("origin_data_type")
     dims = attrs.get("origin_shape")
-    known = isinstance(dims, tuple) and (dims or attrs.get("origin_shape_initialized", True))
+    known = dims or attrs.get("origin_shape_initialized", True)
     return TensorOrigin(
         op=str(attrs.get("_datadump_origin_name", "")),
         port=index if isinstance(index, int) else port,
-        layout=layout_named(layout) if isinstance(layout, str) else None,
+        layout=named_layout(attrs.get("_datadump_origin_format") or attrs.get("origin_format")),
         dtype=dtype_named(dtype) if isinstance(dtype, str) else None,
-        shape=_shape([int(d) for d in dims if isinstance(d, int)])
-        if known and isinstance(dims, tuple)
-        else None,
+        shape=shape_of(dims) if known else None,
     )
 
 
@@ -242,25 +246,21 @@ def _list_attr(value: Value) -> AttrValue:
 
 
 def _nested_list_attr(value: Value) -> AttrValue:
+    readers: dict[bytes, tuple[bytes, Callable[[Value], float]]] = {
+        b"list_list_i": (b"list_i", whole),
+        b"list_list_f": (b"list_f", number),
+    }
     rows: list[AttrValue] = []
     for name, row in message(value):
-        if name in (b"list_list_i", b"list_list_f"):
-            rows.append(
-                kept_list([whole(v) for n, v in message(row) if n == b"list_i"])
-                if name == b"list_list_i"
-                else kept_list([number(v) for n, v in message(row) if n == b"list_f"])
-            )
+        if name in readers:
+            wanted, read = readers[name]
+            rows.append(kept_list([read(item) for each, item in message(row) if each == wanted]))
     return kept_list(rows)
 
 
-def _named_attr(value: Value) -> AttrValue:
+def _named_attr(value: Value, what: str = "function") -> AttrValue:
     names = [text(content) for name, content in message(value) if name == b"name"]
-    return f"function {names[-1]}" if names else "function"
-
-
-def _graph_attr(value: Value) -> AttrValue:
-    names = [text(content) for name, content in message(value) if name == b"name"]
-    return f"graph {names[-1]}" if names else "graph"
+    return f"{what} {names[-1]}" if names else what
 
 
 def _desc_attr(value: Value) -> AttrValue:
@@ -286,7 +286,7 @@ _CONVERT: dict[bytes, Callable[[Value], AttrValue]] = {
     b"list_list_float": _nested_list_attr,
     b"func": _named_attr,
     b"na": _named_attr,
-    b"g": _graph_attr,
+    b"g": partial(_named_attr, what="graph"),
     b"td": _desc_attr,
     b"t": _tensor_attr,
 }

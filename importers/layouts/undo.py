@@ -82,7 +82,8 @@ def _undo(array: Array, stored: str, wanted: str, shape: Dims | None, groups: in
     if stored not in BLOCKED:
         raise UnsupportedLayoutError("this layout is not supported")
     labels = BLOCKED[stored]
-    _check_rank(array, labels)
+    if array.ndim != len(labels):
+        raise LayoutError(f"it should have {len(labels)} axes, not {array.ndim}")
     joined = _joined(array, labels, _axes_of(wanted, _letters(labels)))
     return _reduced(joined, wanted, shape, array.shape[-1])
 
@@ -107,11 +108,6 @@ def _nd_stands_for(stored: str, shape: Dims) -> str:
     if stored.startswith("FRACTAL_Z") or stored == "C1HWNCoC0":
         return "HWCN" if len(shape) == 2 else "NCHW"
     return "NCHW"
-
-
-def _check_rank(array: Array, labels: Sequence[str]) -> None:
-    if array.ndim != len(labels):
-        raise LayoutError(f"it should have {len(labels)} axes, not {array.ndim}")
 
 
 def _joined(array: Array, labels: Sequence[str], axes: str) -> Array:
@@ -183,7 +179,7 @@ def _from_matrix(array: Array, stored: str, shape: Dims | None) -> Array:
     if lead < 0:
         raise LayoutError(f"it should have at least {len(labels)} axes, not {array.ndim}")
     flat = array.reshape(prod(array.shape[:lead]), *array.shape[lead:])
-    matrices = _joined_matrices(flat, ("B", *labels))
+    matrices = _joined(flat, ("B", *labels), "BMK")
     if shape is None:
         return matrices.reshape(*array.shape[:lead], *matrices.shape[1:])
     rows, columns = (1, *shape)[-2:] if shape else (1, 1)
@@ -200,13 +196,6 @@ def _from_matrix(array: Array, stored: str, shape: Dims | None) -> Array:
     if not fits and 0 not in shape:
         raise LayoutError(f"it unfolds to {show(matrices.shape)}")
     return matrices[:count, :rows, :columns].reshape(shape)
-
-
-def _joined_matrices(flat: Array, labels: Sequence[str]) -> Array:
-    order = [labels.index(label) for label in ("B", "M+", "M", "K+", "K")]
-    size = dict(zip(labels, flat.shape, strict=True))
-    shape = (size["B"], size["M+"] * size["M"], size["K+"] * size["K"])
-    return flat.transpose(order).reshape(shape)
 
 
 def _from_fractal_z(array: Array, stored: str, axes: str, shape: Dims | None, groups: int) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from importers.ge_proto.values import Fields, Value, message, text, truth, whole
+from importers.proto.values import Fields, Value, message, text, truth, whole
 
 _CODE = "\0"
 _BASE = 127

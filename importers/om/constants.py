@@ -13,8 +13,7 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import Shape
 from importers.dumps.decode import can_decode, decode, stored_bytes
 from importers.layouts import LayoutError, to_layout
-from importers.om.importer import assembled
-from importers.om.model import Weight, read_model
+from importers.om.importer import Weight, assembled, read_model
 from importers.source import mapped
 
 
@@ -75,8 +74,13 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
         return ImportFormatError(self._path, what, offset=place.span.offset)
 
 
-def read_weights(path: Path) -> OfflineWeights:
-    """What :func:`importers.om.weights` gives."""
+def weights(path: Path | str) -> OfflineWeights:
+    """The weights of the offline model in *path*: arrays by the ids its graph gives the ops.
+
+    Raises:
+        ImportFormatError: it is no offline model, or damaged; with the byte offset.
+    """
+    path = Path(path)
     with mapped(path) as buffer:
         model = read_model(buffer, path)
         graph = assembled(model, path, "")

@@ -6,6 +6,7 @@ Source: GE's inc/framework/common/framework_types_internal.h (``ModelFileHeader`
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
-from importers.ge_proto.values import BinarySpan
 from importers.proto.text_reader import Buffer
+from importers.proto.values import BinarySpan
 
 MAGIC = b"IMOD"
 HEADER_BYTES = 256
@@ -24,29 +25,23 @@ _TWO = 0x20000000
 _MAX_MODELS = 64
 _MAX_PARTITIONS = 64
 MODEL_DEF, WEIGHTS = 0, 1
-PARTITIONS = {
-    MODEL_DEF: "model definition",
-    WEIGHTS: "weights",
-    2: "tasks",
-    3: "kernels",
-    4: "custom AI CPU kernels",
-    5: "shared libraries",
-    6: "flow model",
-    7: "flow sub-model",
-    8: "inputs and outputs",
-    9: "static tasks",
-    10: "dynamic tasks",
-    11: "task parameters",
-    12: "tiling data",
-    20: "pre-model description",
-    21: "pre-model queue entries",
-    22: "pre-model kernel arguments",
+_NAMES = """
+    0 model definition, 1 weights, 2 tasks, 3 kernels, 4 custom AI CPU kernels, 5 shared libraries,
+    6 flow model, 7 flow sub-model, 8 inputs and outputs, 9 static tasks, 10 dynamic tasks,
+    11 task parameters, 12 tiling data, 20 pre-model description, 21 pre-model queue entries,
+    22 pre-model kernel arguments, 24 bundle of models, 25 variables of a bundle,
+    26 custom operators
+"""
+PARTITIONS: dict[int, str] = {
+    **{int(number): name for number, name in re.findall(r"(\d+) ([^,\n]+)", _NAMES)},
     23: "pre-model description, extended",
-    24: "bundle of models",
-    25: "variables of a bundle",
-    26: "custom operators",
 }
+_VERSION = struct.Struct("<8xI64xI")
 _MODEL_TYPES = {3: "a flow model", 5: "a bundle of models"}
+
+
+def _named(kind: int) -> str:
+    return PARTITIONS.get(kind, f"partition of type {kind}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,7 @@ class Partition:
     @property
     def name(self) -> str:
         """What the part holds, in words."""
-        return PARTITIONS.get(self.type, f"partition of type {self.type}")
+        return _named(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +105,7 @@ def read_container(buffer: Buffer, path: Path) -> Container:
 
 class _Header:
     def __init__(self, data: bytes) -> None:
-        (self.version,) = struct.unpack_from("<I", data, 8)
-        (self.length,) = struct.unpack_from("<I", data, 76)
+        self.version, self.length = _VERSION.unpack_from(data)
         self.encrypted = data[80] == 1
         self.model_type = data[82]
         self.name = _text(data[84:116])
@@ -172,9 +166,8 @@ class _Tables:
             entry = start + index * self._entry.size
             kind, offset, size = self._entry.unpack_from(self._buffer, entry)
             if size and offset + size > len(self._buffer) - data:
-                part = PARTITIONS.get(kind, f"partition of type {kind}")
-                what = f"{part}: {size} bytes at {data + offset} reach past the end of the file"
-                raise self._error(entry, what)
+                what = f"{size} bytes at {data + offset} reach past the end of the file"
+                raise self._error(entry, f"{_named(kind)}: {what}")
             found.append(Partition(kind, BinarySpan(data + offset, size)))
         self._check_overlaps(found, start)
         ends = (part.span.offset + part.span.size for part in found if part.span.size)

@@ -1,16 +1,197 @@
-"""Read an offline model (``.om``): the device graph it runs."""
+"""Read an offline model (``.om``): the device graph it runs, and where its weights lie."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from graphstore.model import AttrValue, ModelGraph
+from graphstore.errors import ImportFormatError
+from graphstore.model import AttrValue, DType, ModelGraph, Shape
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
-from importers.ge_proto.assembly import assemble
-from importers.om.container import MAGIC, Container
-from importers.om.model import OfflineModel, read_model
+from importers.ge_proto.assembly import RawGraph, assemble
+from importers.ge_proto.binary import BinaryReader
+from importers.ge_proto.messages import Node, read_attr, read_desc, read_node
+from importers.om.compression import Tables, read_tables
+from importers.om.container import MAGIC, MODEL_DEF, WEIGHTS, Container, Partition, read_container
+from importers.proto.text_reader import Buffer
+from importers.proto.values import BinarySpan, Fields, Value, message, text, whole
 from importers.source import mapped, sha256
+
+_CONSTANTS = ("Const", "Constant")
+_VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A constant's value in the file: *span* holds it as *dtype* and *shape* in *layout*.
+
+    ``origin_layout`` and ``origin_shape`` are those of the framework's tensor.
+    """
+
+    span: BinarySpan
+    dtype: DType | None
+    shape: Shape | None
+    layout: str | None
+    origin_layout: str | None
+    origin_shape: Shape | None
+
+
+@dataclass(slots=True)
+class OfflineModel:
+    """An offline model as read: its graphs, the root first, and the weights by node."""
+
+    container: Container
+    graphs: list[RawGraph]
+    attrs: RawGraph
+    weights: list[tuple[Node, Weight]] = field(default_factory=list)
+
+
+def read_model(buffer: Buffer, path: Path) -> OfflineModel:
+    """The graphs of all models in *buffer*, the bytes of *path*.
+
+    A later model of the file is the compiled form of a sub-graph of the first one and
+    takes its place.
+
+    Raises:
+        ImportFormatError: with the byte offset, where the file is damaged.
+    """
+    container = read_container(buffer, path)
+    model = OfflineModel(container, [], RawGraph())
+    by_name: dict[str, int] = {}
+    root: Tables | None = None
+    for partitions in container.models:
+        definition = _only(partitions, MODEL_DEF)
+        if definition is None:
+            continue
+        block = _Block(BinaryReader(buffer, path), path, definition, _only(partitions, WEIGHTS))
+        tables = block.read_attrs(model.attrs if root is None else RawGraph(), root)
+        root = root or tables
+        for graph in block.graphs(tables):
+            place = by_name.setdefault(graph.name, len(model.graphs))
+            if place < len(model.graphs):
+                model.graphs[place] = graph
+            else:
+                model.graphs.append(graph)
+        model.weights.extend(block.weights)
+    if not model.graphs or not model.graphs[0].nodes:
+        at = _first_definition(container)
+        raise ImportFormatError(path, "no op in its first graph", offset=at)
+    return model
+
+
+def _only(partitions: tuple[Partition, ...], kind: int) -> Partition | None:
+    return next((part for part in partitions if part.type == kind), None)
+
+
+def _first_definition(container: Container) -> int:
+    found = (_only(partitions, MODEL_DEF) for partitions in container.models)
+    return next(part.span.offset for part in found if part is not None)
+
+
+class _Block:
+    """One model of the file: its definition and its weights."""
+
+    def __init__(
+        self, reader: BinaryReader, path: Path, definition: Partition, weights: Partition | None
+    ) -> None:
+        self._reader = reader
+        self._path = path
+        self._definition = definition.span
+        self._weights = weights.span if weights else None
+        self._graphs: list[BinarySpan] = []
+        self.weights: list[tuple[Node, Weight]] = []
+
+    def read_attrs(self, into: RawGraph, root: Tables | None) -> Tables:
+        """Keep the model's attributes in *into*; gives what its codes stand for."""
+        entries: list[Fields] = []
+        for name, value, at in self._reader.top("ModelDef", self._definition):
+            if name == b"graph" and isinstance(value, BinarySpan):
+                self._graphs.append(value)
+            elif name == b"attr":
+                entries.append(message(value))
+                with self._reader.told(at):
+                    read_attr(value, into.attrs)
+            elif name == b"name":
+                into.name = text(value)
+        with self._reader.told(self._definition.offset):
+            return read_tables(entries, root)
+
+    def graphs(self, tables: Tables) -> list[RawGraph]:
+        """The model's graphs, its weights noted."""
+        return [self._graph(span, tables) for span in self._graphs]
+
+    def _graph(self, span: BinarySpan, tables: Tables) -> RawGraph:
+        graph = RawGraph()
+        for name, value, at in self._reader.top("GraphDef", span):
+            with self._reader.told(at):
+                if name == b"op":
+                    graph.nodes.append(self._node(tables.op(message(value)), at))
+                else:
+                    graph.take(name, value)
+        return graph
+
+    def _node(self, fields: Fields, at: int) -> Node:
+        node = read_node(fields)
+        if node.type in _CONSTANTS:
+            weight = self._weight(fields, at)
+            if weight is not None:
+                self.weights.append((node, weight))
+                node.attrs["weight_offset"] = weight.span.offset
+                node.attrs["weight_bytes"] = weight.span.size
+        return node
+
+    def _weight(self, fields: Fields, at: int) -> Weight | None:
+        tensor = _tensor(fields)
+        if tensor is None:
+            return None
+        desc: Fields = next((message(v) for name, v in tensor if name == b"desc"), [])
+        inline = next(
+            (v for name, v in tensor if name == b"data" and isinstance(v, BinarySpan)), None
+        )
+        span = inline if inline is not None and inline.size else self._stored(desc, at)
+        if span is None:
+            return None
+        known = read_desc(desc)
+        origin = known.origin
+        return Weight(
+            span,
+            known.dtype,
+            known.shape,
+            known.layout,
+            origin.layout if origin else None,
+            origin.shape if origin else None,
+        )
+
+    def _stored(self, desc: Fields, at: int) -> BinarySpan | None:
+        """Where the weights partition holds a tensor; None where the model has none.
+
+        The first model of several describes the ops of the others without their weights.
+        """
+        if self._weights is None:
+            return None
+        told = {name: whole(value) for name, value in desc if name in _PLACE}
+        offset, size = told.get(b"data_offset", 0), told.get(b"weight_size", 0)
+        if offset < 0 or size < 0 or offset + size > self._weights.size:
+            what = f"weights of {size} bytes at {offset} in a partition of {self._weights.size}"
+            raise self._reader.error(at, what)
+        return BinarySpan(self._weights.offset + offset, size)
+
+
+_PLACE = (b"data_offset", b"weight_size")
+
+
+def _tensor(fields: Fields) -> Fields | None:
+    """The tensor in the attribute ``value`` of an op."""
+    for name, value in fields:
+        if name != b"attr":
+            continue
+        entry: dict[bytes, Value] = dict(message(value))
+        if entry.get(b"key") == _VALUE and b"value" in entry:
+            for kind, content in message(entry[b"value"]):
+                if kind == b"t":
+                    return message(content)
+    return None
 
 
 class OfflineModelImporter:

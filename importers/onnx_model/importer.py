@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, Framework, GraphKind, ModelGraph
 from importers.contract import Confidence, Detection
 from importers.kept import kept_text
-from importers.onnx_model.forms import Form
 from importers.proto.text_reader import outline
 from importers.proto.wire import BLOCK, VARINT, outer_fields
 from importers.source import read_head
@@ -37,6 +37,15 @@ _SYNTAX = re.compile(rb"\s*<\s*(?:ir_version|opset_import)\s*:")
 _JSON = re.compile(rb'"(?:irVersion|ir_version|opsetImport|opset_import)"\s*:')
 _NO = Detection(Confidence.NO, "")
 _HINT = "it was cut or damaged; export or copy it again"
+
+
+class Form(Enum):
+    """How a model is written."""
+
+    BINARY = "a binary ONNX model"
+    TEXT = "an ONNX model as protobuf text"
+    JSON = "an ONNX model as JSON"
+    SYNTAX = "an ONNX model in ONNX text syntax"
 
 
 class OnnxImporter:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import ImportFormatError
 from importers.filled_files import fill
-from importers.onnx_model.forms import Form
+from importers.onnx_model.importer import Form
 from importers.proto.text_reader import Buffer, EventKind, TextReader
 from importers.proto.wire import Plan, without_long
 from importers.source import mapped, sha256
@@ -70,10 +70,8 @@ def _fill_text(model: ModelProto, reader: TextReader) -> None:
         if event.kind is EventKind.ENTER:
             model.graph.SetInParent()
         elif event.kind is EventKind.FIELD:
-            try:
+            with reader.told(event.offset):
                 fill(target, [(event.name, event.value)])
-            except ValueError as error:
-                raise reader.error(event.offset, str(error)) from error
 
 
 def _parsed(buffer: Buffer, path: Path, form: Form) -> ModelProto:

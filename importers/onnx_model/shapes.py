@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from importers.onnx_model.functions import Functions
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 MAX_BYTES = 1_500_000_000
 """Larger models are not inferred: a protobuf ends at 2 GiB and inference copies it."""
@@ -38,12 +38,8 @@ def with_shapes(model: ModelProto) -> tuple[ModelProto, str]:
     try:
         return shape_inference.infer_shapes(model, data_prop=False), ""
     except (
-        shape_inference.InferenceError,
-        checker.ValidationError,
-        DecodeError,
-        EncodeError,
-        RuntimeError,
-        ValueError,
+        *(shape_inference.InferenceError, checker.ValidationError),
+        *(DecodeError, EncodeError, RuntimeError, ValueError),
     ) as error:
         reason = str(error).strip().split("\n", 1)[0]
         return model, f"shapes could not be inferred: {reason}"
@@ -57,34 +53,22 @@ def _complete(graph: GraphProto) -> bool:
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
     """The tensors with values: initializers and attributes, those of bodies and functions too."""
-    graphs = [model.graph]
-    nodes = [node for function in model.functions for node in function.node]
-    while graphs or nodes:
-        if graphs:
-            graph = graphs.pop()
-            yield from graph.initializer
-            for sparse in graph.sparse_initializer:
-                yield from (sparse.values, sparse.indices)
-            nodes.extend(graph.node)
-        for node in nodes:
-            for attr in node.attribute:
-                if attr.HasField("t"):
-                    yield attr.t
-                yield from attr.tensors
-                if attr.HasField("g"):
-                    graphs.append(attr.g)
-                graphs.extend(attr.graphs)
-        nodes = []
+    waiting: list[GraphProto | NodeProto] = [model.graph]
+    waiting.extend(node for function in model.functions for node in function.node)
+    while waiting:
+        found: Any = waiting.pop()
+        if hasattr(found, "attribute"):
+            for attr in found.attribute:
+                yield from [attr.t] if attr.HasField("t") else attr.tensors
+                waiting.extend([attr.g] if attr.HasField("g") else attr.graphs)
+            continue
+        yield from found.initializer
+        for sparse in found.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+        waiting.extend(found.node)
 
 
 def _drop_values(tensor: TensorProto) -> None:
     if math.prod(tensor.dims) > _SMALL:
-        for field in (
-            "raw_data",
-            "float_data",
-            "int32_data",
-            "int64_data",
-            "double_data",
-            "uint64_data",
-        ):
-            tensor.ClearField(field)
+        for kind in ("raw", "float", "int32", "int64", "double", "uint64"):
+            tensor.ClearField(f"{kind}_data")

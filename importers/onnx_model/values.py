@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from graphstore.model import AttrValue, Constant, DType, Shape, Tensor
@@ -81,34 +82,8 @@ def attr_value(attr: AttributeProto) -> AttrValue | None:
     """The attribute as kept; None for graphs, which become sub-graphs, and empty ones."""
     if attr.ref_attr_name:
         return f"@{attr.ref_attr_name}"
-    kinds = type(attr)
-    if attr.type == kinds.FLOAT:
-        return attr.f
-    if attr.type == kinds.INT:
-        return attr.i
-    if attr.type == kinds.STRING:
-        return _text(attr.s)
-    if attr.type == kinds.FLOATS:
-        return kept_list(attr.floats)
-    if attr.type == kinds.INTS:
-        return kept_list(attr.ints)
-    if attr.type == kinds.STRINGS:
-        return kept_list([_text(value) for value in attr.strings])
-    return _large_value(attr)
-
-
-def _large_value(attr: AttributeProto) -> AttrValue | None:
-    kinds = type(attr)
-    if attr.type == kinds.TENSOR:
-        return _tensor(attr.t)
-    if attr.type == kinds.SPARSE_TENSOR:
-        return f"sparse {_tensor(attr.sparse_tensor.values)}"
-    if attr.type == kinds.TENSORS:
-        return kept_list([_tensor(tensor) for tensor in attr.tensors])
-    if attr.type == kinds.TYPE_PROTO:
-        known = tensor_of("", attr.tp)
-        return tensor_text(known.dtype, known.shape)
-    return None
+    read = _READ.get(attr.type)
+    return None if read is None else read(attr)
 
 
 def _tensor(tensor: TensorProto) -> str:
@@ -117,3 +92,23 @@ def _tensor(tensor: TensorProto) -> str:
 
 def _text(value: bytes) -> str:
     return kept_text(value.decode("utf-8", "backslashreplace"))
+
+
+def _type(kind: TypeProto) -> str:
+    known = tensor_of("", kind)
+    return tensor_text(known.dtype, known.shape)
+
+
+# By number of onnx.AttributeProto.AttributeType.
+_READ: dict[int, Callable[[AttributeProto], AttrValue]] = {
+    1: lambda attr: attr.f,
+    2: lambda attr: attr.i,
+    3: lambda attr: _text(attr.s),
+    4: lambda attr: _tensor(attr.t),
+    6: lambda attr: kept_list(attr.floats),
+    7: lambda attr: kept_list(attr.ints),
+    8: lambda attr: kept_list([_text(value) for value in attr.strings]),
+    9: lambda attr: kept_list([_tensor(tensor) for tensor in attr.tensors]),
+    11: lambda attr: f"sparse {_tensor(attr.sparse_tensor.values)}",
+    13: lambda attr: _type(attr.tp),
+}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphstore.model import (
     AttrValue,
@@ -38,14 +38,12 @@ class _Scope:
     entries: dict[str, int] = field(default_factory=dict)
     readings: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
-    def find(self, name: str) -> _Value | None:
-        """Who makes *name*; None if nobody does."""
+    def holder(self, name: str) -> _Scope | None:
+        """The innermost graph that has *name*; None if nobody makes it."""
         scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
+        while scope is not None and name not in scope.values:
             scope = scope.around
-        return None
+        return scope
 
 
 @dataclass(slots=True)
@@ -56,10 +54,10 @@ class _Body:
     is in.
     """
 
-    graph: GraphProto | None
-    name: str
+    content: GraphProto | FunctionProto
     scope: _Scope
-    function: FunctionProto | None = None
+    name: str = ""
+    is_function: bool = False
     owner: str = ""
     role: str = ""
     node: NodeProto | None = None
@@ -67,33 +65,24 @@ class _Body:
     chain: tuple[str, ...] = ()
 
     @property
-    def nodes(self) -> Sequence[NodeProto]:
-        return self._content.node
-
-    @property
     def inputs(self) -> list[str]:
-        if self.function is not None:
-            return list(self.function.input)
-        return [] if self.graph is None else [value.name for value in self.graph.input]
+        return [_name(value) for value in self.content.input]
 
     @property
     def outputs(self) -> list[str]:
-        if self.function is not None:
-            return list(self.function.output)
-        return [] if self.graph is None else [value.name for value in self.graph.output]
+        return [_name(value) for value in self.content.output]
 
     @property
     def types(self) -> dict[str, TypeProto]:
-        known = [*self._content.value_info]
-        if self.graph is not None:
-            known += [*self.graph.input, *self.graph.output]
+        known: list[Any] = [*self.content.value_info]
+        if not self.is_function:
+            known += [*self.content.input, *self.content.output]
         return {value.name: value.type for value in known if value.HasField("type")}
 
-    @property
-    def _content(self) -> GraphProto | FunctionProto:
-        content = self.function if self.graph is None else self.graph
-        assert content is not None, "a body has a graph or a function"
-        return content
+
+def _name(value: Any) -> str:
+    """A tensor's name: functions list names only."""
+    return value if isinstance(value, str) else str(value.name)
 
 
 class GraphWalk:
@@ -112,7 +101,7 @@ class GraphWalk:
         self._unnamed: list[str] = []
         self._missing: list[str] = []
         self._passed: list[str] = []
-        self._queue = deque([_Body(model.graph, "", _Scope(None))])
+        self._queue = deque([_Body(model.graph, _Scope(None))])
         bodies: list[_Body] = []
         while self._queue:
             body = self._queue.popleft()
@@ -137,7 +126,7 @@ class GraphWalk:
     def _walk(self, body: _Body) -> None:
         types = body.types
         self._declare(body)
-        nodes = list(zip(self._named(body), body.nodes, strict=True))
+        nodes = list(zip(self._named(body), body.content.node, strict=True))
         for (_, op), node in nodes:
             for port, output in enumerate(node.output):
                 if output:
@@ -152,14 +141,13 @@ class GraphWalk:
         scope = body.scope
         for position, name in enumerate(body.inputs):
             # Names in a function are its own: elsewhere they may mean other tensors.
-            scope.values[name] = f"{body.name}/{name}" if body.function else name
+            scope.values[name] = f"{body.name}/{name}" if body.is_function else name
             if body.name:
                 scope.entries[name] = position
-        if body.graph is None:
-            return
-        for tensor in body.graph.initializer:
+        graph: Any = None if body.is_function else body.content
+        for tensor in graph.initializer if graph else ():
             self._keep_constant(body, tensor.name, constant(tensor, tensor.name))
-        for sparse in body.graph.sparse_initializer:
+        for sparse in graph.sparse_initializer if graph else ():
             name = sparse.values.name
             found = constant(sparse.values, name)
             tensor_ = Tensor(name, found.tensor.dtype, tuple(sparse.dims))
@@ -177,8 +165,8 @@ class GraphWalk:
 
     def _named(self, body: _Body) -> Iterator[tuple[str, str]]:
         """Name and id of every node of *body*."""
-        taken = {node.name for node in body.nodes}
-        for index, node in enumerate(body.nodes):
+        taken = {node.name for node in body.content.node}
+        for index, node in enumerate(body.content.node):
             if not node.op_type:
                 where = body.name or "the graph"
                 raise ValueError(f"node {index} of {where} has no op_type")
@@ -203,7 +191,7 @@ class GraphWalk:
             graphs = [(attr.name, attr.g)] if attr.HasField("g") else []
             graphs += [(f"{attr.name}_{k}", graph) for k, graph in enumerate(attr.graphs)]
             for role, graph in graphs:
-                inner = _Body(graph, "", _Scope(body.scope), None, op, role, node)
+                inner = _Body(graph, _Scope(body.scope), owner=op, role=role, node=node)
                 inner.attrs, inner.chain = body.attrs, body.chain
                 owns.append(self._enter(inner))
             value = attr_value(attr)
@@ -214,7 +202,7 @@ class GraphWalk:
         key = function_key(node)
         function = self._functions.enter(key, body.chain, op)
         if function is not None:
-            inner = _Body(None, "", _Scope(None), function, op, "function", node)
+            inner = _Body(function, _Scope(None), "", True, op, "function", node)
             inner.attrs = {attr.name: attr for attr in (*function.attribute_proto, *given)}
             inner.chain = (*body.chain, key)
             owns.append(self._enter(inner))
@@ -242,20 +230,16 @@ class GraphWalk:
     def _input(self, scope: _Scope, op: str, position: int, tensor: str) -> InputRef | None:
         if not tensor:
             return None
-        value = scope.find(tensor)
+        holder = scope.holder(tensor)
+        if holder is None:
+            self._missing.append(f"{tensor} of {op}")
+            return InputRef(tensor)
+        value = holder.values[tensor]
         if isinstance(value, TensorRef):
             return InputRef(tensor, value)
-        if value is None:
-            self._missing.append(f"{tensor} of {op}")
-        self._note_reader(scope, tensor, op, position)
-        return InputRef(tensor if value is None else value)
-
-    def _note_reader(self, scope: _Scope, tensor: str, op: str, position: int) -> None:
-        around: _Scope | None = scope
-        while around is not None and tensor not in around.values:
-            around = around.around
-        if around is not None and tensor in around.entries:
-            around.readings.setdefault(tensor, []).append((op, position))
+        if tensor in holder.entries:
+            holder.readings.setdefault(tensor, []).append((op, position))
+        return InputRef(value)
 
     def _graph_outputs(self, body: _Body) -> Iterator[TensorRef]:
         for output in body.outputs:
@@ -281,7 +265,7 @@ def _from_owner(body: _Body) -> Iterator[BodyInput]:
 
 def _owner_input(body: _Body, entry: int) -> int | None:
     """The owner's input that arrives at input *entry* of a body; None if none does."""
-    if body.function is not None:
+    if body.is_function:
         return entry
     if body.node is None or body.node.op_type not in ("Loop", "Scan", "SequenceMap"):
         return None
@@ -295,14 +279,15 @@ def _owner_input(body: _Body, entry: int) -> int | None:
 def _fed_outputs(body: _Body) -> Iterator[tuple[int, TensorRef]]:
     """The owner's output and the tensor that feeds it, for each output of a body."""
     kind = "" if body.node is None else body.node.op_type
-    if body.function is not None:
+    if body.is_function:
         kind = "function"
     elif kind not in ("If", "Loop", "Scan", "SequenceMap"):
         return
     # A loop's first output only says whether to go on.
     first = 1 if kind == "Loop" else 0
     for port, output in enumerate(body.outputs[first:]):
-        value = body.scope.find(output)
+        holder = body.scope.holder(output)
+        value = holder.values[output] if holder else None
         if isinstance(value, TensorRef):
             yield port, value
 

@@ -12,6 +12,7 @@ import mmap
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -201,6 +202,14 @@ class TextReader:
         """An error at byte *offset*, told as line and column."""
         line, column = self.position(offset)
         return ImportFormatError(self._path, what, line=line, column=column, hint=hint)
+
+    @contextmanager
+    def told(self, offset: int) -> Iterator[None]:
+        """Tells a ValueError as damage at byte *offset*."""
+        try:
+            yield
+        except ValueError as error:
+            raise self.error(offset, str(error)) from error
 
     def position(self, offset: int) -> tuple[int, int]:
         """1-based line and column (in bytes) of byte *offset*."""

@@ -15,11 +15,12 @@ from importers.kept import MAX_PORT, told_of
 from importers.names import Expansion, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
 from importers.proto.messages import tf_graph_pb2 as pb
-from importers.tensorflow.frames import ENTER, frames
 from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
 from importers.tensorflow.outputs import OutputArg, known, output_port, output_types
 from importers.tensorflow.types import attr_value, dtype_of, shape_of
 
+ENTER = frozenset({"Enter", "RefEnter"})
+_EXIT = frozenset({"Exit", "RefExit"})
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg"})
 _NO_END = frozenset({"Const", "NoOp", "Assert", *_PLACEHOLDERS})
 
@@ -289,6 +290,38 @@ def _loops(
         if node.op in ENTER and "frame_name" in node.attr
     }
     return frames(types, inputs, names)
+
+
+def frames(
+    types: Mapping[str, str], inputs: Mapping[str, Sequence[str]], names: Mapping[str, str]
+) -> dict[str, str]:
+    """The loop each op runs in, ``outer/inner``, for the ops that run in one.
+
+    Loops of the old kind run in frames, which Enter opens and Exit leaves: "Implementation of
+    Control Flow in TensorFlow" (2017).
+
+    *types* and *inputs* (data and control) are by op, *names* the frame name of each Enter.
+    """
+    readers: dict[str, list[str]] = {}
+    for op, producers in inputs.items():
+        for producer in producers:
+            readers.setdefault(producer, []).append(op)
+    # What an op gives out lies in its own frame, but Exit gives to the frame around.
+    given: dict[str, tuple[str, ...]] = {}
+    found: dict[str, str] = {}
+    waiting: deque[tuple[str, tuple[str, ...]]] = deque()
+    waiting.extend((op, ()) for op in types if not inputs.get(op))
+    while waiting:
+        op, frame = waiting.popleft()
+        if op in given:
+            continue
+        if types[op] in ENTER:
+            frame = (*frame, names.get(op, ""))
+        if frame:
+            found[op] = "/".join(frame)
+        given[op] = frame[:-1] if types[op] in _EXIT else frame
+        waiting.extend((reader, given[op]) for reader in readers.get(op, ()))
+    return found
 
 
 def _shapes(node: pb.NodeDef) -> list[Shape | None]:

@@ -87,10 +87,8 @@ def _parse_text(message: Message, reader: TextReader, enter: tuple[bytes, ...]) 
         elif event.kind is EventKind.LEAVE:
             around.pop()
         else:
-            try:
+            with reader.told(event.offset):
                 fill(around[-1], [(event.name, event.value)])
-            except ValueError as error:
-                raise reader.error(event.offset, str(error)) from error
 
 
 def _main(saved: pb.SavedModel, path: Path, tags: str) -> tuple[pb.MetaGraphDef, list[str]]:

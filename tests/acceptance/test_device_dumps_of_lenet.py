@@ -14,10 +14,10 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.present.csv_report import report_rows
 from divergraph.rootcause.options import MethodChoice
 from graphstore.model import TensorIO
-from importers import read_graph
 from importers.layouts import from_layout, to_layout
 from importers.number_formats import DTYPES, layout_number
 from importers.proto.messages import dump_data_pb2 as pb
+from importers.registry import read_graph
 
 NC1HWC0, ND = layout_number("NC1HWC0"), layout_number("ND")
 FLOAT = {np.dtype("f2"): 2, np.dtype("f4"): 1, np.dtype("f8"): 12}

@@ -19,7 +19,7 @@ from graphstore.errors import UnknownNameError
 from graphstore.filter import parse_filter
 from graphstore.model import OpState, Side, Verdict
 from graphstore.open_store import open_store
-from importers import read_graph
+from importers.registry import read_graph
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 

@@ -11,7 +11,9 @@ import pytest
 from divergraph.comparison import CompareRequest, compare
 from graphstore.errors import InputError
 from graphstore.model import DType, DumpTensorRef, Metric, TensorIO
-from importers.dumps import DumpChoice, read_array, read_device_file
+from importers.dumps.ascend.file import read_device_file
+from importers.dumps.folder import DumpChoice
+from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb
 
 HEAD = (

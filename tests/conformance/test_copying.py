@@ -27,7 +27,7 @@ from graphstore.transfer.portable import (
     run_lines,
 )
 from graphstore.transfer.restore import open_backup, restore
-from importers import read_graph
+from importers.registry import read_graph
 
 Sample = Callable[..., RunData]
 

@@ -8,7 +8,7 @@ import pytest
 
 from graphstore.contract import GraphStore
 from graphstore.traverse.topological_order import graph_arrays
-from importers import read_graph
+from importers.registry import read_graph
 
 FILES = [
     "ge_proto/ge_proto_00000062_Build.txt",

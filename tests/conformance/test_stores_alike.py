@@ -15,7 +15,7 @@ from graphstore.cypher.queries import list_queries
 from graphstore.embedded import EmbeddedStore
 from graphstore.model import EdgeKind, ModelGraph, Side
 from graphstore.neo4j import Neo4jStore
-from importers import read_graph
+from importers.registry import read_graph
 
 
 @pytest.fixture(scope="module")

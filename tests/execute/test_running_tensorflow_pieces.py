@@ -11,7 +11,7 @@ import pytest
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph, SubgraphResult
 from divergraph.execute.installed import open_executor
 from graphstore.model import ModelGraph, TensorIO
-from importers.dumps import scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.dumps.read import read_array
 from importers.registry import read_graph
 

@@ -27,7 +27,9 @@ def one_input(data: bytes) -> None:
     """Read *data* as the content of a file of each kind."""
     from graphstore.errors import ImportFormatError
     from graphstore.model import Framework, GraphKind, InputRef, ModelGraph, Op, Tensor
-    from importers.dumps import read_array, read_device_file, scan_dumps
+    from importers.dumps.ascend.file import read_device_file
+    from importers.dumps.detect import scan_dumps
+    from importers.dumps.read import read_array
     from importers.layouts import LayoutError, align_to_golden
 
     ops = tuple(
@@ -62,8 +64,8 @@ def main() -> None:
 
     with atheris.instrument_imports(include=["importers", "graphstore"]):
         # so that their branches are counted; the packages load their modules late
+        import importers.dumps.detect
         import importers.dumps.read
-        import importers.dumps.scan
         import importers.layouts.align  # noqa: F401
 
     atheris.Setup(sys.argv, one_input)

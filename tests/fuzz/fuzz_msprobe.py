@@ -24,7 +24,8 @@ def one_input(data: bytes) -> None:
     """Read *data* as a dump.json, as a .pt file and as run results."""
     from graphstore.errors import ImportFormatError
     from graphstore.model import Framework, GraphKind, ModelGraph, Op, Tensor
-    from importers.dumps import read_array, scan_dumps
+    from importers.dumps.detect import scan_dumps
+    from importers.dumps.read import read_array
 
     ops = (Op(_CALL, _CALL, "conv2d", outputs=(Tensor("a"),)),)
     graph = ModelGraph("net", GraphKind.ORIGINAL, Framework.PYTORCH, "fuzz", ops)
@@ -50,8 +51,8 @@ def main() -> None:
 
     with atheris.instrument_imports(include=["importers", "graphstore"]):
         # so that their branches are counted; the packages load their modules late
+        import importers.dumps.detect
         import importers.dumps.read
-        import importers.dumps.scan
         import importers.layouts.align  # noqa: F401
 
     atheris.Setup(sys.argv, one_input)

@@ -26,7 +26,7 @@ def one_input(data: bytes) -> None:
 
 def _read(path: Path) -> None:
     from graphstore.errors import ImportFormatError
-    from importers.om import weights
+    from importers.om.constants import weights
     from importers.om.importer import OfflineModelImporter
 
     try:

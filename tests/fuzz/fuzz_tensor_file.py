@@ -28,7 +28,8 @@ def one_input(kind: str, data: bytes) -> None:
     """Read *data* as the content of a file of *kind*."""
     from graphstore.errors import ImportFormatError
     from graphstore.model import DType, Framework, GraphKind, ModelGraph, Op, Tensor
-    from importers.dumps import read_array, scan_dumps
+    from importers.dumps.detect import scan_dumps
+    from importers.dumps.read import read_array
 
     ops = (Op("a", "a", "Add", outputs=(Tensor("", DType.BFLOAT16),)),)
     graph = ModelGraph("net", GraphKind.ORIGINAL, Framework.TENSORFLOW, "fuzz", ops)
@@ -49,8 +50,8 @@ def main() -> None:
     kind = sys.argv.pop(1)
     with atheris.instrument_imports(include=["importers", "graphstore"]):
         # so that their branches are counted; the packages load their modules late
+        import importers.dumps.detect
         import importers.dumps.read
-        import importers.dumps.scan
         import importers.layouts.align  # noqa: F401
 
     atheris.Setup(sys.argv, partial(one_input, kind))

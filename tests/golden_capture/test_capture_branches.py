@@ -13,7 +13,8 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, CaptureResult, StandIn, capture
 from graphstore.errors import ExecutionError
 from graphstore.model import OpState, Verdict
-from importers.dumps import read_array, scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
+from importers.dumps.read import read_array
 from importers.registry import read_graph
 
 node = helper.make_node

@@ -21,7 +21,7 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from graphstore.errors import InputError
 from graphstore.model import Verdict
-from importers.dumps import scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.registry import read_graph
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from importers import read_graph
+from importers.registry import read_graph
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 from graphstore.model import ModelGraph
 from graphstore.traverse.algorithms import first_diverging
 from graphstore.traverse.topological_order import graph_arrays
-from importers import read_graph
+from importers.registry import read_graph
 
 CHAIN = """
 graph {

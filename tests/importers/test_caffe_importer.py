@@ -9,9 +9,9 @@ import pytest
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, Framework, GraphKind, InputRef, TensorRef
-from importers import read_graph
 from importers.dumps.arrays.golden_names import GoldenNames
 from importers.proto.messages import caffe_pb2 as pb
+from importers.registry import read_graph
 
 NET = """
 name: "small"  # a comment
@@ -287,10 +287,10 @@ def test_options_other_formats_do_not_have(net_of, tmp_path):
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ('layer { name: "a" type: "X"\n  bottom: { } }', "a block where a value belongs"),
-        ('layer { name: "a" type: "X" bottom: x }', "no text in quotes"),
+        ('layer { name: "a" type: "X"\n  bottom: { } }', "a block where a text belongs"),
+        ('layer { name: "a" type: "X" bottom: x }', "x where a text belongs"),
         ('layer { name: "a" type: "X" include { phase: VAL } }', "neither TRAIN nor TEST"),
-        ('layer { name: "a" type: "X" include: 3 }', "a block is needed"),
+        ('layer { name: "a" type: "X" include: 3 }', "3 where a block belongs"),
         ('layer { name: "a" type: "X" top: "y" }\nlayer { name: "b', "no end quote"),
         ('layer { name: "a" type: "X" top: "y"', "ends inside"),
     ],

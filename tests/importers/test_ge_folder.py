@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphstore.errors import ImportFormatError
-from importers import choose_graph, read_graph
-from importers.ge_proto.folder import candidates
+from importers.ge_proto.folder import candidates, choose_graph
+from importers.registry import read_graph
 
 
 @pytest.fixture

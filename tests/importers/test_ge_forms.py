@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph, Op
-from importers import read_graph
+from importers.registry import read_graph
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NAME = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)

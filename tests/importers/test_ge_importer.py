@@ -13,7 +13,7 @@ from google.protobuf import text_format
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, GraphKind, InputRef, TensorOrigin, TensorRef
-from importers import read_graph
+from importers.registry import read_graph
 
 BUILD = r"""
 graph {
@@ -276,7 +276,7 @@ def test_model_fields_around_the_graph_are_fine(graph_of):
         ('graph { op { name: "a" attr: 5 } }', "5 where a block belongs"),
         ("graph { op { name { x: 1 } } }", "a block where a text belongs"),
         ('graph { op { name: "a" output_desc { shape { dim: "b" } } } }', "a text where a number"),
-        ('graph { op: "a" }', "op is not a block"),
+        ('graph { op: "a" }', '"a" where a block belongs'),
         ('graph { name: "empty" op: [] }', "no op in its first graph"),
         ("graph {", "ends inside 'graph' of line 1"),
     ],

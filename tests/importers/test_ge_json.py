@@ -10,8 +10,7 @@ from damaged_files import changed, endings
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType
-from importers import read_graph
-from importers.registry import detect
+from importers.registry import detect, read_graph
 
 
 def attrs(**values):

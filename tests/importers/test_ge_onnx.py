@@ -9,8 +9,7 @@ from damaged_files import changed, endings
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, TensorOrigin
-from importers import read_graph
-from importers.registry import detect
+from importers.registry import detect, read_graph
 
 FUSED = r"""
 ir_version: 6

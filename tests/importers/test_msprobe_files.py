@@ -9,7 +9,7 @@ import pytest
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Framework
 from graphstore.traverse.topological_order import topo_order
-from importers import read_graph
+from importers.registry import read_graph
 
 
 def test_half_characters_are_no_text(tmp_path):

@@ -10,8 +10,8 @@ import pytest
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, Framework, GraphKind, InputRef, TensorRef
 from graphstore.traverse.topological_order import topo_order
-from importers import read_graph
 from importers.msprobe.calls import CallName
+from importers.registry import read_graph
 
 
 def tensor(seed: float, shape=(2, 3), dtype="torch.float32", **more):

@@ -6,10 +6,9 @@ import pytest
 from offline_models import ABS, DATA, NAMES, code, compressed, const, model
 
 from graphstore.errors import ImportFormatError
-from importers import read_graph
-from importers.om import weights
 from importers.om.compression import Tables, read_tables
-from importers.registry import detect
+from importers.om.constants import weights
+from importers.registry import detect, read_graph
 
 
 @pytest.mark.parametrize("ending", [".om", ".onnx", ".txt", ""])

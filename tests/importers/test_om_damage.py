@@ -9,8 +9,8 @@ import pytest
 from offline_models import ABS, DATA, NAMES, code, compressed, model
 
 from graphstore.errors import ImportFormatError
-from importers import read_graph
-from importers.om import weights
+from importers.om.constants import weights
+from importers.registry import read_graph
 
 
 def broken(path, at, value):

@@ -9,9 +9,9 @@ from offline_models import ABS, DATA, FLOAT16, const, model
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType
-from importers import read_graph
 from importers.layouts import from_layout
-from importers.om import weights
+from importers.om.constants import weights
+from importers.registry import read_graph
 
 LAYOUTS = [
     ("FRACTAL_Z", "HWCN", (3, 3, 5, 20), 1),

@@ -13,7 +13,7 @@ from onnx_nodes import FLOAT, OPSETS, model_of, node, value
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, TensorRef
-from importers import read_graph
+from importers.registry import read_graph
 
 
 def outside(location: str):

@@ -23,7 +23,7 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
-from importers import read_graph
+from importers.registry import read_graph
 
 
 def test_a_model_is_an_original_graph(onnx_graph):

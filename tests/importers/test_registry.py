@@ -14,8 +14,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from graphstore.errors import ImportFormatError
-from importers import read_graph, registry
+from importers import registry
 from importers.proto.messages import tf_graph_pb2 as pb
+from importers.registry import read_graph
 
 GE_TEXT = b'graph {\n  name: "g"\n  op {\n    name: "a"\n    type: "Abs"\n  }\n}\n'
 

@@ -8,9 +8,9 @@ from google.protobuf import text_format
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, EdgeKind, TensorRef
 from graphstore.traverse.topological_order import topo_order
-from importers import read_graph
 from importers.dumps.arrays.golden_names import GoldenNames
 from importers.proto.messages import tf_graph_pb2 as pb
+from importers.registry import read_graph
 
 LIBRARY = """
 library {

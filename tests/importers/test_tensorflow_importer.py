@@ -13,8 +13,8 @@ from google.protobuf import text_format
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, Framework, GraphKind, InputRef, TensorRef
-from importers import read_graph
 from importers.proto.messages import tf_graph_pb2 as pb
+from importers.registry import read_graph
 from importers.tensorflow.outputs import declared, known, output_types
 
 TEXT = r"""

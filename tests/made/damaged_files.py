@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from graphstore.errors import ImportFormatError
-from importers import read_graph
+from importers.registry import read_graph
 
 
 def changed(data: bytes, random: Random, to: bytes = bytes(range(256)), bytes_: int = 1) -> bytes:

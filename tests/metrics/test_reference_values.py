@@ -26,7 +26,8 @@ from graphstore.model import (
     TensorOrigin,
     TensorRef,
 )
-from importers.dumps import read_array, scan_device_dumps
+from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.read import read_array
 from importers.ge_proto.importer import read_ge_text
 from importers.layouts.align import align_to_golden
 

@@ -16,7 +16,7 @@ from divergraph.submodel.select import Selector
 from divergraph.submodel.selection import RefusalRule, SelectionRequest, TensorFacts
 from graphstore.errors import InputError
 from graphstore.model import DType, TensorIO
-from importers.dumps import scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.dumps.read import read_array
 from importers.registry import read_graph
 

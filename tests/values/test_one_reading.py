@@ -35,7 +35,7 @@ from graphstore.model import (
     TensorIO,
     TensorRef,
 )
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 from importers.layouts import from_layout
 
 OUTPUT = TensorRef("conv", 0)

@@ -44,7 +44,7 @@ def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
     Raises:
         InputError: the folder is missing or holds no variable.
     """
-    from importers.dumps import scan_dumps
+    from importers.dumps.detect import scan_dumps
 
     tensors = scan_dumps(folder, graph).tensors
     variables = {op.id for op in graph.ops if op.type in VARIABLES}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_resource
-from importers.tensorflow.frames import ENTER, frames
+from importers.tensorflow.nodes import ENTER, frames
 
 _FORWARDS_REFS = frozenset(
     ("RefEnter", "RefExit", "RefIdentity", "RefMerge", "RefNextIteration", "RefSelect", "RefSwitch")

@@ -30,7 +30,7 @@ from graphstore.model import (
     TensorMatch,
     TensorRef,
 )
-from importers.dumps import DumpIndex
+from importers.dumps.index import DumpIndex
 
 _OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LAYOUT_UNSUPPORTED, Reason.LOW_CONFIDENCE})
 _TRANSPOSE = "Transpose"

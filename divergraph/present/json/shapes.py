@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from divergraph.ask.answers import UnmatchedOps
     from divergraph.golden_capture import CaptureResult
     from divergraph.inputs.detection import Findings
-    from importers.dumps import FoundDump
+    from importers.dumps.detect import FoundDump
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -133,8 +133,7 @@ def opened(path: Path) -> Iterator[OnnxFile]:
     Raises:
         ImportFormatError: damaged, or no ONNX model.
     """
-    from importers.onnx_model.forms import Form
-    from importers.onnx_model.importer import form_of
+    from importers.onnx_model.importer import Form, form_of
     from importers.onnx_model.reading import load_model
 
     form = form_of(path)

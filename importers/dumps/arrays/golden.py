@@ -32,9 +32,9 @@ from importers.dumps.index import (
     Gathering,
     TensorKey,
     list_folder,
+    open_dump,
 )
 from importers.dumps.names import MAPPING, OpNames, parse_dump_name, read_mapping
-from importers.dumps.open_file import open_dump
 
 NPY = ".npy"
 _BINARY = (".pb", ".quant")

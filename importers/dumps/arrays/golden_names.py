@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from graphstore.model import ModelGraph, Op, Tensor
+from importers.dumps.names import is_number
 from importers.nesting import inlined_names
 
 _AS_WRITTEN = str.maketrans({"/": "_", ":": "."})
@@ -42,8 +44,7 @@ class InputHit:
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(NamedTuple):
     """One way to take a file's name apart; ``port`` is None if it has no index."""
 
     name: str
@@ -86,7 +87,6 @@ class GoldenNames:
     def __init__(self, graph: ModelGraph) -> None:
         self._graph = graph
         self._tables = [_Table(graph, _as_written), _Table(graph, coarse)]
-        self._coarsest: _Table | None = None
 
     def find(self, stem: str) -> list[Hit]:
         """The tensors a file named *stem* (without ``.npy``) can hold, best guess only.
@@ -95,7 +95,7 @@ class GoldenNames:
         ops of bodies, since the tools that write these files name the root's.
         """
         readings = _readings(stem)
-        hits = next(self._tries(readings), []) or next(self._last_tries(readings), [])
+        hits = next(self._tries(readings), [])
         if not hits and (fed := _FED.fullmatch(stem)) is not None:
             return self.find(f"{fed['name']}.0{fed['rest']}")
         rooted = [hit for hit in hits if not hit.op.subgraph]
@@ -105,13 +105,11 @@ class GoldenNames:
         for table in self._tables:
             yield from _by_op(table, readings, strict=True)
             yield from _by_tensor(table, readings)
-
-    def _last_tries(self, readings: list[_Reading]) -> Iterator[list[Hit]]:
-        if self._coarsest is None:
-            self._coarsest = _Table(self._graph, _coarsest)
-        yield from _by_op(self._coarsest, readings, strict=True)
-        yield from _by_tensor(self._coarsest, readings)
-        for table in (*self._tables, self._coarsest):
+        if len(self._tables) == 2:  # the coarsest names are seldom needed
+            self._tables.append(_Table(self._graph, _coarsest))
+            yield from _by_op(self._tables[2], readings, strict=True)
+            yield from _by_tensor(self._tables[2], readings)
+        for table in self._tables:
             yield from _by_op(table, readings, strict=False)
 
     def find_input(self, stem: str) -> InputHit | None:
@@ -131,23 +129,16 @@ def _readings(stem: str) -> list[_Reading]:
     ``a.1.0`` is output 1 of ``a`` at time 0 or output 0 of ``a.1``: only a number long
     enough to be a time is one in the first place.
     """
-    parts = stem.split(".")
-    full: list[_Reading] = []
-    short: list[_Reading] = []
     bare = [_Reading(stem, None, 0)]
-    last = parts[-1]
-    if len(parts) > 1 and _is_number(last):
-        name = ".".join(parts[:-1])
-        short.append(_Reading(name, int(last), 0))
-        bare.append(_Reading(name, None, int(last)))
-        if len(parts) > 2 and _is_number(parts[-2]):
-            full.append(_Reading(".".join(parts[:-2]), int(parts[-2]), int(last)))
-    indexed = full + short if len(last) >= _TIMESTAMP_DIGITS else short + full
-    return indexed + bare
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 255
+    name, _, last = stem.rpartition(".")
+    if not name or not is_number(last):
+        return bare
+    indexed = [_Reading(name, int(last), 0)]
+    before, _, port = name.rpartition(".")
+    if before and is_number(port):
+        full = _Reading(before, int(port), int(last))
+        indexed.insert(0 if len(last) >= _TIMESTAMP_DIGITS else 1, full)
+    return [*indexed, *bare, _Reading(name, None, int(last))]
 
 
 def _by_op(table: _Table, readings: list[_Reading], *, strict: bool) -> Iterator[list[Hit]]:

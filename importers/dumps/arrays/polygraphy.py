@@ -32,11 +32,11 @@ from importers.dumps.index import (
     Gathering,
     TensorKey,
     of_no_op,
+    open_dump,
     or_damage,
     shown,
 )
 from importers.dumps.msprobe.json_places import TextPlace, Value, read_places
-from importers.dumps.open_file import open_dump
 
 JSON = ".json"
 _HEAD = 16_384

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.arrays.npy import parse_npy_header
-from importers.dumps.index import DamagedError
-from importers.dumps.open_file import OPEN_FLAGS
+from importers.dumps.index import OPEN_FLAGS, DamagedError
 
 MOST_BYTES = 1 << 20
 """Larger files are mapped, not read."""

@@ -18,6 +18,7 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from graphstore.model import (
@@ -31,8 +32,8 @@ from graphstore.model import (
 )
 from importers.dumps.ascend import wire_walk as wirewalk
 from importers.dumps.decode import can_decode, stored_bytes
-from importers.dumps.index import DamagedError, DumpIndex, Gathering, TensorKey
-from importers.dumps.open_file import open_dump
+from importers.dumps.index import DamagedError, DumpIndex, Gathering, TensorKey, open_dump
+from importers.proto.messages import tf_graph_pb2 as pb
 from importers.proto.wire import BLOCK, VARINT, FieldSpan
 from importers.tensorflow.types import dtype_of
 
@@ -43,28 +44,22 @@ _IDENTITY = "DebugIdentity"
 _MAX_DEPTH = 64
 _MAX_REPEATED = 256 << 20
 _MAX_VARINTS = 32 << 20
-# Event.summary, Summary.value, Value.node_name, Value.tensor, Value.tag
-_SUMMARY, _VALUE, _NODE, _TENSOR = 5, 1, 7, 8
+_MAX_SHAPE = 1 << 16
+# Event.summary, Summary.value, Value.tensor
+_SUMMARY, _VALUE, _TENSOR = 5, 1, 8
 _TYPE, _SHAPE, _CONTENT = 1, 2, 4
 # The repeated field a TensorProto may hold its values in, by element type, and how one
 # value is stored there: fixed width, or a varint.
 _FIELDS: dict[DType, tuple[int, str]] = {
     DType.FLOAT32: (5, "<f4"),
     DType.FLOAT64: (6, "<f8"),
-    DType.INT32: (7, ""),
-    DType.INT16: (7, ""),
-    DType.INT8: (7, ""),
-    DType.UINT8: (7, ""),
-    DType.UINT16: (7, ""),
-    DType.QINT8: (7, ""),
-    DType.QUINT8: (7, ""),
-    DType.QINT32: (7, ""),
+    **dict.fromkeys((DType.INT32, DType.INT16, DType.INT8, DType.UINT8, DType.UINT16), (7, "")),
+    **dict.fromkeys((DType.QINT8, DType.QUINT8, DType.QINT32), (7, "")),
     DType.COMPLEX64: (9, "<c8"),
     DType.INT64: (10, ""),
     DType.BOOL: (11, ""),
     DType.COMPLEX128: (12, "<c16"),
-    DType.FLOAT16: (13, ""),
-    DType.BFLOAT16: (13, ""),
+    **dict.fromkeys((DType.FLOAT16, DType.BFLOAT16), (13, "")),
     DType.UINT32: (16, ""),
     DType.UINT64: (17, ""),
 }
@@ -75,7 +70,6 @@ class EventTensor:
     """The tensor in one file: type, shape, and the bytes of its content or, in *field*,
     of the repeated values that stand for it."""
 
-    node: str
     dtype: DType | None
     shape: tuple[int, ...]
     offset: int
@@ -200,14 +194,8 @@ def read_event(fd: int, size: int) -> EventTensor:
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         summary = _only(data, 0, size, _SUMMARY, "no summary in the event")
         value = _only(data, summary.start, summary.end, _VALUE, "no value in the summary")
-        node = ""
-        for found in wirewalk.fields(data, value.start, value.end):
-            if found.number == _NODE and found.wire_type == BLOCK:
-                node = bytes(data[found.start : min(found.end, found.start + 4096)]).decode(
-                    "utf-8", "replace"
-                )
         tensor = _only(data, value.start, value.end, _TENSOR, "no tensor in the value")
-        return _tensor(data, tensor, node)
+        return _tensor(data, tensor)
 
 
 def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> FieldSpan:
@@ -217,7 +205,7 @@ def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> F
     raise DamagedError(missing, offset=start)
 
 
-def _tensor(data: mmap.mmap, tensor: FieldSpan, node: str) -> EventTensor:
+def _tensor(data: mmap.mmap, tensor: FieldSpan) -> EventTensor:
     dtype: DType | None = None
     shape: tuple[int, ...] = ()
     content: FieldSpan | None = None
@@ -233,12 +221,12 @@ def _tensor(data: mmap.mmap, tensor: FieldSpan, node: str) -> EventTensor:
         elif found.number > _CONTENT:
             others.setdefault(found.number, []).append(found)
     if dtype is None or dtype.bits is None:
-        return EventTensor(node, dtype, shape, tensor.start, 0)
+        return EventTensor(dtype, shape, tensor.start, 0)
     expected = stored_bytes(dtype, prod(shape))
     if content is not None and (content.end > content.start or not others):
-        return _with_content(node, dtype, shape, content, expected)
+        return _with_content(dtype, shape, content, expected)
     if not expected:
-        return EventTensor(node, dtype, shape, tensor.end, 0)
+        return EventTensor(dtype, shape, tensor.end, 0)
     field, _ = _FIELDS.get(dtype, (0, ""))
     values = tuple(others.get(field, ()))
     if not values:
@@ -248,38 +236,36 @@ def _tensor(data: mmap.mmap, tensor: FieldSpan, node: str) -> EventTensor:
     start, end = values[0].start, values[-1].end
     if not _FIELDS[dtype][1] and end - start > _MAX_VARINTS:
         raise _bad(f"{end - start} bytes of numbers of varying length are too many", start)
-    return EventTensor(node, dtype, shape, start, end - start, values)
+    return EventTensor(dtype, shape, start, end - start, values)
 
 
 def _with_content(
-    node: str, dtype: DType, shape: tuple[int, ...], content: FieldSpan, expected: int
+    dtype: DType, shape: tuple[int, ...], content: FieldSpan, expected: int
 ) -> EventTensor:
     have = content.end - content.start
     # TensorFlow keeps types of less than a byte in a byte each.
     if dtype.bits is not None and dtype.bits < 8 and have == prod(shape):
         raise DamagedError(f"elements of type {dtype}, a byte each", Reason.DTYPE_UNSUPPORTED)
     if have != expected:
-        raise _bad(
-            f"{have} bytes of values, {list(shape)} of {dtype} takes {expected}", content.start
-        )
-    return EventTensor(node, dtype, shape, content.start, have)
+        what = f"{have} bytes of values, {list(shape)} of {dtype} takes {expected}"
+        raise _bad(what, content.start)
+    return EventTensor(dtype, shape, content.start, have)
 
 
 def _shape(data: mmap.mmap, field: FieldSpan) -> tuple[int, ...]:
-    dims: list[int] = []
-    for dim in wirewalk.fields(data, field.start, field.end):
-        if dim.number == 3 and dim.wire_type == VARINT and dim.value:
-            raise _bad("a tensor of unknown rank", field.start)
-        if dim.number != 2 or dim.wire_type != BLOCK:
-            continue
-        size = 0
-        for part in wirewalk.fields(data, dim.start, dim.end):
-            if part.number == 1 and part.wire_type == VARINT:
-                size = part.value
-        if size >= 1 << 62 or len(dims) >= 64:
-            raise _bad("a tensor without a definite shape", field.start)
-        dims.append(size)
-    return tuple(dims)
+    unclear = _bad("a tensor without a definite shape", field.start)
+    if field.end - field.start > _MAX_SHAPE:
+        raise unclear
+    try:
+        told = pb.TensorShape.FromString(data[field.start : field.end])
+    except DecodeError:
+        raise unclear from None
+    if told.unknown_rank:
+        raise _bad("a tensor of unknown rank", field.start)
+    dims = tuple(dim.size for dim in told.dim)
+    if len(dims) > 64 or not all(0 <= size < 1 << 62 for size in dims):
+        raise unclear
+    return dims
 
 
 def event_values(fd: int, size: int, ref: DumpTensorRef) -> NDArray[np.generic] | None:

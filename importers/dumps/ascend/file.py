@@ -11,9 +11,8 @@ from graphstore.model import DumpTensorRef, Reason, TensorIO
 from importers.dumps.ascend.header import read_header
 from importers.dumps.ascend.values import DumpHeader, HeaderTensor, RawBlock
 from importers.dumps.decode import can_decode, stored_bytes
-from importers.dumps.index import DamagedError
+from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.names import DumpName, parse_dump_name
-from importers.dumps.open_file import open_dump
 
 _MAX_DIM = 1 << 62
 _MAX_RANK = 64

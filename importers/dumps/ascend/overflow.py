@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from importers.dumps.ascend.file import look_at, tensor_ref
-from importers.dumps.index import DamagedError, OverflowRecord
+from importers.dumps.index import DamagedError, OverflowRecord, open_dump
 from importers.dumps.names import NO_ID, DumpName, parse_dump_name
-from importers.dumps.open_file import open_dump
 
 MAGIC = 0x5A5A5A5A
 _OLD_BYTES = 2048

@@ -19,9 +19,8 @@ from importers.dumps.bare.tensor import (
     scope_of,
 )
 from importers.dumps.decode import stored_bytes
-from importers.dumps.index import DamagedError, or_damage
+from importers.dumps.index import DamagedError, open_dump, or_damage
 from importers.dumps.names import EXCEPTION, OPDEBUG, parse_dump_name
-from importers.dumps.open_file import open_dump
 
 NPY, NPZ, JSON = ".npy", ".npz", ".json"
 _TORCH = (".pt", ".pth")

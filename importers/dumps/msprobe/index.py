@@ -32,9 +32,9 @@ from importers.dumps.index import (
     TensorKey,
     is_inside,
     of_no_op,
+    open_dump,
     shown,
 )
-from importers.dumps.open_file import open_dump
 from importers.number_formats import named_dtype
 
 DUMP = "dump.json"

@@ -22,9 +22,8 @@ from graphstore.model import (
     TensorIO,
     TensorStatistics,
 )
-from importers.dumps.index import DamagedError
+from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.names import DumpName, written
-from importers.dumps.open_file import open_dump
 from importers.number_formats import known_layout, named_dtype
 
 TABLE = "statistic.csv"
@@ -87,21 +86,21 @@ def parse_statistics(text: str) -> Iterator[StatisticsRow]:
     """As :func:`read_statistics`, for the table's *text*."""
     reader = csv.reader(io.StringIO(text.replace("\0", "")))
     try:
-        titles = next(reader, [])
-        columns = {title.strip().lower(): place for place, title in enumerate(titles)}
-        if not any(title in columns for title in _DIRECTION):
+        titles = [title.strip().lower() for title in next(reader, [])]
+        if not any(title in titles for title in _DIRECTION):
             raise _bad("this is no table of statistics: no column Input/Output", 1)
         for values in reader:
             if any(value.strip() for value in values):
-                yield _Line(columns, values, reader.line_num).row()
+                told = dict(zip(titles, map(str.strip, values), strict=False))
+                yield _Line(told, reader.line_num).row()
     except csv.Error as error:
         raise _bad(f"no CSV: {error}", reader.line_num) from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    columns: dict[str, int]
-    values: list[str]
+    told: dict[str, str]
+    """What it says under each title."""
     number: int
 
     def row(self) -> StatisticsRow:
@@ -122,10 +121,7 @@ class _Line:
         )
 
     def statistics(self, shape: tuple[int, ...] | None) -> TensorStatistics:
-        infinities = [
-            self.whole("negative inf count"),
-            self.whole("positive inf count"),
-        ]
+        infinities = [self.whole(f"{sign} inf count") for sign in ("negative", "positive")]
         known = [count for count in infinities if count is not None]
         count = self.whole("count")
         return TensorStatistics(
@@ -139,27 +135,21 @@ class _Line:
         )
 
     def names(self) -> tuple[DumpName, ...]:
-        if "op name" not in self.columns:
+        if "op name" not in self.told:
             return ()
-        op_type, op_name, task, stream, stamp = (self.text(title) for title in _OP_COLUMNS)
-        forms = dict.fromkeys((op_name, op_name.rpartition("/")[2] or op_name))
+        op_type, op_name, *numbers = (self.text(title) for title in _OP_COLUMNS)
+        task, stream, stamp = map(_number, numbers)
         return tuple(
-            DumpName(
-                written(op_type), written(form), _number(task), _number(stream), _number(stamp)
-            )
-            for form in forms
+            DumpName(written(op_type), written(form), task, stream, stamp)
+            for form in dict.fromkeys((op_name, op_name.rpartition("/")[2] or op_name))
         )
 
     def text(self, *titles: str) -> str:
-        for title in titles:
-            place = self.columns.get(title)
-            if place is not None and place < len(self.values):
-                return self.values[place].strip()
-        return ""
+        return next((self.told[title] for title in titles if title in self.told), "")
 
     def real(self, *titles: str) -> float | None:
         text = self.text(*titles)
-        if not text or text in ("-", "null", "None"):
+        if text in ("", "-", "null", "None"):
             return None
         if text.lower() in ("true", "false"):
             return float(text.lower() == "true")
@@ -170,9 +160,7 @@ class _Line:
 
     def whole(self, title: str) -> int | None:
         value = self.real(title)
-        if value is None or not math.isfinite(value) or value < 0:
-            return None
-        return int(value)
+        return int(value) if value is not None and math.isfinite(value) and value >= 0 else None
 
 
 def _shape(text: str) -> tuple[int, ...] | None:

@@ -39,7 +39,7 @@ from graphstore.model import (
     TensorRef,
 )
 from graphstore.traverse.topological_order import graph_arrays
-from importers.dumps import DumpIndex, OverflowRecord
+from importers.dumps.index import DumpIndex, OverflowRecord
 
 
 @dataclass

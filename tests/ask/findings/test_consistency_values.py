@@ -9,7 +9,7 @@ import pytest
 
 from divergraph.consistency.checks import check_consistency
 from graphstore.model import DType, TensorStatistics
-from importers.dumps import OverflowRecord
+from importers.dumps.index import OverflowRecord
 
 CHAIN = (("a", "Conv2D", ()), ("b", "Mul", ("a",)), ("c", "Relu", ("b",)), ("d", "Add", ("c", "a")))
 GOOD = np.linspace(-1, 1, 64, dtype=np.float16)

@@ -18,7 +18,7 @@ from divergraph.graphs.matching import MatchSources, match_more, read_pins
 from divergraph.values.closeness import best_reorder, reordered
 from graphstore.errors import ConfigError
 from graphstore.model import LineageRule, Reason, Reorder, TensorMatch, TensorRef
-from importers.dumps import scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.registry import read_graph
 
 

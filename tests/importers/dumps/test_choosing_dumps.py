@@ -9,7 +9,8 @@ import pytest
 
 from graphstore.errors import InputError
 from importers.contract import Confidence
-from importers.dumps import DumpChoice, DumpKind, detect_dumps, find_dump_folder, list_dumps
+from importers.dumps.detect import DumpKind, detect_dumps, list_dumps
+from importers.dumps.folder import DumpChoice, find_dump_folder
 
 GRAPH = "ge_default_20220926160231_61"
 STAMP = 1664180560000000

@@ -10,7 +10,9 @@ import pytest
 
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import DType, Reason, TensorIO
-from importers.dumps import read_array, scan_device_dumps, scan_dumps
+from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.detect import scan_dumps
+from importers.dumps.read import read_array
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
 ONES = np.ones((2, 3), np.float32)

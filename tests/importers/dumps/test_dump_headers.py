@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, Reason, TensorIO
-from importers.dumps import read_array, read_device_file, scan_device_dumps
+from importers.dumps.ascend.file import read_device_file
+from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.read import read_array
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
 STAMP = 1664180560000000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphstore.errors import InputError
-from importers.dumps import find_dump_folder, model_names
+from importers.dumps.folder import find_dump_folder, model_names
 
 GRAPH = "ge_default_20220926160231_61"
 FILE = "Add.a.1.1.1664180560000000"

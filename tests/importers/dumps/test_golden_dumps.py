@@ -9,7 +9,9 @@ import pytest
 
 from graphstore.errors import DivergraphError
 from graphstore.model import DType, Reason, Tensor, TensorIO
-from importers.dumps import read_array, scan_dumps, scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
+from importers.dumps.detect import scan_dumps
+from importers.dumps.read import read_array
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
 STAMP = 1664180551000000

@@ -24,10 +24,10 @@ from graphstore.model import (
     Reason,
     TensorIO,
 )
-from importers.dumps import read_array, scan_dumps
 from importers.dumps.arrays.torch_file import read_torch
-from importers.dumps.index import DamagedError
-from importers.dumps.open_file import open_dump
+from importers.dumps.detect import scan_dumps
+from importers.dumps.index import DamagedError, open_dump
+from importers.dumps.read import read_array
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
 CALL = "Functional.conv2d.0.forward"
@@ -325,7 +325,7 @@ def test_the_archive_is_the_one_torch_writes():
 
 @pytest.mark.shared
 def test_a_real_run_on_a_gpu(shared_data):
-    from importers import read_graph
+    from importers.registry import read_graph
 
     folder = shared_data / "msprobe" / "gpu_step0" / "proc2016"
     index = scan_dumps(folder, read_graph(folder))

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from importers.dumps import record_json, scan_device_dumps
-from importers.dumps.ascend.overflow import causes
+from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.ascend.overflow import causes, record_json
 
 STAMP = 1664180560000000
 ONES = np.ones(3, np.float32)

@@ -10,8 +10,9 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, TensorIO
-from importers.dumps import read_array, scan_device_dumps
+from importers.dumps.ascend.index import scan_device_dumps
 from importers.dumps.decode import decode, stored_bytes
+from importers.dumps.read import read_array
 
 KEY = ("a", TensorIO.OUTPUT, 0)
 NAME = "Add.a.1.1.1664180560000000"

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from graphstore.model import TensorIO, TensorOrigin
-from importers.dumps import find_dump_folder, read_array, scan_dumps, scan_golden_dumps
+from importers.dumps.arrays.golden import scan_golden_dumps
+from importers.dumps.detect import scan_dumps
+from importers.dumps.folder import find_dump_folder
+from importers.dumps.read import read_array
 from importers.ge_proto.importer import read_ge_text
 from importers.layouts import align_to_golden, to_layout
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from graphstore.model import Reason, TensorIO
-from importers.dumps import read_array, scan_device_dumps
+from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT

@@ -6,7 +6,9 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, Reason, TensorIO, TensorStatistics
-from importers.dumps import read_array, scan_device_dumps, scan_dumps
+from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.detect import scan_dumps
+from importers.dumps.read import read_array
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
 STAMP = 1664180560000000

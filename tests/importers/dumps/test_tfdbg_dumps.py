@@ -22,7 +22,8 @@ from graphstore.model import (
     Tensor,
     TensorIO,
 )
-from importers.dumps import read_array, scan_dumps
+from importers.dumps.detect import scan_dumps
+from importers.dumps.read import read_array
 
 OUT = TensorIO.OUTPUT
 STAMP = 1795253253041148
@@ -215,7 +216,7 @@ def test_damage_never_ends_in_anything_else(tmp_path_factory, data, packed):
 
 @pytest.mark.shared
 def test_a_real_session_of_tensorflow(shared_data):
-    from importers import read_graph
+    from importers.registry import read_graph
 
     graph = read_graph(shared_data / "tf" / "tf2onnx_fc_layers_frozen.pb")
     index = scan_dumps(shared_data / "dumps" / "tfdbg_fc_layers" / "tfdbg", graph)

@@ -1,4 +1,4 @@
-"""Values of GE's messages, whichever file they come from, as plain Python ones.
+"""Values of messages, whichever file they come from, as plain Python ones.
 
 A text file hands out scalars as they are written (``bytes``, strings with their quotes),
 a binary or JSON file as numbers and texts. Every function raises ValueError on a value of
