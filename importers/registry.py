@@ -1,8 +1,9 @@
-"""Find the importer for a file by its content, among all that are installed."""
+"""Find the importer for a file by its content, or say what else the file is."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -11,6 +12,7 @@ from pathlib import Path
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
+from importers import fusion_result
 from importers.contract import (
     ENTRY_POINT_GROUP,
     Confidence,
@@ -18,8 +20,115 @@ from importers.contract import (
     Importer,
     OptionImporter,
 )
-from importers.sniff import foreign
+from importers.proto.text_reader import outline
 from importers.source import read_head
+
+_PYTORCH = "a PyTorch file (.pt, .pth)"
+_PICKLE = "a Python pickle"
+_KERAS = "a Keras model (.keras)"
+_MAGIC: tuple[tuple[bytes, int, str], ...] = (
+    (b"\x89PNG\r\n", 0, "a PNG picture"),
+    (b"\xff\xd8\xff", 0, "a JPEG picture"),
+    (b"GIF8", 0, "a GIF picture"),
+    (b"BM", 0, "a BMP picture"),
+    (b"II*\x00", 0, "a TIFF picture"),
+    (b"MM\x00*", 0, "a TIFF picture"),
+    (b"WEBP", 8, "a WebP picture"),
+    (b"%PDF", 0, "a PDF document"),
+    (b"PK\x05\x06", 0, "an empty zip archive"),
+    (b"\x1f\x8b", 0, "a gzip archive"),
+    (b"BZh", 0, "a bzip2 archive"),
+    (b"\xfd7zXZ\x00", 0, "an xz archive"),
+    (b"\x28\xb5\x2f\xfd", 0, "a zstd archive"),
+    (b"7z\xbc\xaf", 0, "a 7z archive"),
+    (b"ustar", 257, "a tar archive"),
+    (b"\x7fELF", 0, "an ELF program or library"),
+    (b"MZ", 0, "a Windows program"),
+    (b"\x89HDF\r\n", 0, "an HDF5 file (Keras keeps models so)"),
+    (b"ORTM", 4, "an ONNX Runtime model (.ort)"),
+    (b"SQLite format 3\x00", 0, "an SQLite database"),
+    (b"\x93NUMPY", 0, "a numpy array"),
+    (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", 0, _PYTORCH),  # its old form's magic number
+    *((bytes((0x80, protocol)), 0, _PICKLE) for protocol in range(2, 6)),
+    (b"TFL3", 4, "a TensorFlow Lite model"),
+    (b"GGUF", 0, "a GGUF file of weights"),
+)
+_FUSION_RESULT = "the compiler's list of fusion passes"
+_MAX_JSON_HEADER = 100_000_000  # of safetensors, as its own reader has it
+_SAFETENSORS = re.compile(
+    rb'\{\s*(\}|"__metadata__"|"[^"]*"\s*:\s*\{\s*"(dtype|shape|data_offsets)")'
+)
+"""The header after its length; JSON headers of dumps begin with facts of the dump."""
+_MARKUP = re.compile(rb"<[!?a-zA-Z]")
+_IN_ZIPS = (
+    (re.compile(rb"[^/\0]+/(?:data\.pkl|constants\.pkl|byteorder|\.format_version)"), _PYTORCH),
+    (re.compile(rb"(?:config|metadata)\.json"), _KERAS),
+    (re.compile(rb"[^/\0]+\.npy"), "an .npz archive of arrays"),
+)
+"""Names of first entries, and what the archive with them is."""
+_HINTS = {
+    _PYTORCH: "reading it would run code in it; export the model with torch.onnx.export",
+    _PICKLE: "reading it would run code in it; if it is a model, export it to ONNX",
+    _KERAS: "save the model with model.export() as a SavedModel",
+    "an HDF5 file (Keras keeps models so)": "save the model with model.export() as a SavedModel",
+    "a file of safetensors": "it holds weights and no graph; give the model's ONNX export",
+    "a GGUF file of weights": "it holds no graph; give the model it was made from",
+    "an ONNX Runtime model (.ort)": "give the .onnx it was converted from",
+    "a gzip archive": "unpack it first, with gunzip or tar",
+    "a zip archive": "unpack it first",
+    "a tar archive": "unpack it first",
+    "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
+    "an OpenVINO model (.xml)": "give the model it was converted from",
+    "a Caffe solver": "give the net it names",
+    _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
+    "a Git LFS pointer": "fetch the file itself with `git lfs pull`",
+    "a TensorFlow Lite model": "give the GraphDef or SavedModel it was converted from",
+    "a TensorFlow checkpoint's values": "give the .meta beside it",
+    "a TensorFlow checkpoint's list": "give the .meta beside it",
+}
+
+
+def foreign(path: Path, head: bytes) -> tuple[str, str]:
+    """The name of a known format that is no readable graph, and a hint; empty if unknown."""
+    name = _foreign_name(path, head)
+    return name, _HINTS.get(name, "")
+
+
+def _foreign_name(path: Path, head: bytes) -> str:
+    for magic, at, name in _MAGIC:
+        if head.startswith(magic, at) and (len(magic) > 2 or b"\x00" in head or magic[0] == 0x80):
+            return name
+    if head.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer"
+    if ".data-0" in path.name or (path.suffix == ".index" and b"\0" in head):
+        return "a TensorFlow checkpoint's values"
+    if head.startswith(b"model_checkpoint_path:"):
+        return "a TensorFlow checkpoint's list"
+    if head.startswith(b"PK\x03\x04"):
+        return _zip_name(head)
+    if _SAFETENSORS.match(head, 8) and int.from_bytes(head[:8], "little") < _MAX_JSON_HEADER:
+        return "a file of safetensors"
+    stripped = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if _MARKUP.match(stripped):
+        start = stripped[:2000].lower()
+        if b"<html" in start or b"<!doctype html" in start:
+            return "an HTML page"
+        return "an OpenVINO model (.xml)" if b"<net " in start else "an XML page"
+    if stripped[:1] in (b"{", b"["):
+        passes = fusion_result.detect(path, head).confidence is Confidence.SURE
+        return _FUSION_RESULT if passes else "a JSON text"
+    names = outline(head)
+    if (b"base_lr",) in names or (b"train_net",) in names or (b"solver_mode",) in names:
+        return "a Caffe solver"
+    return ""
+
+
+def _zip_name(head: bytes) -> str:
+    """What a zip archive is by the name of its first entry (zip: local file header)."""
+    length = int.from_bytes(head[26:28], "little")
+    first = head[30 : 30 + length]
+    return next((name for entry, name in _IN_ZIPS if entry.fullmatch(first)), "a zip archive")
+
 
 _LOG = logging.getLogger(__name__)
 _GRAPH_ENDINGS = frozenset(

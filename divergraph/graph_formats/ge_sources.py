@@ -17,7 +17,7 @@ from divergraph.graph_formats.ge_schema import model_class
 from graphstore.errors import ImportFormatError
 from importers.filled_files import fill
 from importers.ge_proto.binary import BinaryReader
-from importers.ge_proto.folder import choose_graph
+from importers.ge_proto.importer import choose_graph
 from importers.om.compression import Tables, read_tables
 from importers.om.container import MODEL_DEF, read_container
 from importers.proto.text_reader import EventKind, TextReader

@@ -10,7 +10,7 @@ from pathlib import Path
 from graphstore.errors import DivergraphError
 from importers.contract import Confidence
 from importers.dumps.detect import FoundDump, detect_tensor_file, list_dumps
-from importers.dumps.tree import is_dump_name
+from importers.dumps.folder import is_dump_name
 from importers.registry import detect, unknown
 from importers.source import read_head
 

@@ -12,8 +12,8 @@ from graphstore.model import Framework, ModelGraph
 from importers.dumps.detect import detect_dumps, list_dumps, scan_dumps
 from importers.dumps.folder import ANY_DUMP, DumpChoice, find_dump_folder, model_names
 from importers.dumps.index import DumpIndex
-from importers.ge_proto.folder import candidates, choose_graph
-from importers.msprobe.files import runs_in
+from importers.ge_proto.importer import candidates, choose_graph
+from importers.msprobe.importer import runs_in
 from importers.registry import read_graph
 from importers.source import read_head
 

@@ -16,6 +16,7 @@ from importers.dumps.arrays.polygraphy import JSON, is_results, scan_polygraphy
 from importers.dumps.arrays.tfdbg import device_folders, scan_tfdbg
 from importers.dumps.ascend.file import look_at
 from importers.dumps.ascend.index import is_device_dump, scan_device_listing
+from importers.dumps.folder import dump_leaves
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
@@ -28,7 +29,6 @@ from importers.dumps.index import (
 from importers.dumps.msprobe.index import DUMP, scan_msprobe
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, parse_dump_name, read_mapping
-from importers.dumps.tree import dump_leaves
 
 _TRIED = 3
 """Files of a kind whose content is looked at; a folder's files are of one writer."""

@@ -16,8 +16,14 @@ from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, DumpTensorRef
-from importers.dumps.arrays.npy import NpyHeader, parse_npy_header, read_npy_header
-from importers.dumps.arrays.small_npy import MOST_BYTES, small_npy, small_npy_file
+from importers.dumps.arrays.npy import (
+    MOST_BYTES,
+    NpyHeader,
+    parse_npy_header,
+    read_npy_header,
+    small_npy,
+    small_npy_file,
+)
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError, open_dump
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
@@ -11,9 +13,206 @@ from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
 from importers.fusion_result import with_fusion_result
 from importers.ge_proto.assembly import RawGraph, assemble
-from importers.ge_proto.folder import candidates, choose_graph
 from importers.proto.text_reader import EventKind, TextReader, outline, unread_entries
+from importers.proto.values import text
 from importers.source import mapped, sha256
+
+_FILE = re.compile(r"ge_proto_(?P<counter>\d+)_(?:(?:aclop_)?graph_(?P<graph>\d+)_)?(?P<phase>.+)")
+_PHASES = """
+    PreRunBegin PreRunAfterNormalizeGraph AfterInfershape PreRunAfterPrepare
+    OptimizeQuantGraph_FeGraphFusionAfter OptimizeOriginalGraph_FeGraphFusionAfter
+    PreRunAfterOptimizeOriginalGraph PreRunAfterOptimizeAfterStage1 PreRunAfterOptimizeSubgraph
+    PreRunAfterOptimizeSubGraph PreRunAfterOptimizeGraphBeforeBuild ComputeGraphBeforeLowering
+    ExeGraphBeforeOptimize ExecuteGraphAfterSplit PreRunAfterBuild Build
+""".split()
+_MAX_DEPTH = 4
+_OP = re.compile(rb"\bop\s*+:?\s*+[{<]")
+_ITERATOR = re.compile(rb"\btype\s*+:\s*+[\"'](?:\w*Iterator\w*|\w*GetNext\w*)[\"']")
+_TRAILING_NUMBER = re.compile(r"(?P<stem>.*?)_?(?P<number>\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChoice:
+    """The chosen graph file, the rule that decided as one sentence, and the other files."""
+
+    path: Path
+    reason: str
+    others: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    path: Path
+    counter: int
+    phase: str
+
+    @property
+    def rank(self) -> int:
+        """The place of its phase in the pipeline, -1 for one off the list."""
+        if self.phase.endswith("BeforeBuild"):  # ends with "Build" too, but is not built yet
+            return _PHASES.index("PreRunAfterOptimizeGraphBeforeBuild")
+        matching = [phase for phase in _PHASES if self.phase.endswith(phase)]
+        return _PHASES.index(max(matching, key=len)) if matching else -1
+
+    @property
+    def is_build(self) -> bool:
+        """Whether this is the graph that runs."""
+        return self.rank >= _PHASES.index("PreRunAfterBuild")
+
+
+def candidates(folder: Path) -> tuple[Path, ...]:
+    """The ``ge_proto_*.txt`` files in *folder* and a few levels below, sorted by path.
+
+    Links to folders are not followed: they may lead anywhere, and in circles.
+    """
+    return tuple(found.path for found in _found(folder))
+
+
+def choose_graph(folder: Path, dump_dirs: Sequence[str]) -> GraphChoice:
+    """The graph in *folder* that the dump is of.
+
+    *dump_dirs* are the names of the model directories in the dump, as far as known. The
+    rules in order: the phase Build; a graph name that fits one of *dump_dirs*; an op that
+    feeds data (Iterator, GetNext); the most ops; the newest dump.
+
+    Raises:
+        ImportFormatError: there is no ``ge_proto_*.txt`` file.
+    """
+    found = _found(Path(folder))
+    if not found:
+        hint = "dump graphs with DUMP_GE_GRAPH=2, or give the graph file itself"
+        raise ImportFormatError(folder, "no ge_proto_*.txt file in this folder", hint=hint)
+    if len(found) == 1:
+        only = found[0]
+        return GraphChoice(only.path, f"{only.path.name} is the only graph in {folder}")
+    chosen, reason = _chosen(found, tuple(dump_dirs))
+    others = tuple(each.path for each in found if each is not chosen)
+    return GraphChoice(chosen.path, f"{chosen.path.name} of {len(found)} graphs: {reason}", others)
+
+
+def _found(folder: Path) -> list[_Candidate]:
+    found: list[_Candidate] = []
+    level = [folder]
+    for _ in range(_MAX_DEPTH):
+        children = [child for parent in level for child in _children(parent)]
+        for child in children:
+            match = _FILE.fullmatch(child.stem) if child.suffix == ".txt" else None
+            if match is not None and _is(stat.S_ISREG, child):
+                found.append(_Candidate(child, int(match["counter"]), match["phase"]))
+        level = [child for child in children if _is(stat.S_ISDIR, child) and not child.is_symlink()]
+    return sorted(found, key=lambda each: each.path)
+
+
+def _is(kind: Callable[[int], bool], path: Path) -> bool:
+    try:
+        return kind(path.stat().st_mode)
+    except OSError:
+        return False  # a link to nowhere, or in a folder that may be listed but not entered
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except PermissionError:
+        return []  # a locked folder beside the graphs is none of our business
+
+
+def _chosen(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> tuple[_Candidate, str]:
+    best = max(each.rank for each in found)
+    left = [each for each in found if each.rank == best]
+    if left[0].is_build:
+        reason = "it is the one of phase Build, which is what ran"
+    elif best < 0:
+        reason = "no phase is known, so the newest; none of them is a Build graph"
+        return max(left, key=lambda each: (each.counter, each.path)), reason
+    else:
+        reason = f"there is no Build graph, so the latest phase, {left[0].phase}"
+    rules: tuple[tuple[Callable[[list[_Candidate]], list[_Candidate]], str], ...] = (
+        (
+            lambda all_: _named_like(all_, dump_dirs),
+            "its graph is named like the dump",
+        ),
+        (_with_iterator, "it is the one that reads data (Iterator or GetNext)"),
+        (_largest, "it has the most ops"),
+        (_newest, "it is the newest dump"),
+    )
+    for narrow, why in rules:
+        if len(left) == 1:
+            break
+        kept = narrow(left)
+        if kept and len(kept) < len(left):
+            left, reason = kept, why
+    return left[0], reason
+
+
+def _named_like(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> list[_Candidate]:
+    names = {each.path: graph_name(each.path) for each in found}
+    for fits in (_same, _same_number):
+        kept = [
+            each for each in found if any(fits(names[each.path], folder) for folder in dump_dirs)
+        ]
+        if kept:
+            return kept
+    return []
+
+
+def _same(graph: str, folder: str) -> bool:
+    return graph != "" and folder in (graph, f"{graph}_0")
+
+
+def _same_number(graph: str, folder: str) -> bool:
+    """Runs of one program differ in the time stamp, not in the graph's own number."""
+    mine, theirs = _TRAILING_NUMBER.fullmatch(graph), _TRAILING_NUMBER.fullmatch(folder)
+    if mine is None or theirs is None or mine["number"] != theirs["number"]:
+        return False
+    return _without_digits(mine["stem"]) == _without_digits(theirs["stem"])
+
+
+def _without_digits(name: str) -> str:
+    return re.sub(r"\d+", "", name)
+
+
+def graph_name(path: Path) -> str:
+    """The name of the root graph in a dump, reading no more than needed; empty if unclear."""
+    try:
+        with mapped(path) as buffer:
+            for event in TextReader(buffer, path).events(b"graph"):
+                if event.depth == 1 and event.name == b"name":
+                    return text(event.value)
+    except (ImportFormatError, ValueError):
+        return ""  # a broken file is no reason to give up the others
+    return ""
+
+
+def _with_iterator(found: list[_Candidate]) -> list[_Candidate]:
+    return [each for each in found if _search(each.path, _ITERATOR)]
+
+
+def _search(path: Path, pattern: re.Pattern[bytes]) -> bool:
+    try:
+        with mapped(path) as buffer:
+            return pattern.search(buffer) is not None
+    except ImportFormatError:
+        return False
+
+
+def _largest(found: list[_Candidate]) -> list[_Candidate]:
+    sizes = {each.path: _op_count(each.path) for each in found}
+    most = max(sizes.values())
+    return [each for each in found if sizes[each.path] == most]
+
+
+def _op_count(path: Path) -> int:
+    try:
+        with mapped(path) as buffer:
+            return sum(1 for _ in _OP.finditer(buffer))
+    except ImportFormatError:
+        return 0
+
+
+def _newest(found: list[_Candidate]) -> list[_Candidate]:
+    return [max(found, key=lambda each: (each.counter, each.path))]
+
 
 _FILE_NAME = re.compile(r"ge_proto_.*\.txt$")
 _ONNX_ONLY = {(b"ir_version",), (b"opset_import",), (b"graph", b"node")}

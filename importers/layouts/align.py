@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from importers.layouts.convert import to_layout
 from importers.layouts.tables import (
     MATRIX,
     ND,
@@ -16,7 +17,6 @@ from importers.layouts.tables import (
     UnsupportedLayoutError,
     show,
 )
-from importers.layouts.undo import to_layout
 
 
 def align_to_golden(

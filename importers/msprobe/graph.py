@@ -28,7 +28,7 @@ from graphstore.model import (
 )
 from importers.kept import kept_text, told_of
 from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
-from importers.msprobe.files import RunFiles
+from importers.msprobe.importer import RunFiles
 
 _MICRO_STEPS = "megatron_micro_step_number"
 _FRAMEWORKS = {"mindspore": Framework.MINDSPORE, "pytorch": Framework.PYTORCH}

@@ -110,8 +110,7 @@ def _is_word(name: bytes) -> bool:
 
 
 def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:
-    from importers.onnx_model.checks import check_names
-    from importers.onnx_model.external import check_external
+    from importers.onnx_model.checks import check_external, check_names
     from importers.onnx_model.shapes import all_tensors, with_shapes
     from importers.onnx_model.values import constant, tensor_of
     from importers.onnx_model.walk import GraphWalk

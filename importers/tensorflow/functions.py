@@ -7,10 +7,151 @@ tensorflow/core/framework/function.proto (how bodies name tensors).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 
 from importers.proto.messages import tf_graph_pb2 as pb
-from importers.tensorflow.outputs import OutputArg, declared_outputs
+
+
+@dataclass(frozen=True, slots=True)
+class OutputArg:
+    """One declared output: of a fixed ``dtype``, or of the type in the attribute ``type``.
+
+    ``name`` is what bodies of functions call it, if known. ``count`` names the attribute with
+    the number of such outputs; ``types`` one that lists a type for each. ``default`` is the type
+    if the attribute is not there.
+    """
+
+    dtype: int = 0
+    type: str = ""
+    name: str = field(default="", compare=False, kw_only=True)
+    count: str = ""
+    types: str = ""
+    default: int = 0
+
+
+def _parsed(word: str) -> OutputArg:
+    if word.startswith("@"):
+        return OutputArg(types=word[1:])
+    count, _, rest = word.rpartition("*")
+    name, _, default = rest.partition("=")
+    if f"DT_{name}" in pb.DataType.DESCRIPTOR.values_by_name:
+        return OutputArg(dtype=_number_of(name), count=count)
+    return OutputArg(type=name, count=count, default=_number_of(default) if default else 0)
+
+
+def _number_of(name: str) -> int:
+    return pb.DataType.Value(f"DT_{name}")
+
+
+@cache
+def known() -> Mapping[str, tuple[OutputArg, ...]]:
+    """Declared outputs by op, from the table."""
+    table: dict[str, tuple[OutputArg, ...]] = {}
+    for outputs, ops in _lines("op_outputs.txt"):
+        args = tuple(_parsed(word) for word in outputs if word != "-")
+        table.update(dict.fromkeys(ops, args))
+    for op, names in _names().items():
+        args = table.get(op, ())
+        if len(args) == len(names):
+            table[op] = tuple(
+                replace(arg, name=name) for arg, name in zip(args, names, strict=True)
+            )
+    return table
+
+
+def _lines(file: str) -> Iterator[tuple[list[str], list[str]]]:
+    """What stands before and behind the colon of each line, in words."""
+    text = files("importers.tensorflow").joinpath(file).read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            before, _, behind = line.partition(":")
+            yield before.split(), behind.split()
+
+
+def _names() -> dict[str, list[str]]:
+    return {op: names for names, ops in _lines("op_output_names.txt") for op in ops}
+
+
+_USUAL = ("dtype", "T", "DstT", "out_type", "output_type", "Tout", "element_dtype", "Tparams")
+
+
+def declared(ops: pb.OpList) -> dict[str, tuple[OutputArg, ...]]:
+    """The outputs of the ops a MetaGraphDef defines, stronger than the table."""
+    return {op.name: declared_outputs(op) for op in ops.op}
+
+
+def declared_outputs(op: pb.OpDef) -> tuple[OutputArg, ...]:
+    """The outputs *op* is defined with."""
+    defaults = {attr.name: attr.default_value.type for attr in op.attr}
+    return tuple(
+        OutputArg(
+            dtype=arg.type,
+            type=arg.type_attr,
+            count=arg.number_attr,
+            types=arg.type_list_attr,
+            default=defaults.get(arg.type_attr, 0),
+            name=arg.name,
+        )
+        for arg in op.output_arg
+    )
+
+
+def output_types(
+    node: pb.NodeDef,
+    args: tuple[OutputArg, ...] | None,
+    most: int,
+    given: Mapping[str, pb.AttrValue] | None = None,
+) -> list[int]:
+    """The type number of each output of *node*, 0 where unknown; at most *most* of them.
+
+    *given* are the attributes a caller gives the function *node* is in.
+    """
+    caller = given or {}
+    if args is None:
+        found = (_attr_type(node, name, caller) for name in _USUAL)
+        return [next((number for number in found if number), 0)]
+    types: list[int] = []
+    for arg in args:
+        if arg.types:
+            types += node.attr[arg.types].list.type if arg.types in node.attr else []
+            continue
+        count = _number(node, arg.count) if arg.count else 1
+        dtype = arg.dtype or _attr_type(node, arg.type, caller) or arg.default
+        types += [dtype] * min(count, most)
+    return types[:most]
+
+
+def output_port(
+    node: pb.NodeDef, args: tuple[OutputArg, ...] | None, name: str, index: int
+) -> int | None:
+    """The port of element *index* of the output called *name*; None if there is no such one."""
+    if args is None or len(args) == 1:
+        return index
+    port = 0
+    for arg in args:
+        if arg.name == name:
+            return port + index
+        if arg.types:
+            port += len(node.attr[arg.types].list.type) if arg.types in node.attr else 0
+        else:
+            port += _number(node, arg.count) if arg.count else 1
+    return None
+
+
+def _number(node: pb.NodeDef, attr: str) -> int:
+    return max(node.attr[attr].i, 0) if attr in node.attr else 1
+
+
+def _attr_type(node: pb.NodeDef, attr: str, given: Mapping[str, pb.AttrValue]) -> int:
+    if attr not in node.attr:
+        return 0
+    value = node.attr[attr]
+    if value.WhichOneof("value") == "placeholder" and value.placeholder in given:
+        value = given[value.placeholder]
+    return value.type
+
 
 Attrs = Mapping[str, pb.AttrValue]
 

@@ -15,8 +15,16 @@ from importers.kept import MAX_PORT, told_of
 from importers.names import Expansion, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
 from importers.proto.messages import tf_graph_pb2 as pb
-from importers.tensorflow.functions import Attrs, CallSite, Library, filled_in
-from importers.tensorflow.outputs import OutputArg, known, output_port, output_types
+from importers.tensorflow.functions import (
+    Attrs,
+    CallSite,
+    Library,
+    OutputArg,
+    filled_in,
+    known,
+    output_port,
+    output_types,
+)
 from importers.tensorflow.types import attr_value, dtype_of, shape_of
 
 ENTER = frozenset({"Enter", "RefEnter"})

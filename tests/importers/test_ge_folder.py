@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphstore.errors import ImportFormatError
-from importers.ge_proto.folder import candidates, choose_graph
+from importers.ge_proto.importer import candidates, choose_graph
 from importers.registry import read_graph
 
 

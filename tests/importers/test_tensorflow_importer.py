@@ -15,7 +15,7 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import DType, EdgeKind, Framework, GraphKind, InputRef, TensorRef
 from importers.proto.messages import tf_graph_pb2 as pb
 from importers.registry import read_graph
-from importers.tensorflow.outputs import declared, known, output_types
+from importers.tensorflow.functions import declared, known, output_types
 
 TEXT = r"""
 # written by hand

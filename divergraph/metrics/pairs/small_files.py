@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from divergraph.metrics.pairs.small_pairs import MOST_ELEMENTS, SMALL_TYPES, rows_at_once
 from divergraph.values.zero_points import may_move
-from importers.dumps.arrays.small_npy import PlainNpy, small_npy_bytes
+from importers.dumps.arrays.npy import PlainNpy, small_npy_bytes
 
 _PILED = SMALL_TYPES - {np.dtype(np.float16)}
 """Of float16 each tensor is told whether it overflowed, so it is looked at alone."""

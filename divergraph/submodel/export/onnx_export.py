@@ -201,7 +201,7 @@ class _Part:
                 yield self._put(tensor, out, beside.name)
 
     def _put(self, tensor: TensorProto, out: BinaryIO, name: str) -> bytes:
-        from importers.onnx_model.external import check_external
+        from importers.onnx_model.checks import check_external
         from importers.onnx_model.values import constant
 
         out.seek((out.tell() + 63) // 64 * 64)  # aligned, so that it can be mapped

@@ -23,10 +23,9 @@ from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
 from graphstore.model import DType, Op, TensorRef
 from importers.kept import some
-from importers.tensorflow.collections import control_contexts
-from importers.tensorflow.functions import Attrs, Library, filled_in
+from importers.tensorflow.functions import Attrs, Library, declared, filled_in
 from importers.tensorflow.nodes import GraphNodes
-from importers.tensorflow.outputs import declared
+from importers.tensorflow.reading import control_contexts
 from importers.tensorflow.types import DTYPES
 
 _WRITES = (

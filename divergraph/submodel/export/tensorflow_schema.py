@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from graphstore.errors import ImportFormatError
 from importers.contract import HEAD_BYTES
 from importers.proto.messages import tf_graph_pb2
-from importers.tensorflow.sniff import binary_kind
+from importers.tensorflow.importer import binary_kind
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PACKED = (

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
-from importers.dumps.arrays.zip_members import list_members, member_place
+from importers.dumps.arrays.npz import list_members, member_place
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, shown
 from importers.number_formats import named_dtype

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from graphstore.errors import DivergraphError, ImportFormatError
 from graphstore.model import DumpFormat, Reason, TensorIO
+from importers.dumps.arrays.polygraphy import TextPlace, read_places
 from importers.dumps.detect import DumpKind, detect_dumps, scan_dumps
 from importers.dumps.index import DamagedError
-from importers.dumps.msprobe.json_places import TextPlace, read_places
 from importers.dumps.read import read_array
 
 OUT = TensorIO.OUTPUT

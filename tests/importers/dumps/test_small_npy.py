@@ -10,8 +10,7 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
-from importers.dumps.arrays.npy import read_npy_header
-from importers.dumps.arrays.small_npy import small_npy, small_npy_file
+from importers.dumps.arrays.npy import read_npy_header, small_npy, small_npy_file
 from importers.dumps.read import read_array, read_npy
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
