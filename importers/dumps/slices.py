@@ -24,7 +24,6 @@ _MAX_SLICES = 4096
 class Slicing:
     """How the tensors of one op were cut, as the dump's attribute tells it."""
 
-    automatic: bool
     count: int
     ranges: Mapping[TensorIO, Sequence[Any]]
     cuts: Mapping[TensorIO, Sequence[Any]]
@@ -41,7 +40,6 @@ def read_slicing(attributes: Mapping[str, str]) -> Slicing | None:
             continue  # some other attribute; that nothing tells the slices is said later
         if isinstance(content, dict) and "threadMode" in content:
             return Slicing(
-                content["threadMode"] in (1, True),
                 _whole(content.get("slice_instance_num")),
                 _both(content, "input_tensor_slice", "output_tensor_slice"),
                 _both(content, "inputCutList", "outputCutList"),

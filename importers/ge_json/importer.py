@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
-from importers.fusion_result import with_fusion_result
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.om.compression import Tables, read_tables
 from importers.proto.values import Fields, Value, message
@@ -27,11 +26,8 @@ Json: TypeAlias = Any
 MAX_BYTES = 1 << 30
 """Larger files are refused: the text is held in memory."""
 
-MAX_DEPTH = 100
-"""Deeper nesting is an error: graphs need a fifth of it, and the parser recurses."""
-
+_TOO_DEEP = "values are nested too deep"
 _SPACE = re.compile(r"[ \t\r\n]*+")
-_NOT_DEEP = re.compile(r'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class JsonReader:
@@ -58,6 +54,8 @@ class JsonReader:
             yield
         except ValueError as error:
             raise self.error(at, str(error)) from error
+        except RecursionError as error:
+            raise self.error(at, _TOO_DEEP) from error
 
     def next_is(self, opening: str) -> bool:
         """Whether the next value starts with *opening*."""
@@ -80,13 +78,14 @@ class JsonReader:
 
     def value(self) -> Json:
         """The next value, whole."""
-        self._check_depth()
         try:
             value, end = self._decoder.raw_decode(self._text, self.at)
         except json.JSONDecodeError as error:
             raise self.error(error.pos, f"broken JSON: {error.msg}") from error
         except ValueError as error:  # Python takes no number of more than some thousand digits
             raise self.error(self.at, "a number with too many digits") from error
+        except RecursionError as error:
+            raise self.error(self.at, _TOO_DEEP) from error
         self.at = self._after_space(end)
         return value
 
@@ -119,27 +118,6 @@ class JsonReader:
         match = _SPACE.match(self._text, at)
         return match.end() if match else at
 
-    def _check_depth(self) -> None:
-        depth = 0
-        at = self.at
-        while at < len(self._text):
-            sign = self._text[at]
-            if sign in "{[":
-                depth += 1
-                if depth > MAX_DEPTH:
-                    raise self.error(at, f"values are nested deeper than {MAX_DEPTH}")
-                at += 1
-            elif sign in "}]":
-                depth -= 1
-                at += 1
-            else:
-                match = _NOT_DEEP.match(self._text, at)
-                if match is None:  # a quote that is never closed: the parser says where
-                    return
-                at = match.end()
-            if depth <= 0:
-                return
-
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{\s*+\"")
 _KEY = re.compile(rb'"(graph|op|attr|input|output|output_desc|type|key|custom_version)"\s*+:')
@@ -169,7 +147,7 @@ class GeJsonImporter:
 
     def read(self, path: Path) -> ModelGraph:
         """The device graph in *path*."""
-        return with_fusion_result(read_ge_json(path), path)
+        return read_ge_json(path)
 
 
 def _value_of_attr(head: bytes) -> bool:

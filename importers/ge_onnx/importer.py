@@ -8,7 +8,6 @@ from pathlib import Path
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, ModelGraph
 from importers.contract import Confidence, Detection
-from importers.fusion_result import with_fusion_result
 from importers.ge_onnx.nodes import OnnxNode, read_onnx_node
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.ge_proto.messages import Node
@@ -42,35 +41,26 @@ class GeOnnxImporter:
 
     def read(self, path: Path) -> ModelGraph:
         """The device graph in *path*, its sub-graphs as bodies."""
-        return with_fusion_result(read_ge_onnx(path), path)
-
-
-def read_ge_onnx(path: Path) -> ModelGraph:
-    """The device graph in the file *path*.
-
-    Raises:
-        ImportFormatError: with line and column, where the text is broken or cut.
-    """
-    with mapped(path) as buffer:
-        reader = TextReader(buffer, path)
-        root = RawGraph()
-        model = RawGraph()
-        bodies: list[RawGraph] = []
-        for event in reader.events(b"graph"):
-            if event.kind is not EventKind.FIELD:
-                continue
-            with reader.told(event.offset):
-                if event.depth == 0:
-                    _note(event.name, event.value, model.attrs)
-                else:
-                    bodies.extend(_take([(event.name, event.value)], root))
-        if not root.nodes:
-            hint = 'a ge_onnx file has `graph { node { op_type: "ge:..." } }`'
-            raise ImportFormatError(path, "no op in its graph", line=1, hint=hint)
-        graphs = [root, *bodies]
-        told = [*_name_owners(graphs), *_missing_lineage(graphs)]
-        digest = sha256(buffer)
-        return assemble(graphs, model, path, digest, form="ge_onnx", warnings=told)
+        with mapped(path) as buffer:
+            reader = TextReader(buffer, path)
+            root = RawGraph()
+            model = RawGraph()
+            bodies: list[RawGraph] = []
+            for event in reader.events(b"graph"):
+                if event.kind is not EventKind.FIELD:
+                    continue
+                with reader.told(event.offset):
+                    if event.depth == 0:
+                        _note(event.name, event.value, model.attrs)
+                    else:
+                        bodies.extend(_take([(event.name, event.value)], root))
+            if not root.nodes:
+                hint = 'a ge_onnx file has `graph { node { op_type: "ge:..." } }`'
+                raise ImportFormatError(path, "no op in its graph", line=1, hint=hint)
+            graphs = [root, *bodies]
+            told = [*_name_owners(graphs), *_missing_lineage(graphs)]
+            digest = sha256(buffer)
+            return assemble(graphs, model, path, digest, form="ge_onnx", warnings=told)
 
 
 def _note(name: bytes, value: Value, attrs: dict[str, AttrValue]) -> None:

@@ -21,6 +21,7 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
+from importers.fusion_result import with_fusion_result
 from importers.ge_proto.messages import Node, read_attr, read_node
 from importers.kept import MAX_PORT, told_of
 from importers.names import UniqueIds
@@ -88,10 +89,12 @@ def assemble(
 ) -> ModelGraph:
     """The model graph of a file: ``graphs[0]`` is the root, *model* what surrounds them.
 
-    *form* is the file's format, *warnings* what its reader has to say already.
+    *form* is the file's format, *warnings* what its reader has to say already. The fusion
+    passes in a ``fusion_result.json`` beside *path* are read along.
     """
     joined = _Assembly(graphs).joined(model.attrs, path, sha256)
-    return replace(joined, format=form, warnings=(*warnings, *joined.warnings))
+    told = replace(joined, format=form, warnings=(*warnings, *joined.warnings))
+    return with_fusion_result(told, path)
 
 
 class _Assembly:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
-from importers.fusion_result import with_fusion_result
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.proto.text_reader import EventKind, TextReader, outline, unread_entries
 from importers.proto.values import text
@@ -185,29 +185,18 @@ def graph_name(path: Path) -> str:
 
 
 def _with_iterator(found: list[_Candidate]) -> list[_Candidate]:
-    return [each for each in found if _search(each.path, _ITERATOR)]
-
-
-def _search(path: Path, pattern: re.Pattern[bytes]) -> bool:
-    try:
-        with mapped(path) as buffer:
-            return pattern.search(buffer) is not None
-    except ImportFormatError:
-        return False
+    return [each for each in found if any(_matches(each.path, _ITERATOR))]
 
 
 def _largest(found: list[_Candidate]) -> list[_Candidate]:
-    sizes = {each.path: _op_count(each.path) for each in found}
+    sizes = {each.path: sum(1 for _ in _matches(each.path, _OP)) for each in found}
     most = max(sizes.values())
     return [each for each in found if sizes[each.path] == most]
 
 
-def _op_count(path: Path) -> int:
-    try:
-        with mapped(path) as buffer:
-            return sum(1 for _ in _OP.finditer(buffer))
-    except ImportFormatError:
-        return 0
+def _matches(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    with suppress(ImportFormatError), mapped(path) as buffer:
+        yield from pattern.finditer(buffer)
 
 
 def _newest(found: list[_Candidate]) -> list[_Candidate]:
@@ -244,9 +233,9 @@ class GeProtoImporter:
     def read(self, path: Path) -> ModelGraph:
         """The device graph in *path*; of a folder, the graph that ran."""
         if not path.is_dir():
-            return with_fusion_result(read_ge_text(path), path)
+            return read_ge_text(path)
         choice = choose_graph(path, ())
-        graph = with_fusion_result(read_ge_text(choice.path), choice.path)
+        graph = read_ge_text(choice.path)
         if not choice.others:
             return graph
         return replace(graph, warnings=(choice.reason, *graph.warnings))

@@ -20,7 +20,6 @@ Key: TypeAlias = tuple[str, ...]
 """What tells one tensor's values from another's: type, shape and checksum or statistics."""
 
 _WAYS = ("forward", "backward", "parameters_grad")
-_BLOCKS = ("Module", "Cell")
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _CHECKSUMS = ("md5", "crc32", "hash")
 _LARGEST = (1 << 63) - 1
@@ -34,7 +33,6 @@ class CallName:
     kind: str
     type: str
     way: str
-    is_block: bool
 
     @classmethod
     def of(cls, full: str) -> CallName:
@@ -42,12 +40,12 @@ class CallName:
         parts = full.split(".")
         kind = parts[0]
         if len(parts) >= 4 and parts[-1] in _WAYS and parts[-2].isdecimal():
-            return cls(full, kind, parts[-3], parts[-1], is_block=False)
+            return cls(full, kind, parts[-3], parts[-1])
         if parts[-1].isdecimal():
             parts.pop()
         if len(parts) >= 3 and parts[-1] in _WAYS:
-            return cls(full, kind, parts[-2], parts[-1], is_block=kind in _BLOCKS)
-        return cls(full, kind, full, "", is_block=False)
+            return cls(full, kind, parts[-2], parts[-1])
+        return cls(full, kind, full, "")
 
     @property
     def backward(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,15 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
 
     def __getitem__(self, op: str) -> NDArray[Any]:
         place = self.places[op]
-        stored = self.stored(op)
-        shape = _known(place.origin_shape)
-        layout, groups = _layout(place.layout)
-        if shape is None or layout in ("ND", place.origin_layout):
-            fits = shape is not None and _elements(shape) == stored.size
+        stored, origin = self.stored(op), place.tensor.origin
+        shape = _known(origin.shape if origin else None)
+        wanted = origin.layout if origin else None
+        layout, groups = _layout(place.tensor.layout)
+        if shape is None or layout in ("ND", wanted):
+            fits = shape is not None and prod(shape) == stored.size
             return stored.reshape(shape) if fits else stored
         try:
-            return to_layout(stored, layout, place.origin_layout or "ND", shape, groups=groups)
+            return to_layout(stored, layout, wanted or "ND", shape, groups=groups)
         except LayoutError as error:
             raise self._error(place, f"{op}: {error}") from error
 
@@ -58,17 +60,17 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
             ImportFormatError: their type or shape is not known, or they are cut.
         """
         place = self.places[op]
-        shape = _known(place.shape)
-        if place.dtype is None or not can_decode(place.dtype) or shape is None:
-            kind = place.dtype.value if place.dtype else "an unknown type"
+        dtype, shape = place.tensor.dtype, _known(place.tensor.shape)
+        if dtype is None or not can_decode(dtype) or shape is None:
+            kind = dtype.value if dtype else "an unknown type"
             raise self._error(place, f"{op}: weights of {kind} and shape {shape} cannot be read")
-        count = _elements(shape)
-        size = stored_bytes(place.dtype, count)
+        count = prod(shape)
+        size = stored_bytes(dtype, count)
         if size > place.span.size:
             what = f"{op}: {place.span.size} bytes of weights where {shape} needs {size}"
             raise self._error(place, what)
         raw = self._file[place.span.offset : place.span.offset + size]
-        return decode(raw, place.dtype, count).reshape(shape)
+        return decode(raw, dtype, count).reshape(shape)
 
     def _error(self, place: Weight, what: str) -> ImportFormatError:
         return ImportFormatError(self._path, what, offset=place.span.offset)
@@ -95,13 +97,6 @@ def _known(shape: Shape | None) -> tuple[int, ...] | None:
         return None
     known = tuple(dim for dim in shape if dim is not None)
     return known if len(known) == len(shape) else None
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for dim in shape:  # math.prod of Python numbers: no overflow, whatever the file says
-        count *= dim
-    return count
 
 
 def _layout(name: str | None) -> tuple[str, int]:

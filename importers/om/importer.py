@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import AttrValue, DType, ModelGraph, Shape
+from graphstore.model import AttrValue, ModelGraph, Tensor
 from importers.contract import Confidence, Detection
-from importers.fusion_result import with_fusion_result
 from importers.ge_proto.assembly import RawGraph, assemble
 from importers.ge_proto.binary import BinaryReader
 from importers.ge_proto.messages import Node, read_attr, read_desc, read_node
@@ -22,19 +22,12 @@ _CONSTANTS = ("Const", "Constant")
 _VALUE = "value"
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """A constant's value in the file: *span* holds it as *dtype* and *shape* in *layout*.
-
-    ``origin_layout`` and ``origin_shape`` are those of the framework's tensor.
-    """
+class Weight(NamedTuple):
+    """A constant's value in the file: *span* holds it as *tensor* says, whose origin is the
+    framework's."""
 
     span: BinarySpan
-    dtype: DType | None
-    shape: Shape | None
-    layout: str | None
-    origin_layout: str | None
-    origin_shape: Shape | None
+    tensor: Tensor
 
 
 @dataclass(slots=True)
@@ -152,16 +145,7 @@ class _Block:
         span = inline if inline is not None and inline.size else self._stored(desc, at)
         if span is None:
             return None
-        known = read_desc(desc)
-        origin = known.origin
-        return Weight(
-            span,
-            known.dtype,
-            known.shape,
-            known.layout,
-            origin.layout if origin else None,
-            origin.shape if origin else None,
-        )
+        return Weight(span, read_desc(desc))
 
     def _stored(self, desc: Fields, at: int) -> BinarySpan | None:
         """Where the weights partition holds a tensor; None where the model has none.
@@ -208,18 +192,8 @@ class OfflineModelImporter:
 
     def read(self, path: Path) -> ModelGraph:
         """The graph the model runs; the sub-graphs of all its models are bodies in it."""
-        return with_fusion_result(read_om(path), path)
-
-
-def read_om(path: Path) -> ModelGraph:
-    """The device graph of the offline model in *path*; weights and kernels stay in the file.
-
-    Raises:
-        ImportFormatError: with the byte offset, where the file is damaged or cut.
-    """
-    with mapped(path) as buffer:
-        model = read_model(buffer, path)
-        return assembled(model, path, sha256(buffer))
+        with mapped(path) as buffer:
+            return assembled(read_model(buffer, path), path, sha256(buffer))
 
 
 def assembled(model: OfflineModel, path: Path, digest: str) -> ModelGraph:

@@ -52,12 +52,12 @@ def known() -> Mapping[str, tuple[OutputArg, ...]]:
     for outputs, ops in _lines("op_outputs.txt"):
         args = tuple(_parsed(word) for word in outputs if word != "-")
         table.update(dict.fromkeys(ops, args))
-    for op, names in _names().items():
-        args = table.get(op, ())
-        if len(args) == len(names):
-            table[op] = tuple(
-                replace(arg, name=name) for arg, name in zip(args, names, strict=True)
-            )
+    for names, ops in _lines("op_output_names.txt"):
+        for op in ops:
+            args = table.get(op, ())
+            if len(args) == len(names):
+                pairs = zip(args, names, strict=True)
+                table[op] = tuple(replace(arg, name=name) for arg, name in pairs)
     return table
 
 
@@ -68,10 +68,6 @@ def _lines(file: str) -> Iterator[tuple[list[str], list[str]]]:
         if not line.startswith("#"):
             before, _, behind = line.partition(":")
             yield before.split(), behind.split()
-
-
-def _names() -> dict[str, list[str]]:
-    return {op: names for names, ops in _lines("op_output_names.txt") for op in ops}
 
 
 _USUAL = ("dtype", "T", "DstT", "out_type", "output_type", "Tout", "element_dtype", "Tparams")
@@ -173,18 +169,9 @@ class CallSite:
     attrs: Attrs = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Convention:
-    first: int | None
-    feeds: bool
-    skip: int = 0
-
-
-_PLAIN = _Convention(0, feeds=True)
-_BRANCH = _Convention(1, feeds=True)
-_DECIDES = _Convention(0, feeds=False)
-_LOOSE = _Convention(None, feeds=False)
-_CONVENTIONS: Mapping[tuple[str, str], _Convention] = {
+# The op's input that the first argument takes, whether results are outputs, arguments skipped.
+_PLAIN, _BRANCH, _DECIDES, _LOOSE = (0, True, 0), (1, True, 0), (0, False, 0), (None, False, 0)
+_CONVENTIONS: Mapping[tuple[str, str], tuple[int | None, bool, int]] = {
     ("PartitionedCall", "f"): _PLAIN,
     ("StatefulPartitionedCall", "f"): _PLAIN,
     ("TPUPartitionedCall", "f"): _PLAIN,
@@ -197,7 +184,7 @@ _CONVENTIONS: Mapping[tuple[str, str], _Convention] = {
     ("Case", "branches"): _BRANCH,
     ("While", "cond"): _DECIDES,
     ("While", "body"): _PLAIN,
-    ("For", "body"): _Convention(3, feeds=True, skip=1),
+    ("For", "body"): (3, True, 1),
 }
 
 
@@ -228,13 +215,9 @@ class Library:
             for at, function in enumerate(functions):
                 if function.name in self._functions:
                     self._called.add(function.name)
-                    how = _CONVENTIONS.get((kind, name)) or _CONVENTIONS.get(
-                        (node.op, name), _LOOSE
-                    )
+                    how = _CONVENTIONS.get((kind, name)) or _CONVENTIONS.get((node.op, name))
                     role = name if one else f"{name}_{at}"
-                    yield CallSite(
-                        *(role, function.name, how.first, how.feeds, how.skip), function.attr
-                    )
+                    yield CallSite(role, function.name, *(how or _LOOSE), function.attr)
 
     def uncalled(self) -> list[str]:
         """The functions nothing called."""

@@ -102,7 +102,7 @@ def test_a_damaged_list_costs_no_graph(graph_beside):
         ("{", "broken JSON"),
         ("[" * 100_000, "nested too deep"),
         ("{}", "lists no fusion passes"),
-        ("[3]", "holds objects only"),
+        ("[3]", "lists of such"),
         ("7", "are JSON objects"),
         ('{"graph_fusion": 3}', "holds no passes"),
         ('{"graph_fusion": {"A": 3}}', "has no match_times"),

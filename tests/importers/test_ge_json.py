@@ -161,7 +161,7 @@ GRAPH = '{"graph": [{"op": [\n'
         (GRAPH + '{"name": "a", "id": ' + "9" * 25 + "}]}]}", 2, "does not fit into 64 bits"),
         (GRAPH + '{"name": "a", "input": [["b"]]}]}]}', 2, "a list in a list"),
         (GRAPH + '{"name": "a", "attr": [3]}]}]}', 2, "3 where a block belongs"),
-        (GRAPH + '{"name": ' + "[" * 100_000, 2, "nested deeper than 100"),
+        (GRAPH + '{"name": ' + "[" * 100_000, 2, "nested too deep"),
         ('{"graph": [{"op": [], "name": "g"}]}', 1, "no op in its first graph"),
         ('{"graph": 3, "op": 1}', 1, "'3' where '{' belongs"),
         ('{"attr": [{"key": 1, "value": {"i": 2}}], "graph": []}', 1, "1 where a text belongs"),

@@ -77,7 +77,7 @@ def test_bfloat16_weights_come_as_float32(om, ge_model):
     ops = const("w", (2,), "ND", None, 0, 4, dtype=27)
     path = om([(0, model(ge_model, ops)), (1, data.astype(np.uint16).tobytes())])
     found = weights(path)
-    assert found.places["w"].dtype is DType.BFLOAT16
+    assert found.places["w"].tensor.dtype is DType.BFLOAT16
     assert found["w"].tolist() == [1.0, -2.5]
 
 
@@ -141,7 +141,7 @@ def test_the_weights_of_a_real_model_are_those_of_the_framework(shared_data):
     }
     assert [op for op, names in equal.items() if not names] == []
     assert equal["random_normal/shape"] == ["random_normal/shape"]
-    layouts = [found.places[op].layout for op in found]
+    layouts = [found.places[op].tensor.layout for op in found]
     assert (layouts.count("FRACTAL_Z"), layouts.count("FRACTAL_NZ")) == (4, 3)
 
 

@@ -26,7 +26,7 @@ from graphstore.model import (
     TensorOrigin,
     TensorRef,
 )
-from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 from importers.ge_proto.importer import read_ge_text
 from importers.layouts.align import align_to_golden
@@ -75,7 +75,7 @@ class Case:
 
     def __init__(self, graph: ModelGraph, device: Path, golden: Path) -> None:
         self._ops = graph.op_index()
-        self._dumps = scan_device_dumps(device, graph).tensors
+        self._dumps = scan_dumps(device, graph).tensors
         self._golden = golden
 
     def pair(self, tensor_index: str) -> tuple[np.ndarray, np.ndarray]:

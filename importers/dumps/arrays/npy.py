@@ -122,7 +122,7 @@ def parse_npy_header(start: bytes, size: int) -> NpyHeader:
     Raises:
         DamagedError: it is no such data, or not as long as the header says.
     """
-    header = _header(start, size)
+    header = header_of(start, size)
     if not header.dtype.hasobject and header.data_offset + header.nbytes != size:
         raise DamagedError(
             f"the header gives {header.nbytes} bytes of data, "
@@ -132,16 +132,12 @@ def parse_npy_header(start: bytes, size: int) -> NpyHeader:
     return header
 
 
-def header_of(start: bytes) -> NpyHeader:
-    """The header alone, of ``.npy`` data of unknown length that begins with *start*.
+def header_of(start: bytes, size: int) -> NpyHeader:
+    """The header alone, of ``.npy`` data that begins with *start* and may go on.
 
     Raises:
-        DamagedError: it is no such data.
+        DamagedError: it is no such data, or has less than *size* bytes for it.
     """
-    return _header(start, len(start))
-
-
-def _header(start: bytes, size: int) -> NpyHeader:
     data_offset = _data_offset(start, size)
     width = 2 if start[6] == 1 else 4
     return _parse(bytes(start[8 + width : data_offset]), data_offset)

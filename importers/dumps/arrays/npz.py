@@ -126,7 +126,8 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
         header = parse_npy_header(first, ref.nbytes)
         return header, ref.offset + header.data_offset
     # As large as its header says, and no larger, whatever the archive holds.
-    start = header_of(_unpacked(first, _HEAD))
+    head = _unpacked(first, _HEAD)
+    start = header_of(head, len(head))
     limit = start.data_offset + start.nbytes
     data = _unpacked(os.pread(fd, ref.nbytes, ref.offset), limit + 1)
     header = parse_npy_header(data[:_HEAD], len(data))

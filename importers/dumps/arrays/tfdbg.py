@@ -26,7 +26,6 @@ from graphstore.model import (
     DumpFormat,
     DumpTensorRef,
     ModelGraph,
-    Op,
     Reason,
     TensorIO,
 )
@@ -108,13 +107,40 @@ def device_folders(root: Path) -> list[Path]:
     return [Path(path) for path in sorted(found)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    path: Path
+    timestamp: int
+
+
 def scan_tfdbg(root: Path, graph: ModelGraph) -> DumpIndex:
     """The tensors of a session folder by op of *graph*, the latest of each."""
-    scan = _Scan(graph)
-    for device in device_folders(root):
-        for path, name in _files(device, "", _MAX_DEPTH):
-            scan.add(path, name)
-    return scan.result()
+    gathered = Gathering()
+    ops = {op.name: op.id for op in reversed(graph.ops) if op.subgraph}
+    ops |= {op.name: op.id for op in graph.ops if not op.subgraph}
+    found: dict[TensorKey, list[_Found]] = {}
+    given: dict[TensorKey, list[_Found]] = {}
+    passed: set[str] = set()
+    for path, name in (each for device in device_folders(root) for each in _files(device, "", 0)):
+        match = _FILE.fullmatch(name)
+        if match is None or match["debug"] != _IDENTITY:
+            passed |= {match["debug"]} if match else set()
+            continue
+        gathered.files += 1
+        fed = _FED.fullmatch(match["name"]) if match["name"] not in ops else None
+        op = ops.get(fed["name"] if fed else match["name"])
+        if op is None:
+            gathered.unmatched.append(path)
+            continue
+        key = (op, TensorIO.OUTPUT, int(match["slot"]))
+        (given if fed else found).setdefault(key, []).append(_Found(path, int(match["time"])))
+    # A placeholder has no file of its own where its value was fed: "_arg_" has it.
+    for key, group in (given | found).items():
+        latest = gathered.latest(group)
+        gathered.keep(latest.path, key, partial(_ref, latest, key))
+    return gathered.index(
+        notes=tuple(f"files of {each} are passed over" for each in sorted(passed))
+    )
 
 
 def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
@@ -128,53 +154,10 @@ def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
         if entry.is_symlink():
             continue
         if entry.is_dir(follow_symlinks=False):
-            if depth:
-                yield from _files(folder / entry.name, f"{prefix}{entry.name}/", depth - 1)
+            if depth < _MAX_DEPTH:
+                yield from _files(folder / entry.name, f"{prefix}{entry.name}/", depth + 1)
         elif not entry.name.startswith("_tfdbg_"):
             yield folder / entry.name, prefix + entry.name
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    path: Path
-    timestamp: int
-
-
-class _Scan:
-    def __init__(self, graph: ModelGraph) -> None:
-        self._ops: dict[str, Op] = {}
-        for op in graph.ops:
-            if not op.subgraph or op.name not in self._ops:
-                self._ops[op.name] = op
-        self._found: dict[TensorKey, list[_Found]] = {}
-        self._fed: dict[TensorKey, list[_Found]] = {}
-        self._other: set[str] = set()
-        self._gathered = Gathering()
-
-    def add(self, path: Path, name: str) -> None:
-        match = _FILE.fullmatch(name)
-        if match is None or match["debug"] != _IDENTITY:
-            if match is not None:
-                self._other.add(match["debug"])
-            return
-        self._gathered.files += 1
-        op_name, port = match["name"], int(match["slot"])
-        fed = _FED.fullmatch(op_name) if op_name not in self._ops else None
-        op = self._ops.get(fed["name"] if fed else op_name)
-        if op is None:
-            self._gathered.unmatched.append(path)
-            return
-        found = self._fed if fed else self._found
-        key = (op.id, TensorIO.OUTPUT, port)
-        found.setdefault(key, []).append(_Found(path, int(match["time"])))
-
-    def result(self) -> DumpIndex:
-        # A placeholder has no file of its own where its value was fed: "_arg_" has it.
-        for key, group in (self._fed | self._found).items():
-            latest = self._gathered.latest(group)
-            self._gathered.keep(latest.path, key, partial(_ref, latest, key))
-        notes = tuple(f"files of {name} are passed over" for name in sorted(self._other))
-        return self._gathered.index(notes=notes)
 
 
 def _ref(found: _Found, key: TensorKey) -> DumpTensorRef:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -27,7 +27,7 @@ from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, shown
 from importers.number_formats import DTYPES, UNDEFINED, layout_of
 from importers.proto.messages import dump_data_pb2 as pb
-from importers.proto.wire import BLOCK, VARINT, FieldSpan
+from importers.proto.wire import BLOCK, VARINT, FieldSpan, varint_bytes
 
 _FIRST_READ = 4096
 _MAX_HEADER = 64 << 20
@@ -78,7 +78,7 @@ def _header(fd: int, size: int, start: bytes) -> DumpHeader:
             if _is_version_1(fd, size):
                 return _version_1(fd, size)
             raise
-        found = _in_a_row(DumpFormat.ASCEND_V2, message, len(start))
+        found = _described(DumpFormat.ASCEND_V2, message, _in_a_row(message, len(start)))
     if not found.tensors and not found.blocks:
         raise DamagedError("the header describes no tensor", offset=8)
     return found
@@ -96,52 +96,37 @@ def _no_header(size: int, length: int) -> DamagedError:
 
 def _parsed(data: bytes, start: int) -> pb.DumpData:
     """The ``DumpData`` message from *start* to the end of *data*."""
-    try:
-        # Counted first: a message of empty entries takes a hundred times its size to parse.
-        count = sum(1 for _ in wirewalk.fields(data, start, len(data)))
-    except DamagedError as damage:
-        raise DamagedError(
-            f"the header is damaged: it is no DumpData message ({damage.detail})", damage.reason
-        ) from None
     header = pb.DumpData()
     try:
+        # Walked first: a message of empty entries takes a hundred times its size to parse.
+        for _ in wirewalk.fields(data, start, len(data)):
+            pass
         header.ParseFromString(data[start:])
-    except DecodeError:
-        raise DamagedError(
-            f"the header is damaged: it is no DumpData message ({count} fields)", offset=start
-        ) from None
+    except (DamagedError, DecodeError) as error:
+        detail = error.detail if isinstance(error, DamagedError) else f"at byte {start}: {error}"
+        what = f"the header is damaged: it is no DumpData message ({shown(detail)})"
+        raise DamagedError(what) from None
     return header
 
 
 def _in_a_row(
-    form: DumpFormat, header: pb.DumpData, offset: int, file_size: int | None = None
-) -> DumpHeader:
-    """Tensors whose data lie one after the other from *offset*.
+    header: pb.DumpData, offset: int, file_size: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Places and sizes of data that lie one after the other from *offset*.
 
     Where a size is left out, and *file_size* given, the data is as long as its shape.
     """
-    tensors: list[HeaderTensor] = []
-    sides: tuple[tuple[TensorIO, Iterable[pb.OpInput | pb.OpOutput]], ...] = (
-        (TensorIO.INPUT, header.input),
-        (TensorIO.OUTPUT, header.output),
-    )
-    for io, heads in sides:
-        for number, head in enumerate(heads):
-            size = head.size
-            if not size and file_size is not None:
-                size = min(_shape_bytes(head), max(file_size - offset, 0))
-            tensors.append(_tensor(io, number, head, offset, size))
-            offset += size
-    blocks: list[RawBlock] = []
-    raw: tuple[tuple[str, Iterable[pb.OpBuffer | pb.Workspace]], ...] = (
-        ("buffer", header.buffer),
-        ("workspace", header.space),
-    )
-    for kind, parts in raw:
-        for number, part in enumerate(parts):
-            blocks.append(RawBlock(kind, number, offset, part.size))
-            offset += part.size
-    return _described(form, header, tensors, blocks)
+    heads: list[pb.OpInput | pb.OpOutput] = [*header.input, *header.output]
+    raw: list[pb.OpBuffer | pb.Workspace] = [*header.buffer, *header.space]
+    for head in heads:
+        size = head.size
+        if not size and file_size is not None:
+            size = min(_shape_bytes(head), max(file_size - offset, 0))
+        yield offset, size
+        offset += size
+    for part in raw:
+        yield offset, part.size
+        offset += part.size
 
 
 def _shape_bytes(head: pb.OpInput | pb.OpOutput) -> int:
@@ -151,14 +136,23 @@ def _shape_bytes(head: pb.OpInput | pb.OpOutput) -> int:
 
 
 def _described(
-    form: DumpFormat, header: pb.DumpData, tensors: list[HeaderTensor], blocks: list[RawBlock]
+    form: DumpFormat, header: pb.DumpData, places: Iterable[tuple[int, int]]
 ) -> DumpHeader:
+    """The header with the places of the data of inputs, outputs, buffers and workspaces."""
+    left = iter(places)
+    heads: list[tuple[TensorIO, int, pb.OpInput | pb.OpOutput]] = [
+        *((TensorIO.INPUT, number, head) for number, head in enumerate(header.input)),
+        *((TensorIO.OUTPUT, number, head) for number, head in enumerate(header.output)),
+    ]
     return DumpHeader(
         format=form,
-        tensors=tuple(tensors),
+        tensors=tuple(_tensor(*head, next(left)) for head in heads),
         op_name=_text(header.op_name),
         dump_time=header.dump_time,
-        blocks=tuple(blocks),
+        blocks=(
+            *(RawBlock("buffer", at, *next(left)) for at in range(len(header.buffer))),
+            *(RawBlock("workspace", at, *next(left)) for at in range(len(header.space))),
+        ),
         attributes={_text(given.name): _text(given.value) for given in header.attr},
     )
 
@@ -168,7 +162,7 @@ def _text(raw: bytes) -> str:
 
 
 def _tensor(
-    io: TensorIO, number: int, head: pb.OpInput | pb.OpOutput, offset: int, size: int
+    io: TensorIO, number: int, head: pb.OpInput | pb.OpOutput, place: tuple[int, int]
 ) -> HeaderTensor:
     layout = layout_of(head.format & 0xFFFF_FFFF, head.sub_format)
     return HeaderTensor(
@@ -177,8 +171,8 @@ def _tensor(
         dtype=DTYPES.get(head.data_type),
         type_number=head.data_type,
         shape=tuple(head.shape.dim),
-        offset=offset,
-        size=size,
+        offset=place[0],
+        size=place[1],
         layout=layout.name,
         groups=layout.groups,
         original_shape=_plain_dims(tuple(head.original_shape.dim)),
@@ -208,27 +202,20 @@ def _is_version_1(fd: int, size: int) -> bool:
 
 
 def _version_1(fd: int, size: int) -> DumpHeader:
-    parts: dict[int, list[FieldSpan]] = {number: [] for number in _DATA_FIELD}
+    places: dict[int, list[tuple[int, int]]] = {number: [] for number in _DATA_FIELD}
     rest = bytearray()
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         for found in wirewalk.fields(data, 0, size):
-            if found.wire_type == BLOCK and found.number in parts:
-                parts[found.number].append(found)
+            if found.wire_type == BLOCK and found.number in places:
+                inner, *place = _split(data, found)
+                rest += data[found.key : found.key + 1] + varint_bytes(len(inner)) + inner
+                places[found.number].append((place[0], place[1]))
             elif found.end - found.key <= _MAX_DESCRIPTION:
                 rest += data[found.key : found.end]
-        tensors = [
-            _whole_tensor(data, part, number)
-            for field in (_INPUT, _OUTPUT)
-            for number, part in enumerate(parts[field])
-        ]
-        blocks = [
-            RawBlock(kind, number, *_split(data, part)[1:])
-            for field, kind in ((_BUFFER, "buffer"), (_SPACE, "workspace"))
-            for number, part in enumerate(parts[field])
-        ]
-    if not tensors and not blocks:
+    in_order = [place for number in (_INPUT, _OUTPUT, _BUFFER, _SPACE) for place in places[number]]
+    if not in_order:
         raise DamagedError("the header describes no tensor", offset=0)
-    return _described(DumpFormat.ASCEND_V1, _parsed(bytes(rest), 0), tensors, blocks)
+    return _described(DumpFormat.ASCEND_V1, _parsed(bytes(rest), 0), in_order)
 
 
 def _split(data: mmap.mmap, part: FieldSpan) -> tuple[bytes, int, int]:
@@ -241,17 +228,6 @@ def _split(data: mmap.mmap, part: FieldSpan) -> tuple[bytes, int, int]:
         elif found.end - found.key <= _MAX_DESCRIPTION:
             rest += data[found.key : found.end]
     return bytes(rest), place, size
-
-
-def _whole_tensor(data: mmap.mmap, part: FieldSpan, number: int) -> HeaderTensor:
-    rest, place, size = _split(data, part)
-    io = TensorIO.INPUT if part.number == _INPUT else TensorIO.OUTPUT
-    head = pb.OpInput() if io is TensorIO.INPUT else pb.OpOutput()
-    try:
-        head.ParseFromString(rest)
-    except DecodeError:
-        raise DamagedError(f"the description of an {io} is damaged", offset=part.start) from None
-    return _tensor(io, number, head, place, size)
 
 
 # --- JSON ---
@@ -274,7 +250,7 @@ def _json_header(start: bytes, size: int) -> DumpHeader:
         raise _bad_json(shown(str(error))) from None
     name = content.get("op_name")
     header.op_name = name.encode("utf-8", "replace") if isinstance(name, str) else b""
-    return _in_a_row(DumpFormat.ASCEND_JSON, header, len(start), size)
+    return _described(DumpFormat.ASCEND_JSON, header, _in_a_row(header, len(start), size))
 
 
 def _entries(content: dict[str, Any], key: str) -> list[dict[str, Any]]:

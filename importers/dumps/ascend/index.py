@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from graphstore.model import DumpTensorRef, ModelGraph, Op, Reason, TensorIO
-from importers.dumps.ascend.file import ScannedFile, described, look_at, tensor_ref
+from importers.dumps.ascend.file import ScannedFile, described, input_ports, look_at, tensor_ref
 from importers.dumps.ascend.overflow import read_overflows, tied
 from importers.dumps.ascend.values import HeaderTensor
 from importers.dumps.index import (
@@ -20,7 +20,6 @@ from importers.dumps.index import (
     FolderListing,
     Gathering,
     OverflowRecord,
-    list_folder,
 )
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE, StatisticsRow, read_statistics
 from importers.dumps.names import (
@@ -40,21 +39,13 @@ _HASH_DIGITS = 12
 _ARRAY = ".npy"
 
 
-def scan_device_dumps(folder: Path, graph: ModelGraph) -> DumpIndex:
-    """The tensors of the Ascend dump files directly in *folder*, by op of *graph*.
+def scan_device_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
+    """The tensors of the Ascend dump files directly in a folder, by op of *graph*.
 
     Of several dumps of one op the latest counts; slices of one op are put together. A
     damaged or unclear file becomes a problem of its op; nothing of the file's tensor
     data is read.
-
-    Raises:
-        InputError: the folder is missing or may not be read.
     """
-    return scan_device_listing(list_folder(folder), graph)
-
-
-def scan_device_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
-    """As :func:`scan_device_dumps`, for a folder already listed."""
     scan = _Scan(OpNames(graph))
     mapping = read_mapping(listing.folder) if MAPPING in listing.files else {}
     debug_files: list[Path] = []
@@ -278,11 +269,10 @@ class _Scan:
 
 def _port_of(row: StatisticsRow, rows: tuple[StatisticsRow, ...], op: Op) -> int:
     """The graph's port of a line: optional inputs left open are not numbered."""
-    connected = [port for port, ref in enumerate(op.inputs) if ref is not None]
+    if row.io is not TensorIO.INPUT:
+        return row.number
     dumped = 1 + max(other.number for other in rows if other.io is row.io)
-    if row.io is TensorIO.INPUT and dumped == len(connected) < len(op.inputs):
-        return connected[row.number]
-    return row.number
+    return input_ports(op.inputs, dumped)[row.number]
 
 
 def _is_sliced(file: ScannedFile) -> bool:

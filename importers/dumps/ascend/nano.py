@@ -43,9 +43,7 @@ class _Reader:
     def take(self, form: struct.Struct) -> tuple[int, ...]:
         if self.left < form.size:
             raise _bad("the header ends inside a description", self.at)
-        values = form.unpack_from(self.data, self.at)
-        self.at += form.size
-        return values
+        return form.unpack(self.block(form.size))
 
     def block(self, length: int) -> bytes:
         if length > self.left:

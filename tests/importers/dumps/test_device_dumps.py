@@ -10,7 +10,6 @@ import pytest
 
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import DType, Reason, TensorIO
-from importers.dumps.ascend.index import scan_device_dumps
 from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 
@@ -22,7 +21,7 @@ STAMP = 1664180560000000
 def test_a_dump_belongs_to_the_op_its_name_is_written_from(tmp_path, write_dump, dumped, graph_of):
     graph = graph_of(("LeNet/conv.1/Conv 2D", "Conv2D"), ("other", "Add"))
     path = write_dump(tmp_path / f"Conv2D.LeNet_conv_1_Conv_2D.20.3.{STAMP}", [dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph)
+    index = scan_dumps(tmp_path, graph)
     ref = index.tensors["LeNet/conv.1/Conv 2D", OUT, 0]
     assert (ref.path, ref.shape, ref.dtype, ref.timestamp) == (path, (2, 3), DType.FLOAT32, STAMP)
     assert index.files == 1
@@ -43,14 +42,14 @@ def test_a_dump_belongs_to_the_op_its_name_is_written_from(tmp_path, write_dump,
 )
 def test_every_form_of_file_name_is_read(tmp_path, write_dump, dumped, graph_of, name):
     write_dump(tmp_path / name, [dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph_of(("net/add", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("net/add", "Add")))
     assert index.tensors["net/add", OUT, 0].timestamp == STAMP
 
 
 def test_short_times_are_read_by_their_place(tmp_path, write_dump, dumped, graph_of):
     write_dump(tmp_path / "Add.a.7.3.20", [dumped(ONES)])
     write_dump(tmp_path / f"Add.layer.1.7.3.{STAMP}", [dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add"), ("layer.1", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add"), ("layer.1", "Add")))
     assert index.tensors["a", OUT, 0].timestamp == 20
     assert index.tensors["layer.1", OUT, 0].timestamp == STAMP
 
@@ -58,13 +57,13 @@ def test_short_times_are_read_by_their_place(tmp_path, write_dump, dumped, graph
 def test_the_op_type_tells_names_apart_that_look_the_same(tmp_path, write_dump, dumped, graph_of):
     graph = graph_of(("a/b", "Add"), ("a_b", "Mul"))
     write_dump(tmp_path / f"Mul.a_b.1.1.{STAMP}", [dumped(ONES)])
-    assert list(scan_device_dumps(tmp_path, graph).tensors) == [("a_b", OUT, 0)]
+    assert list(scan_dumps(tmp_path, graph).tensors) == [("a_b", OUT, 0)]
 
 
 def test_the_name_in_the_header_is_exact(tmp_path, write_dump, dumped, graph_of):
     graph = graph_of(("a/b", "Add"), ("a_b", "Add"))
     write_dump(tmp_path / f"Add.a_b.1.1.{STAMP}", [dumped(ONES)], op_name="a/b")
-    assert list(scan_device_dumps(tmp_path, graph).tensors) == [("a/b", OUT, 0)]
+    assert list(scan_dumps(tmp_path, graph).tensors) == [("a/b", OUT, 0)]
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Cast"])
@@ -73,7 +72,7 @@ def test_what_nothing_tells_apart_is_a_problem_of_each_op(
 ):
     graph = graph_of(("a/b", "Add"), ("a_b", "Add"))
     write_dump(tmp_path / f"{op_type}.a_b.1.1.{STAMP}", [dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph)
+    index = scan_dumps(tmp_path, graph)
     assert not index.tensors
     assert [(p.op, p.reason) for p in index.problems] == [
         ("a/b", Reason.AMBIGUOUS_DUMP),
@@ -85,13 +84,13 @@ def test_what_nothing_tells_apart_is_a_problem_of_each_op(
 def test_ops_of_bodies_are_found_by_name(tmp_path, write_dump, dumped, graph_of, op):
     graph = graph_of(op("inner/add", subgraph="body"))
     write_dump(tmp_path / f"Add.inner_add.1.1.{STAMP}", [dumped(ONES)])
-    assert ("body/inner/add", OUT, 0) in scan_device_dumps(tmp_path, graph).tensors
+    assert ("body/inner/add", OUT, 0) in scan_dumps(tmp_path, graph).tensors
 
 
 def test_the_latest_of_several_dumps_counts(tmp_path, write_dump, dumped, graph_of):
     old = write_dump(tmp_path / f"Add.a.9.1.{STAMP}", [dumped(ONES)])
     new = write_dump(tmp_path / f"Add.a.1.1.{STAMP + 5}", [dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert index.tensors["a", OUT, 0].path == new
     assert index.superseded == (old,)
 
@@ -100,7 +99,7 @@ def test_slices_of_one_op_are_not_taken_for_the_whole(tmp_path, write_dump, dump
     for thread in (0, 1):
         name = f"Add.a.9.1.{STAMP + thread}.4.12.{thread}.0"
         write_dump(tmp_path / name, [dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert not index.tensors
     assert {p.reason for p in index.problems} == {Reason.LAYOUT_UNSUPPORTED}
     assert "2 slices" in index.problems[0].detail
@@ -110,13 +109,13 @@ def test_long_names_are_looked_up_in_the_mapping(tmp_path, write_dump, dumped, g
     write_dump(tmp_path / "11929304857300124578", [dumped(ONES)])
     full = f"Add.net_add.7.3.{STAMP}"
     (tmp_path / "mapping.csv").write_text(f"11929304857300124578,{full}\nno comma here\n")
-    index = scan_device_dumps(tmp_path, graph_of(("net/add", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("net/add", "Add")))
     assert index.tensors["net/add", OUT, 0].timestamp == STAMP
 
 
 def test_without_the_mapping_the_header_tells_the_op(tmp_path, write_dump, dumped, graph_of):
     write_dump(tmp_path / "11929304857300124578", [dumped(ONES)], op_name="net/add")
-    assert scan_device_dumps(tmp_path, graph_of(("net/add", "Add"))).tensors
+    assert scan_dumps(tmp_path, graph_of(("net/add", "Add"))).tensors
 
 
 def test_inputs_come_before_outputs_and_keep_their_positions(
@@ -129,7 +128,7 @@ def test_inputs_come_before_outputs_and_keep_their_positions(
         [dumped(ONES)],
         [dumped(first), dumped(second, DType.INT32)],
     )
-    index = scan_device_dumps(tmp_path, graph)
+    index = scan_dumps(tmp_path, graph)
     assert np.array_equal(read_array(index.tensors["a", IN, 0]), first)
     # The device leaves out the input that is not connected.
     assert np.array_equal(read_array(index.tensors["a", IN, 2]), second)
@@ -149,7 +148,7 @@ def test_the_header_tells_layout_original_shape_groups_and_address(
         address=4096,
     )
     write_dump(tmp_path / f"Add.a.1.1.{STAMP}", [tensor])
-    ref = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
+    ref = scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
     assert (ref.layout, ref.original_shape) == ("NC1HWC0", (1, 2, 2, 3))
     assert (ref.groups, ref.address) == (4, 4096)
 
@@ -158,7 +157,7 @@ def test_a_cut_file_keeps_its_whole_tensors(tmp_path, write_dump, dumped, graph_
     path = write_dump(tmp_path / f"Add.a.1.1.{STAMP}", [dumped(ONES), dumped(ONES)])
     whole = path.stat().st_size
     os.truncate(path, whole - 1)
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert list(index.tensors) == [("a", OUT, 0)]
     (problem,) = index.problems
     assert (problem.op, problem.io, problem.port) == ("a", OUT, 1)
@@ -168,14 +167,14 @@ def test_a_cut_file_keeps_its_whole_tensors(tmp_path, write_dump, dumped, graph_
 
 def test_a_size_too_small_for_the_shape_is_a_problem(tmp_path, write_dump, dumped, graph_of):
     write_dump(tmp_path / f"Add.a.1.1.{STAMP}", [dumped(ONES, shape=(2, 4))])
-    (problem,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).problems
+    (problem,) = scan_dumps(tmp_path, graph_of(("a", "Add"))).problems
     assert "shape [2, 4] of float32 takes 32 bytes, the header gives 24" in problem.detail
 
 
 @pytest.mark.parametrize("dtype", [DType.STRING, 26, 77])
 def test_element_types_without_numbers_are_told(tmp_path, write_dump, dumped, graph_of, dtype):
     write_dump(tmp_path / f"Add.a.1.1.{STAMP}", [dumped(ONES, dtype), dumped(ONES)])
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert [p.reason for p in index.problems] == [Reason.DTYPE_UNSUPPORTED]
     assert list(index.tensors) == [("a", OUT, 1)]
 
@@ -185,7 +184,7 @@ def test_files_of_no_op_and_other_files_are_told_apart(tmp_path, write_dump, dum
     debug = tmp_path / f"Opdebug.Node_OpDebug.1.1.{STAMP}"
     write_dump(debug, [dumped(np.zeros(2048, np.uint8), 4)])
     (tmp_path / "notes.txt").write_text("not a dump")
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert index.unmatched == (strange,)
     assert index.debug_files == (debug,)
     assert index.files == 1
@@ -214,7 +213,7 @@ DAMAGED = {
 def test_a_damaged_file_is_a_problem_of_its_op(tmp_path, graph_of, content, said):
     path = tmp_path / f"Add.a.1.1.{STAMP}"
     path.write_bytes(content)
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     (problem,) = index.problems
     assert (problem.path, problem.op, problem.reason) == (path, "a", Reason.UNREADABLE_DUMP)
     assert said in problem.detail
@@ -226,7 +225,7 @@ def test_things_that_are_no_files_are_problems(tmp_path, graph_of):
     (tmp_path / f"Add.b.1.1.{STAMP}").symlink_to(tmp_path / f"Add.b.1.1.{STAMP}")
     os.mkfifo(tmp_path / f"Add.c.1.1.{STAMP}")
     (tmp_path / f"Add.d.1.1.{STAMP}").symlink_to(tmp_path / "nowhere")
-    index = scan_device_dumps(tmp_path, graph_of(*((name, "Add") for name in "abcd")))
+    index = scan_dumps(tmp_path, graph_of(*((name, "Add") for name in "abcd")))
     assert [p.op for p in index.problems] == ["a", "b", "c", "d"]
 
 
@@ -242,13 +241,13 @@ def test_a_file_that_may_not_be_read_is_a_problem(tmp_path, write_dump, dumped, 
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("this user may read every file")
-    (problem,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).problems
+    (problem,) = scan_dumps(tmp_path, graph_of(("a", "Add"))).problems
     assert "cannot be read" in problem.detail
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path, graph_of):
     with pytest.raises(InputError, match="dump folder cannot be read"):
-        scan_device_dumps(tmp_path / "nowhere", graph_of())
+        scan_dumps(tmp_path / "nowhere", graph_of())
 
 
 def test_damage_anywhere_never_raises(tmp_path, write_dump, dumped, graph_of):
@@ -267,7 +266,7 @@ def test_damage_anywhere_never_raises(tmp_path, write_dump, dumped, graph_of):
             if bad:
                 bad[random.integers(0, len(bad))] = random.integers(0, 256)
         path.write_bytes(bad)
-        index = scan_device_dumps(tmp_path, graph)
+        index = scan_dumps(tmp_path, graph)
         assert index.tensors or index.problems or index.unmatched
         for ref in index.tensors.values():
             with suppress(DivergraphError):  # any other exception fails the test

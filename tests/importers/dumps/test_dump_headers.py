@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, Reason, TensorIO
 from importers.dumps.ascend.file import read_device_file
-from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 
 OUT, IN = TensorIO.OUTPUT, TensorIO.INPUT
@@ -138,7 +138,7 @@ def test_values_come_back_whatever_the_header(tmp_path_factory, form, outputs, i
 @pytest.mark.parametrize("form", WRITERS)
 def test_the_op_is_found_whatever_the_header(tmp_path, graph_of, form):
     (tmp_path / NAME).write_bytes(WRITERS[form]([np.ones(3, np.float32)]))
-    ref = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
+    ref = scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
     assert (ref.format, ref.dtype, ref.shape) == (form, DType.FLOAT32, (3,))
 
 
@@ -187,7 +187,7 @@ def test_a_dump_of_a_workspace_alone_is_no_damage(tmp_path, graph_of):
     path = tmp_path / NAME
     path.write_bytes(struct.pack("<Q", len(head)) + head + b"space")
     assert [block.kind for block in read_device_file(path).blocks] == ["workspace"]
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert not index.problems
     assert not index.tensors
 
@@ -212,7 +212,7 @@ def test_a_nano_header_that_promises_too_much_is_refused(tmp_path, count):
 def test_a_message_of_countless_empty_entries_is_refused_before_it_is_parsed(tmp_path, graph_of):
     head = b"\x1a\x00" * 100_000
     (tmp_path / NAME).write_bytes(struct.pack("<Q", len(head)) + head)
-    (problem,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).problems
+    (problem,) = scan_dumps(tmp_path, graph_of(("a", "Add"))).problems
     assert problem.reason is Reason.UNREADABLE_DUMP
     assert "more than 65536 fields" in problem.detail
     assert "at byte" in problem.detail
@@ -242,7 +242,7 @@ def test_an_exception_dump_belongs_to_the_op_whose_task_failed(tmp_path, graph_o
     (tmp_path / f"Add.a.7.3.{STAMP}").write_bytes(version_1([ones]))
     failed = tmp_path / f"exception_info.3.7.{STAMP + 9}"
     failed.write_bytes(version_1([ones * 2], [ones]))
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add")))
     assert index.exceptions == ((failed, "a"),)
     assert np.array_equal(read_array(index.tensors["a", IN, 0]), ones)
     # What the failed task left in its output's memory is no result.
@@ -252,7 +252,7 @@ def test_an_exception_dump_belongs_to_the_op_whose_task_failed(tmp_path, graph_o
 def test_an_exception_dump_of_no_known_task_is_told(tmp_path, graph_of):
     failed = tmp_path / f"exception_info.3.7.{STAMP}"
     failed.write_bytes(version_1([np.ones(3, np.float32)]))
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert index.exceptions == ((failed, None),)
     assert index.unmatched == (failed,)
     assert not index.tensors
@@ -260,7 +260,7 @@ def test_an_exception_dump_of_no_known_task_is_told(tmp_path, graph_of):
 
 def test_dumps_named_bin_are_read(tmp_path, graph_of):
     (tmp_path / f"{NAME}.bin").write_bytes(version_1([np.ones(3, np.float32)]))
-    assert ("a", OUT, 0) in scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors
+    assert ("a", OUT, 0) in scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors
 
 
 def test_a_link_out_of_the_folder_is_not_read(tmp_path, graph_of):
@@ -269,7 +269,7 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path, graph_of):
     folder = tmp_path / "dump"
     folder.mkdir()
     (folder / NAME).symlink_to(outside)
-    index = scan_device_dumps(folder, graph_of(("a", "Add")))
+    index = scan_dumps(folder, graph_of(("a", "Add")))
     assert not index.tensors
     assert [problem.detail for problem in index.problems] == [
         "a link that leads out of the dump folder"
@@ -278,7 +278,7 @@ def test_a_link_out_of_the_folder_is_not_read(tmp_path, graph_of):
     inside.write_bytes(version_1([np.ones(3, np.float32)]))
     (folder / NAME).unlink()
     (folder / NAME).symlink_to(inside)
-    assert ("a", OUT, 0) in scan_device_dumps(folder, graph_of(("a", "Add"))).tensors
+    assert ("a", OUT, 0) in scan_dumps(folder, graph_of(("a", "Add"))).tensors
 
 
 def test_a_mapping_cannot_name_a_file_elsewhere(tmp_path, graph_of):
@@ -286,6 +286,6 @@ def test_a_mapping_cannot_name_a_file_elsewhere(tmp_path, graph_of):
     folder = tmp_path / "dump"
     folder.mkdir()
     (folder / "mapping.csv").write_text(f"../secret,{NAME}\n")
-    index = scan_device_dumps(folder, graph_of(("a", "Add")))
+    index = scan_dumps(folder, graph_of(("a", "Add")))
     assert not index.tensors
     assert not index.files

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from importers.dumps.ascend.index import scan_device_dumps
 from importers.dumps.ascend.overflow import causes, record_json
+from importers.dumps.detect import scan_dumps
 
 STAMP = 1664180560000000
 ONES = np.ones(3, np.float32)
@@ -50,7 +50,7 @@ def test_an_old_record_is_tied_to_the_op_of_its_task(
     write_dump(tmp_path / f"Add.a.7.3.{STAMP}", [dumped(ONES)])
     write_dump(tmp_path / f"Add.b.8.3.{STAMP}", [dumped(ONES)])
     path = write_debug(old_record(core=0x110))
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add")))
     (record,) = index.overflows
     assert (record.op, record.unit, record.task, record.stream) == ("a", "AI Core", 7, 3)
     assert record.causes == (
@@ -64,7 +64,7 @@ def test_an_old_record_is_tied_to_the_op_of_its_task(
 
 def test_a_record_may_tell_of_several_units(tmp_path, graph_of, write_debug):
     write_debug(old_record(dha=0xB00, level2=0x20000, core=0))
-    found = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).overflows
+    found = scan_dumps(tmp_path, graph_of(("a", "Add"))).overflows
     assert [(record.unit, record.causes) for record in found] == [
         ("DHA Atomic Add", ("atomic add: source is NaN",)),
         ("L2 Atomic Add", ("atomic add: underflow",)),
@@ -74,7 +74,7 @@ def test_a_record_may_tell_of_several_units(tmp_path, graph_of, write_debug):
 
 def test_a_record_without_a_status_tells_of_no_overflow(tmp_path, graph_of, write_debug):
     write_debug(old_record())
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert not index.overflows
     assert len(index.debug_files) == 1
 
@@ -84,7 +84,7 @@ def test_records_come_earliest_first(tmp_path, write_dump, dumped, graph_of, wri
     write_dump(tmp_path / f"Add.b.8.3.{STAMP}", [dumped(ONES)])
     write_debug(old_record(core=0x20, task=7), STAMP + 60)
     write_debug(old_record(core=0x20, task=8), STAMP + 55)
-    found = scan_device_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add"))).overflows
+    found = scan_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add"))).overflows
     assert [record.op for record in found] == ["b", "a"]
 
 
@@ -94,7 +94,7 @@ def test_a_new_record_names_the_unit(
 ):
     write_dump(tmp_path / f"Add.a.7.3.{STAMP}", [dumped(ONES)])
     write_debug(new_record(unit, core_numbers()))
-    (record,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).overflows
+    (record,) = scan_dumps(tmp_path, graph_of(("a", "Add"))).overflows
     assert (record.unit, record.op, record.causes) == (name, "a", ("floating point",))
     assert (record.context, record.thread) == (None, None)
 
@@ -102,14 +102,14 @@ def test_a_new_record_names_the_unit(
 @pytest.mark.parametrize(("version", "status"), [(0, 0x20), (1, 0x428)])
 def test_only_version_1_has_four_words_of_status(tmp_path, graph_of, write_debug, version, status):
     write_debug(new_record(0, [*core_numbers(status=0x20), 0x8, 0, 0x400], version=version))
-    (record,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).overflows
+    (record,) = scan_dumps(tmp_path, graph_of(("a", "Add"))).overflows
     assert record.status == status
 
 
 def test_other_units_of_new_records(tmp_path, graph_of, write_debug):
     write_debug(new_record(2, [1, 3, 7, 4, 65535, 0, 65535, 1]), STAMP + 1)
     write_debug(new_record(3, [1, 3, 7, 4, 65535, 65535, 16, 32, 0, 9]), STAMP + 2)
-    found = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).overflows
+    found = scan_dumps(tmp_path, graph_of(("a", "Add"))).overflows
     assert [(record.unit, record.status) for record in found] == [("AICPU", 1), ("SDMA", 9)]
     assert found[1].fields["dst_addr"] == 32
 
@@ -118,7 +118,7 @@ def test_context_and_thread_tell_tasks_apart(tmp_path, write_dump, dumped, graph
     for context, name in ((12, "a"), (13, "b")):
         write_dump(tmp_path / f"Add.{name}.7.3.{STAMP}.4.{context}.0.0", [dumped(ONES)])
     write_debug(new_record(0, core_numbers(context=13, thread=0)))
-    (record,) = scan_device_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add"))).overflows
+    (record,) = scan_dumps(tmp_path, graph_of(("a", "Add"), ("b", "Add"))).overflows
     assert (record.op, record.context, record.thread) == ("b", 13, 0)
 
 
@@ -132,7 +132,7 @@ BROKEN = {
 @pytest.mark.parametrize(("record", "said"), BROKEN.values(), ids=BROKEN)
 def test_a_damaged_record_is_a_problem(tmp_path, graph_of, write_debug, record, said):
     path = write_debug(record)
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     (problem,) = index.problems
     assert problem.path == path
     assert said in problem.detail

@@ -10,8 +10,8 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, TensorIO
-from importers.dumps.ascend.index import scan_device_dumps
 from importers.dumps.decode import decode, stored_bytes
+from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 
 KEY = ("a", TensorIO.OUTPUT, 0)
@@ -22,7 +22,7 @@ NAME = "Add.a.1.1.1664180560000000"
 def written(tmp_path, write_dump, dumped, graph_of):
     def write(*arguments, **options):
         write_dump(tmp_path / NAME, [dumped(*arguments, **options)])
-        return scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors[KEY]
+        return scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors[KEY]
 
     return write
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphstore.model import Reason, TensorIO
-from importers.dumps.ascend.index import scan_device_dumps
+from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb
 
@@ -53,7 +53,7 @@ def test_threads_are_put_together_along_the_axis_that_is_cut(tmp_path, graph_of,
     for thread, part in enumerate(np.split(WHOLE, 2, axis)):
         name = f"Add.a.9.1.{STAMP - thread}.4.12.{thread}.0"
         write_slice(tmp_path / name, [part], threads(2, cut))
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     ref = index.tensors["a", OUT, 0]
     assert (ref.shape, len(ref.parts)) == ((8, 6), 2)
     assert np.array_equal(read_array(ref), WHOLE)
@@ -66,7 +66,7 @@ def test_uneven_threads_lie_where_their_ranges_say(tmp_path, graph_of):
     for thread, (low, high) in enumerate(rows):
         name = f"Add.a.9.1.{STAMP}.4.12.{thread}.0"
         write_slice(tmp_path / name, [WHOLE[low:high]], threads(3, [3, 1], ranges))
-    ref = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
+    ref = scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
     assert np.array_equal(read_array(ref), WHOLE)
 
 
@@ -79,7 +79,7 @@ def test_slices_that_overlap_as_inputs_of_convolutions_do(tmp_path, graph_of, op
         half = WHOLE[4 * thread : 4 * thread + 4]
         name = f"Conv2D.a.9.1.{STAMP}.4.12.{thread}.0"
         write_slice(tmp_path / name, [half], attribute, [WHOLE[low:high]])
-    index = scan_device_dumps(tmp_path, graph_of(op("a", "Conv2D", inputs=("x",))))
+    index = scan_dumps(tmp_path, graph_of(op("a", "Conv2D", inputs=("x",))))
     assert np.array_equal(read_array(index.tensors["a", IN, 0]), WHOLE)
     assert np.array_equal(read_array(index.tensors["a", OUT, 0]), WHOLE)
 
@@ -89,7 +89,7 @@ def test_manual_slices_are_told_by_the_name(tmp_path, graph_of):
     for place, part in enumerate(np.split(WHOLE, 2)):
         name = f"Add._sgt_graph_3_a_lxslice{place}.9.1.{STAMP}"
         write_slice(tmp_path / name, [part], attribute)
-    ref = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
+    ref = scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
     assert np.array_equal(read_array(ref), WHOLE)
 
 
@@ -98,7 +98,7 @@ def test_ten_threads_lie_in_the_order_of_their_numbers(tmp_path, graph_of):
     for thread in range(10):
         name = f"Add.a.9.1.{STAMP}.4.12.{thread}.0"
         write_slice(tmp_path / name, [whole[thread : thread + 1]], threads(10, [10]))
-    ref = scan_device_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
+    ref = scan_dumps(tmp_path, graph_of(("a", "Add"))).tensors["a", OUT, 0]
     assert np.array_equal(read_array(ref), whole)
 
 
@@ -108,7 +108,7 @@ def test_of_each_thread_the_latest_dump_counts(tmp_path, graph_of):
         write_slice(tmp_path / name, [part], threads(2, [2, 1]))
     old = tmp_path / f"Add.a.9.1.{STAMP - 1}.4.12.0.0"
     write_slice(old, [WHOLE[:4] * 0], threads(2, [2, 1]))
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert index.superseded == (old,)
     assert np.array_equal(read_array(index.tensors["a", OUT, 0]), WHOLE)
 
@@ -118,7 +118,7 @@ def test_a_later_whole_dump_wins_over_slices(tmp_path, graph_of):
         name = f"Add.a.9.1.{STAMP}.4.12.{thread}.0"
         write_slice(tmp_path / name, [part], threads(2, [2, 1]))
     write_slice(tmp_path / f"Add.a.9.1.{STAMP + 5}", [WHOLE * 2], None)
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert np.array_equal(read_array(index.tensors["a", OUT, 0]), WHOLE * 2)
     assert len(index.superseded) == 2
 
@@ -145,7 +145,7 @@ BROKEN = {
 def test_slices_that_make_no_whole_are_told(tmp_path, graph_of, attribute, said):
     for thread, part in enumerate(np.split(WHOLE, 2)):
         write_slice(tmp_path / f"Add.a.9.1.{STAMP}.4.12.{thread}.0", [part], attribute)
-    index = scan_device_dumps(tmp_path, graph_of(("a", "Add")))
+    index = scan_dumps(tmp_path, graph_of(("a", "Add")))
     assert not index.tensors
     (problem,) = index.problems
     assert problem.reason is Reason.LAYOUT_UNSUPPORTED

@@ -6,7 +6,6 @@ import pytest
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, Reason, TensorIO, TensorStatistics
-from importers.dumps.ascend.index import scan_device_dumps
 from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 
@@ -31,7 +30,7 @@ def test_each_line_is_a_tensor(tmp_path, graph):
         + "Input,1,4,DT_INT32,ND,-,7,7,7,1,0,0,0\n"
         + "Output,0,640,DT_FLOAT,NC1HWC0,1x1x2x5x16,1.99,1,1.5,160,1,2,3\n"
     )
-    index = scan_device_dumps(tmp_path, graph)
+    index = scan_dumps(tmp_path, graph)
     assert not index.problems
     # The input left open in the graph is not in the table.
     assert set(index.tensors) == {("a", IN, 0), ("a", IN, 2), ("a", OUT, 0)}
@@ -52,7 +51,7 @@ def test_chosen_columns_come_in_any_order(tmp_path, graph):
         "Input/Output,Index,Data Size,Data Type,Format,Shape,Count,l2norm,Max Value\n"
         "Output,0,48,DT_BF16,ND,3x4,12,5.5,inf\n"
     )
-    statistics = scan_device_dumps(tmp_path, graph).tensors["a", OUT, 0].statistics
+    statistics = scan_dumps(tmp_path, graph).tensors["a", OUT, 0].statistics
     assert statistics is not None
     assert (statistics.count, statistics.norm, statistics.mean) == (12, 5.5, None)
     assert statistics.maximum == float("inf")
@@ -87,7 +86,7 @@ def test_the_latest_table_counts(tmp_path, graph):
     line = "Output,0,48,DT_FLOAT16,ND,2x12,{},-1.5,0.25,24,0,0,0\n"
     for stamp, maximum in ((STAMP + 5, 8), (STAMP, 4)):
         (tmp_path / f"Add.a.1.1.{stamp}.csv").write_text(HEAD + line.format(maximum))
-    index = scan_device_dumps(tmp_path, graph)
+    index = scan_dumps(tmp_path, graph)
     assert index.tensors["a", OUT, 0].statistics.maximum == 8
     assert index.superseded == (tmp_path / NAME,)
 
@@ -108,6 +107,6 @@ BROKEN = {
 @pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
 def test_a_damaged_table_is_a_problem_of_its_op(tmp_path, graph, text, said):
     (tmp_path / NAME).write_text(text)
-    (problem,) = scan_device_dumps(tmp_path, graph).problems
+    (problem,) = scan_dumps(tmp_path, graph).problems
     assert (problem.op, problem.reason) == ("a", Reason.UNREADABLE_DUMP)
     assert said in problem.detail
