@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple
 
 from graphstore.model import Framework, ModelGraph, Subgraph
@@ -38,11 +39,9 @@ def with_inner_readers(
                     if entry == reading.position:
                         found[reading.entry, op] = None
         inputs[body.name] = found
-    return [replace(body, inputs=_by_entry(inputs[body.name])) for body in bodies]
-
-
-def _by_entry(found: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
-    return tuple(sorted(found, key=lambda pair: pair[0]))
+    return [
+        replace(body, inputs=tuple(sorted(inputs[body.name], key=itemgetter(0)))) for body in bodies
+    ]
 
 
 def inlined_names(graph: ModelGraph) -> dict[str, str]:

@@ -108,14 +108,13 @@ class Net:
     def in_phase(self, phase: str, stages: Sequence[str] = ()) -> Net:
         """The net of *phase* (and *stages*, if given): without the layers not for it."""
         state = replace(self.state, phase=phase, stages=tuple(stages) or self.state.stages)
-        kept = tuple(layer for layer in self.layers if _is_in(layer, state))
+        kept = tuple(
+            layer
+            for layer in self.layers
+            if any(map(state.meets, layer.include))
+            or not (layer.include or any(map(state.meets, layer.exclude)))
+        )
         return replace(self, layers=kept, state=state)
-
-
-def _is_in(layer: Layer, state: State) -> bool:
-    if layer.include:
-        return any(state.meets(rule) for rule in layer.include)
-    return not any(state.meets(rule) for rule in layer.exclude)
 
 
 def input_shapes(

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import attrgetter
+from operator import attrgetter, eq
 from pathlib import Path
 
 from graphstore.errors import InputError
@@ -178,6 +178,7 @@ _EXPECTED = (
     "expected {op type}.{op name}.{task}.{stream}.{time} or {op name}.{output}.{time}.npy "
     "files, here or below; docs/reference/dumps.md lists every kind"
 )
+_NO_MODEL = "the folder was given below the model level, so its model is not checked"
 _LISTED = 8
 
 
@@ -271,11 +272,13 @@ def _of_graph(leaves: list[Leaf], graph_name: str, root: Path) -> tuple[list[Lea
     """The folders of the graph's model, with the reason."""
     models = sorted({leaf.model for leaf in leaves if leaf.model})
     if not models:
-        return leaves, _said_of(_model_above(root), graph_name)
+        above = _model_above(root)
+        said = (text.format(above) for text, fits in _RULES if fits(above, graph_name))
+        return leaves, next(said, _NO_MODEL)
     for text, fits in _RULES:
         fitting = [leaf for leaf in leaves if leaf.model and fits(leaf.model, graph_name)]
         if fitting:
-            return fitting, text.format(_one(leaf.model for leaf in fitting))
+            return fitting, text.format(", ".join(sorted({leaf.model for leaf in fitting})))
     if len(leaves) == 1 and any(leaves[0].path.glob(f"*{NPY}")):
         return leaves, "the only folder with dump files, .npy without a model level"
     raise InputError(
@@ -285,29 +288,6 @@ def _of_graph(leaves: list[Leaf], graph_name: str, root: Path) -> tuple[list[Lea
     )
 
 
-def _said_of(model: str, graph_name: str) -> str:
-    for text, fits in _RULES:
-        if fits(model, graph_name):
-            return text.format(model)
-    return "the folder was given below the model level, so its model is not checked"
-
-
-def _one(names: Iterable[str]) -> str:
-    return ", ".join(sorted(set(names)))
-
-
-def _same(model: str, graph: str) -> bool:
-    return model == graph
-
-
-def _numbered(model: str, graph: str) -> bool:
-    return f"{graph}_0" == model or f"{model}_0" == graph
-
-
-def _same_but_time(model: str, graph: str) -> bool:
-    return _STAMP.sub("", model) == _STAMP.sub("", graph) and _same_number(model, graph)
-
-
 def _same_number(model: str, graph: str) -> bool:
     ours, theirs = _TRAILING.search(graph), _TRAILING.search(model)
     # _0 counts instances of a model; it says nothing of which model.
@@ -315,9 +295,17 @@ def _same_number(model: str, graph: str) -> bool:
 
 
 _RULES: tuple[tuple[str, Callable[[str, str], bool]], ...] = (
-    ("model folder {} has the graph's name", _same),
-    ("model folder {} has the graph's name but for _0", _numbered),
-    ("model folder {} differs from the graph's name in its time only", _same_but_time),
+    ("model folder {} has the graph's name", eq),
+    (
+        "model folder {} has the graph's name but for _0",
+        lambda model, graph: f"{graph}_0" == model or f"{model}_0" == graph,
+    ),
+    (
+        "model folder {} differs from the graph's name in its time only",
+        lambda model, graph: (
+            _STAMP.sub("", model) == _STAMP.sub("", graph) and _same_number(model, graph)
+        ),
+    ),
     ("model folder {} has only the trailing number of the graph's name", _same_number),
 )
 

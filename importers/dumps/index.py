@@ -7,8 +7,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from graphstore.errors import InputError
 from graphstore.model import DumpTensorRef, Reason, TensorIO
@@ -98,21 +99,16 @@ class DamagedError(Exception):
         self.detail = detail if offset is None else f"at byte {offset}: {detail}"
 
 
-class Dated(Protocol):
-    """A file a scan found: of several with one tensor the latest counts."""
+class _Dated(Protocol):
+    """A file a scan found, and when it was written, in microseconds; 0 if nothing tells."""
 
     @property
-    def path(self) -> Path:
-        """Where it lies."""
-        ...
-
+    def path(self) -> Path: ...
     @property
-    def timestamp(self) -> int:
-        """When it was written, in microseconds; 0 if nothing tells."""
-        ...
+    def timestamp(self) -> int: ...
 
 
-AnyDated = TypeVar("AnyDated", bound=Dated)
+_AnyDated = TypeVar("_AnyDated", bound=_Dated)
 
 
 class Gathering:
@@ -159,22 +155,15 @@ class Gathering:
         if (ref := self.usable(path, key, make)) is not None:
             self.tensors[key] = ref
 
-    def latest(self, found: list[AnyDated]) -> AnyDated:
+    def latest(self, found: list[_AnyDated]) -> _AnyDated:
         """The latest of the files of one tensor; the others are superseded."""
         found.sort(key=lambda file: (file.timestamp, file.path.name))
         last = found[-1]
         self.superseded += [file.path for file in found[:-1] if file.path != last.path]
         return last
 
-    def index(
-        self,
-        *,
-        debug_files: tuple[Path, ...] = (),
-        overflows: tuple[OverflowRecord, ...] = (),
-        exceptions: tuple[tuple[Path, str | None], ...] = (),
-        notes: tuple[str, ...] = (),
-    ) -> DumpIndex:
-        """All of it, in order."""
+    def index(self, **more: Any) -> DumpIndex:
+        """All of it, in order, and *more* fields of the index."""
         return DumpIndex(
             tensors=self.tensors,
             problems=tuple(sorted(self.problems, key=lambda found: (found.path, found.op or ""))),
@@ -182,10 +171,7 @@ class Gathering:
             files=self.files,
             graph_inputs=self.graph_inputs,
             superseded=tuple(sorted(self.superseded)),
-            debug_files=debug_files,
-            overflows=overflows,
-            exceptions=exceptions,
-            notes=notes,
+            **more,
         )
 
 
@@ -307,17 +293,13 @@ def merged(indexes: Iterable[DumpIndex]) -> DumpIndex:
         gathered.problems += part.problems
         gathered.unmatched += part.unmatched
         gathered.superseded += part.superseded
-    overflows = sorted((each for part in parts for each in part.overflows), key=_time)
+    overflows = [each for part in parts for each in part.overflows]
     return gathered.index(
         debug_files=tuple(path for part in parts for path in part.debug_files),
-        overflows=tuple(overflows),
+        overflows=tuple(sorted(overflows, key=attrgetter("timestamp"))),
         exceptions=tuple(found for part in parts for found in part.exceptions),
         notes=tuple(note for part in parts for note in part.notes),
     )
-
-
-def _time(record: OverflowRecord) -> int:
-    return record.timestamp
 
 
 def _rank(ref: DumpTensorRef) -> tuple[bool, int]:

@@ -39,8 +39,9 @@ def read_slicing(attributes: Mapping[str, str]) -> Slicing | None:
         except (ValueError, RecursionError):
             continue  # some other attribute; that nothing tells the slices is said later
         if isinstance(content, dict) and "threadMode" in content:
+            count = content.get("slice_instance_num")
             return Slicing(
-                _whole(content.get("slice_instance_num")),
+                count if type(count) is int else 0,
                 _both(content, "input_tensor_slice", "output_tensor_slice"),
                 _both(content, "inputCutList", "outputCutList"),
             )
@@ -151,10 +152,6 @@ def _list(value: object) -> Sequence[Any]:
 
 def _at(values: object, index: int) -> object:
     return values[index] if isinstance(values, list) and index < len(values) else None
-
-
-def _whole(value: object) -> int:
-    return value if type(value) is int else 0
 
 
 def _unclear(what: str) -> DamagedError:

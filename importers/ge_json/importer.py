@@ -121,6 +121,7 @@ class JsonReader:
 
 _START = re.compile(rb"(?:\xef\xbb\xbf)?\s*+\{\s*+\"")
 _KEY = re.compile(rb'"(graph|op|attr|input|output|output_desc|type|key|custom_version)"\s*+:')
+_LISTED_ATTR = re.compile(rb'"attr"\s*+:\s*+\[\s*+\{\s*+"(?:key|value)"')
 _SURE = {b"graph", b"op"}
 _NO_GRAPH = 'the model has `"graph": [{"op": [...]}]`'
 
@@ -139,7 +140,7 @@ class GeJsonImporter:
         if keys >= _SURE:
             return Detection(Confidence.SURE, 'JSON with "graph" and "op"')
         # The model's attributes come first and may fill the beginning; only GE writes such.
-        if b"key" in keys and b"attr" in keys and _value_of_attr(head):
+        if b"key" in keys and _LISTED_ATTR.search(head):
             return Detection(Confidence.SURE, 'JSON with "attr" as a list of {"key", "value"}')
         if b"graph" in keys and keys & {b"attr", b"input", b"output"}:
             return Detection(Confidence.MAYBE, 'JSON with a "graph"')
@@ -148,11 +149,6 @@ class GeJsonImporter:
     def read(self, path: Path) -> ModelGraph:
         """The device graph in *path*."""
         return read_ge_json(path)
-
-
-def _value_of_attr(head: bytes) -> bool:
-    start = re.search(rb'"attr"\s*+:\s*+\[\s*+\{\s*+"(?:key|value)"', head)
-    return start is not None
 
 
 def read_ge_json(path: Path) -> ModelGraph:

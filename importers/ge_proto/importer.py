@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
@@ -124,7 +125,7 @@ def _chosen(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> tuple[_Candi
         reason = "it is the one of phase Build, which is what ran"
     elif best < 0:
         reason = "no phase is known, so the newest; none of them is a Build graph"
-        return max(left, key=lambda each: (each.counter, each.path)), reason
+        return max(left, key=attrgetter("counter", "path")), reason
     else:
         reason = f"there is no Build graph, so the latest phase, {left[0].phase}"
     rules: tuple[tuple[Callable[[list[_Candidate]], list[_Candidate]], str], ...] = (
@@ -132,9 +133,15 @@ def _chosen(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> tuple[_Candi
             lambda all_: _named_like(all_, dump_dirs),
             "its graph is named like the dump",
         ),
-        (_with_iterator, "it is the one that reads data (Iterator or GetNext)"),
+        (
+            lambda all_: [each for each in all_ if any(_matches(each.path, _ITERATOR))],
+            "it is the one that reads data (Iterator or GetNext)",
+        ),
         (_largest, "it has the most ops"),
-        (_newest, "it is the newest dump"),
+        (
+            lambda all_: [max(all_, key=attrgetter("counter", "path"))],
+            "it is the newest dump",
+        ),
     )
     for narrow, why in rules:
         if len(left) == 1:
@@ -184,10 +191,6 @@ def graph_name(path: Path) -> str:
     return ""
 
 
-def _with_iterator(found: list[_Candidate]) -> list[_Candidate]:
-    return [each for each in found if any(_matches(each.path, _ITERATOR))]
-
-
 def _largest(found: list[_Candidate]) -> list[_Candidate]:
     sizes = {each.path: sum(1 for _ in _matches(each.path, _OP)) for each in found}
     most = max(sizes.values())
@@ -197,10 +200,6 @@ def _largest(found: list[_Candidate]) -> list[_Candidate]:
 def _matches(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
     with suppress(ImportFormatError), mapped(path) as buffer:
         yield from pattern.finditer(buffer)
-
-
-def _newest(found: list[_Candidate]) -> list[_Candidate]:
-    return [max(found, key=lambda each: (each.counter, each.path))]
 
 
 _FILE_NAME = re.compile(r"ge_proto_.*\.txt$")

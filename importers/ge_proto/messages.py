@@ -90,7 +90,8 @@ def read_attr(
 ) -> None:
     """Add one ``attr`` map entry to *attrs*, if it has a value and its key is in *only*."""
     if type(entry) is tuple:
-        key, found = _known(entry) if _is_short(entry) else _converted(entry)
+        short = len(entry[2] or entry[3] or b"") < 200
+        key, found = _known(entry) if short else _converted(entry)
         if found is not None and (only is None or key in only):
             attrs[key] = found
         return
@@ -104,10 +105,6 @@ def read_attr(
 def read_desc(fields: Fields) -> Tensor:
     """What a descriptor by itself says of its tensor."""
     return _output("", 0, fields)
-
-
-def _is_short(entry: Entry) -> bool:
-    return len(entry[2] or entry[3] or b"") < 200
 
 
 def _converted(entry: Entry) -> tuple[str, AttrValue | None]:

@@ -8,7 +8,7 @@ Names are as msprobe writes them: ``Functional.conv2d.0.forward`` for a function
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -157,12 +157,9 @@ def _kept(value: Any) -> AttrValue | None:
         return value if abs(value) <= _LARGEST else str(value)
     if isinstance(value, list) and len(value) <= MAX_ITEMS:
         plain = [each for each in map(_kept, value) if each is not None]
-        return tuple(plain) if len(plain) == len(value) and not _deep(plain) else None
+        deep = any(isinstance(each, tuple) for each in plain)
+        return tuple(plain) if len(plain) == len(value) and not deep else None
     return None
-
-
-def _deep(values: Sequence[AttrValue]) -> bool:
-    return any(isinstance(value, tuple) for value in values)
 
 
 def _tensor(name: str, said: Mapping[str, Any]) -> CallTensor:

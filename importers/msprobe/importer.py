@@ -16,7 +16,7 @@ from importers.contract import Confidence, Detection
 from importers.source import mapped, sha256
 
 if TYPE_CHECKING:
-    from importers.dumps.folder import Leaf
+    pass
 
 MAX_BYTES = 1 << 30
 """Larger files are refused: their content would take many times that in memory."""
@@ -190,7 +190,9 @@ def _chosen(folder: Path, options: Mapping[str, str]) -> Path:
     from importers.dumps.folder import leaf_of  # readers of dumps load protobuf
 
     runs = runs_in(folder)
-    fitting = [run for run in runs if _fits(leaf_of(folder, run), options)]
+    levels = ((run, leaf_of(folder, run)) for run in runs)
+    told = ((run, {"step": leaf.step, "rank": leaf.device}) for run, leaf in levels)
+    fitting = [run for run, level in told if options.items() <= level.items()]
     if len(fitting) == 1:
         return fitting[0]
     names = [str(run.relative_to(folder)) for run in fitting or runs]
@@ -203,8 +205,3 @@ def _chosen(folder: Path, options: Mapping[str, str]) -> Path:
     raise InputError(
         f"{len(fitting)} runs are in this folder", where=str(folder), hint=f"give one of {listed}"
     )
-
-
-def _fits(run: Leaf, options: Mapping[str, str]) -> bool:
-    levels = {"step": run.step, "rank": run.device}
-    return all(levels[key] == value for key, value in options.items())

@@ -68,18 +68,14 @@ def read_model(buffer: Buffer, path: Path) -> OfflineModel:
                 model.graphs.append(graph)
         model.weights.extend(block.weights)
     if not model.graphs or not model.graphs[0].nodes:
-        at = _first_definition(container)
+        found = (_only(partitions, MODEL_DEF) for partitions in container.models)
+        at = next(part.span.offset for part in found if part is not None)
         raise ImportFormatError(path, "no op in its first graph", offset=at)
     return model
 
 
 def _only(partitions: tuple[Partition, ...], kind: int) -> Partition | None:
     return next((part for part in partitions if part.type == kind), None)
-
-
-def _first_definition(container: Container) -> int:
-    found = (_only(partitions, MODEL_DEF) for partitions in container.models)
-    return next(part.span.offset for part in found if part is not None)
 
 
 class _Block:
@@ -206,8 +202,9 @@ def assembled(model: OfflineModel, path: Path, digest: str) -> ModelGraph:
 
 
 def _facts(container: Container) -> dict[str, AttrValue]:
+    several = len(container.models) > 1
     parts = tuple(
-        f"{_of(number, len(container.models))}{part.name}: {part.span.size} bytes"
+        f"{f'model {number}, ' if several else ''}{part.name}: {part.span.size} bytes"
         f" at {part.span.offset}"
         for number, partitions in enumerate(container.models, 1)
         for part in partitions
@@ -217,7 +214,3 @@ def _facts(container: Container) -> dict[str, AttrValue]:
         "om_platform_version": container.platform,
         "om_partitions": parts,
     }
-
-
-def _of(number: int, count: int) -> str:
-    return f"model {number}, " if count > 1 else ""

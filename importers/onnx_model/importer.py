@@ -63,7 +63,7 @@ class OnnxImporter:
             return _NO if form is None else Detection(Confidence.SURE, form.value)
         known = all(number in _FIELDS for number, _ in kinds)
         producer = next((field.content for field in fields if field.number == 2), b"")
-        if not _is_word(producer):
+        if any(byte < 0x20 for byte in producer):
             return _NO
         if known and (7, BLOCK) in kinds:
             return Detection(Confidence.SURE, "a binary message with the fields of an ONNX model")
@@ -103,10 +103,6 @@ def _text_form(head: bytes) -> Form | None:
     if (b"ir_version",) in names or (b"opset_import",) in names:
         return Form.TEXT
     return Form.TEXT if (b"graph", b"node") in names else None
-
-
-def _is_word(name: bytes) -> bool:
-    return all(byte >= 0x20 for byte in name)
 
 
 def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:

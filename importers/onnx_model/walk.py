@@ -110,7 +110,11 @@ class GraphWalk:
                 bodies.append(body)
         # Only now all readers of a body's inputs are known: they may sit in bodies inside it.
         readings = {body.name: list(_from_owner(body)) for body in bodies}
-        self.subgraphs = with_inner_readers([_subgraph(body) for body in bodies], readings)
+        made = [
+            Subgraph(body.name, body.owner, body.role, outputs=tuple(_fed_outputs(body)))
+            for body in bodies
+        ]
+        self.subgraphs = with_inner_readers(made, readings)
 
     def warnings(self) -> list[str]:
         """What was named, numbered or not found, as lines for the user."""
@@ -248,10 +252,6 @@ class GraphWalk:
                 yield value
             else:
                 self._passed.append(output)
-
-
-def _subgraph(body: _Body) -> Subgraph:
-    return Subgraph(body.name, body.owner, body.role, outputs=tuple(_fed_outputs(body)))
 
 
 def _from_owner(body: _Body) -> Iterator[BodyInput]:

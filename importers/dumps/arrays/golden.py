@@ -165,7 +165,8 @@ class _Scan:
         io, port = TensorIO(match["io"]), int(match["port"])
         if len(ops) == 1:
             tensor = _output(ops[0], port) if io is TensorIO.OUTPUT else None
-            layout = _layout_name(match["layout"]) or (tensor.layout if tensor else None)
+            said = None if match["layout"] == "DefaultFormat" else match["layout"]
+            layout = said or (tensor.layout if tensor else None)
             self._keep(_Found(file, (ops[0].id, io, port), name.timestamp, tensor, layout))
         elif ops:
             self._ambiguous(file, [Hit(op, port, name.timestamp) for op in ops])
@@ -212,10 +213,6 @@ def _tensor_ref(found: _Found) -> DumpTensorRef:
 
 def _output(op: Op, port: int) -> Tensor | None:
     return op.outputs[port] if port < len(op.outputs) else None
-
-
-def _layout_name(text: str | None) -> str | None:
-    return None if text is None or text == "DefaultFormat" else text
 
 
 def _fitting(hits: list[Hit], header: NpyHeader | DumpTensorRef) -> list[Hit]:

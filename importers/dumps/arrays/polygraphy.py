@@ -297,12 +297,9 @@ def _ref(
 def _header(fd: int, place: TextPlace) -> NpyHeader:
     first = os.pread(fd, min(place.length, _HEAD), place.offset)
     text = first[: len(first) // 4 * 4]
-    size = place.length // 4 * 3 - (_padding(fd, place))
+    padding = os.pread(fd, 2, place.offset + place.length - 2).count(b"=")
+    size = place.length // 4 * 3 - padding
     return parse_npy_header(_decoded(text, place), size)
-
-
-def _padding(fd: int, place: TextPlace) -> int:
-    return os.pread(fd, 2, place.offset + place.length - 2).count(b"=")
 
 
 def _decoded(text: bytes, place: TextPlace) -> bytes:

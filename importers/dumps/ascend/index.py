@@ -61,7 +61,7 @@ def scan_device_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
         elif file_name.endswith(ENDING):
             known = mapping.get(file_name.removesuffix(ENDING), full).removesuffix(ENDING)
             if (name := parse_dump_name(known)) is not None:
-                scan.add_statistics(path, name)
+                scan.add_table(path, name)
     for file_name, why in listing.others.items():
         if (name := parse_dump_name(file_name.removesuffix(ENDING))) is not None:
             damage = DamagedError(why)
@@ -93,8 +93,8 @@ class _Scan:
 
     def __init__(self, names: OpNames) -> None:
         self._names = names
-        self._by_op: dict[str, tuple[Op, list[ScannedFile]]] = {}
-        self._tables: dict[str, tuple[Op, list[_Table]]] = {}
+        self._by_op: dict[str, list[ScannedFile]] = {}
+        self._tables: dict[str, list[_Table]] = {}
         self._tasks: list[tuple[DumpName, str]] = []
         self._exceptions: list[ScannedFile] = []
         self._gathered = Gathering()
@@ -113,47 +113,34 @@ class _Scan:
         elif len(ops) > 1:
             self._ambiguous(file.path, ops)
         else:
-            self._by_op.setdefault(ops[0].id, (ops[0], []))[1].append(file)
+            self._by_op.setdefault(ops[0].id, []).append(file)
             if file.name is not None:
                 self._tasks.append((file.name, ops[0].id))
 
-    def add_statistics(self, path: Path, name: DumpName) -> None:
-        """Take the table of statistics about one op."""
+    def add_table(self, path: Path, name: DumpName | None = None) -> None:
+        """Take the table of statistics about the op of *name*, or about all ops of a folder."""
         self._gathered.files += 1
-        ops = self._names.find(name)
+        known = self._names.find(name) if name else ()
         try:
             rows = read_statistics(path)
         except DamagedError as damage:
-            for op in ops or (None,):
+            for op in known or (None,):
                 self._gathered.problem(path, damage, None if op is None else op.id)
-            return
-        self._keep_rows(path, ops, _Table(path, name.timestamp, rows))
-        if len(ops) == 1:
-            self._tasks.append((name, ops[0].id))
-
-    def add_table(self, path: Path) -> None:
-        """Take the table of statistics about all ops of a folder."""
-        self._gathered.files += 1
-        try:
-            rows = read_statistics(path)
-        except DamagedError as damage:
-            self._gathered.problem(path, damage)
             return
         by_name: dict[tuple[DumpName, ...], list[StatisticsRow]] = {}
         for row in rows:
-            by_name.setdefault(row.names, []).append(row)
+            by_name.setdefault((name,) if name else row.names, []).append(row)
         for names, lines in by_name.items():
             ops = next((found for name in names if (found := self._names.find(name))), ())
-            stamp = names[0].timestamp if names else 0
-            self._keep_rows(path, ops, _Table(path, stamp, tuple(lines)))
-
-    def _keep_rows(self, path: Path, ops: tuple[Op, ...], table: _Table) -> None:
-        if len(ops) > 1:
-            self._ambiguous(path, ops)
-        elif ops:
-            self._tables.setdefault(ops[0].id, (ops[0], []))[1].append(table)
-        elif path not in self._gathered.unmatched:
-            self._gathered.unmatched.append(path)
+            if len(ops) > 1:
+                self._ambiguous(path, ops)
+            elif ops:
+                stamp = names[0].timestamp if names else 0
+                self._tables.setdefault(ops[0].id, []).append(_Table(path, stamp, tuple(lines)))
+            elif path not in self._gathered.unmatched:
+                self._gathered.unmatched.append(path)
+        if name and len(known) == 1:
+            self._tasks.append((name, known[0].id))
 
     def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
         listed = ", ".join(f"{op.name} ({op.type})" for op in ops)
@@ -163,10 +150,10 @@ class _Scan:
 
     def result(self, debug_files: tuple[Path, ...]) -> DumpIndex:
         exceptions = self._failed_tasks()
-        for op, files in self._by_op.values():
-            self._take(op, files)
-        for op, tables in self._tables.values():
-            self._take_statistics(op, tables)
+        for op, files in self._by_op.items():
+            self._take(self._names.by_id(op), files)
+        for op, tables in self._tables.items():
+            self._take_statistics(self._names.by_id(op), tables)
         overflows = tied(self._overflows(debug_files), self._tasks)
         return self._gathered.index(
             debug_files=debug_files, overflows=overflows, exceptions=exceptions
@@ -191,8 +178,7 @@ class _Scan:
             if op is None:
                 self._gathered.strange(file.path, file.damage)
             elif not named:
-                owner = self._names.by_id(op)
-                self._by_op.setdefault(op, (owner, []))[1].append(file)
+                self._by_op.setdefault(op, []).append(file)
         return tuple(found)
 
     def _op_of_task(self, name: DumpName | None) -> str | None:
@@ -289,17 +275,17 @@ def _slice_number(file: ScannedFile) -> tuple[int, int]:
 
 def _joined(
     files: list[tuple[int, ScannedFile]],
-    tensor: HeaderTensor,
+    like: HeaderTensor,
     op: Op,
     port: int,
     slicing: Slicing | None,
 ) -> DumpTensorRef:
-    refs = {index: _slice_ref(file, tensor, op, port) for index, file in files}
-    return join(refs, tensor.number, slicing)
-
-
-def _slice_ref(file: ScannedFile, like: HeaderTensor, op: Op, port: int) -> DumpTensorRef:
-    for tensor in file.header.tensors if file.header is not None else ():
-        if (tensor.io, tensor.number) == (like.io, like.number):
-            return tensor_ref(file, tensor, op.id, port)
-    raise DamagedError(f"{file.path.name} has no {like.io} {like.number}, other slices do")
+    refs: dict[int, DumpTensorRef] = {}
+    for index, file in files:
+        for tensor in file.whole_header().tensors:
+            if (tensor.io, tensor.number) == (like.io, like.number):
+                refs[index] = tensor_ref(file, tensor, op.id, port)
+        if index not in refs:
+            what = f"{file.path.name} has no {like.io} {like.number}, other slices do"
+            raise DamagedError(what)
+    return join(refs, like.number, slicing)

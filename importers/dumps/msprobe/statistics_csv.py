@@ -41,7 +41,6 @@ class StatisticsRow:
     """One line: the tensor without its op. ``names`` are the op's where the line tells it:
     with its scope, and the last part alone, as MindSpore's file names have it."""
 
-    line: int
     io: TensorIO
     number: int
     dtype: DType | None
@@ -110,7 +109,6 @@ class _Line:
             raise _bad(f"{self.text(*_DIRECTION)!r} {port!r} is no input or output", self.number)
         shape = _shape(self.text("shape"))
         return StatisticsRow(
-            line=self.number,
             io=direction,
             number=int(port),
             dtype=named_dtype(self.text("data type")),
