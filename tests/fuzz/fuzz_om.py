@@ -62,7 +62,7 @@ def main() -> None:
     import atheris
 
     with atheris.instrument_imports(include=["importers", "graphstore"]):
-        import importers.layouts.undo
+        import importers.layouts.convert
         import importers.om.constants  # noqa: F401 - so that their branches are counted
 
     atheris.Setup(sys.argv, one_input)
