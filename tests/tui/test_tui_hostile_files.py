@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from full_run import sample_run
@@ -24,7 +23,7 @@ OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069
 def strangers_store(tmp_path_factory) -> str:
     url = str(tmp_path_factory.mktemp("store") / "strangers")
     with open_store(url) as store:
-        store.save_run(hostile_throughout(replace(sample_run("full"), suspects=())))
+        store.save_run(hostile_throughout(sample_run("full")))
         store.save_run(hostile_throughout(analysed_run("layers")))
         store.save_graph(hostile_throughout(sample_run("full")).device, "graph")
     return url

@@ -38,8 +38,9 @@ def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
         if said:
             return _guilty(said, listed(overview), glyphs)
     rows = listed(overview)
-    ranks = [origin.rank for origin in overview.origins] or list(range(1, len(rows) + 1))
-    causes = {origin.op: origin.cause for origin in overview.origins if origin.cause}
+    accused = (*overview.origins, *overview.suspects)
+    ranks = [origin.rank for origin in accused] or list(range(1, len(rows) + 1))
+    causes = {origin.op: origin.cause for origin in accused if origin.cause}
     cells = [_origin(rank, row, causes, glyphs) for rank, row in zip(ranks, rows, strict=True)]
     names = _name_width(rows)
     why = max((width_of(row[5].text) for row in cells), default=0)
