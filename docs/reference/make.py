@@ -7,6 +7,7 @@ A test fails where a page is not what this would write.
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,14 +33,48 @@ def commands_page() -> str:
     """Every command with its help, as ``--help`` prints it."""
     lines = ["# Commands", "", "Every command also takes `-h`. Exit codes: 0 nothing diverged, 1"]
     lines += ["diverged, 2 bad usage or input, 3 trouble on this machine, 130 stopped.", ""]
-    context = click.Context(cli, info_name="divergraph")
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
+    for name in cli.list_commands(click.Context(cli)):
+        command = cli.get_command(click.Context(cli), name)
         assert command is not None
         for words, each in _with_parts(name, command):
-            inner = click.Context(each, info_name=f"divergraph {words}", terminal_width=WIDTH)
-            lines += [f"## {words}", "", "```text", each.get_help(inner).rstrip(), "```", ""]
+            lines += [f"## {words}", "", *_command(words, each)]
     return "\n".join(lines)
+
+
+def _command(words: str, command: click.Command) -> Iterator[str]:
+    """Not as ``--help`` lays it out: that changes with click's versions."""
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    given = "".join(f" {each.name.upper()}{'…' * (each.nargs < 0)}" for each in arguments)
+    yield f"    divergraph {words}{' [OPTIONS]' if options else ''}{given}"
+    yield ""
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        marked = paragraph.startswith("\b\n")  # lines that stay as they are
+        yield f"```text\n{paragraph[2:]}\n```" if marked else paragraph
+        yield ""
+    if options:
+        yield "| option | |"
+        yield "|---|---|"
+    for option in options:
+        yield f"| {_names(option)} | {_said(option)} |"
+    yield ""
+
+
+def _names(option: click.Option) -> str:
+    value = option.metavar or _choices(option) or option.type.name.upper()
+    shown = "" if option.is_flag else f" {value}"
+    return f"`{', '.join(option.opts)}{shown}`".replace("|", "\\|")
+
+
+def _choices(option: click.Option) -> str:
+    choices = option.type.choices if isinstance(option.type, click.Choice) else ()
+    return "|".join(str(choice) for choice in choices)
+
+
+def _said(option: click.Option) -> str:
+    default = f" Default: {option.default}." if option.show_default else ""
+    needed = " Required." if option.required else ""
+    return f"{option.help or ''}{needed}{default}".replace("|", "\\|").replace("*", "\\*")
 
 
 def _with_parts(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
