@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, Foreign, SampledTensors
-from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
+from divergraph.rootcause.causes.evidence import Array, Cause, Foreign, SampledTensors, Trial
+from divergraph.rootcause.causes.operands import LARGEST, first_that_fits
 
 
 def read_before(view: SampledTensors) -> Cause | None:
@@ -50,12 +50,12 @@ def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: s
     )
 
 
-def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[OperandTrial]:
+def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Trial[Array]]:
     for each in foreign:
         values = each.values()
         if values is not None and values.size <= LARGEST:
             said = words.format(operand=each.operand, by=each.by)
-            yield OperandTrial(label, said, {each.operand: values})
+            yield Trial(label, said, {each.operand: values})
 
 
 CAUSES = (CauseRule(read_before, CauseStage.MISSING, 20, {"dumped_otherwise": 1.0}),)

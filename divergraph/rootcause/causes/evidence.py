@@ -6,13 +6,14 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from graphstore.model import AttrValue, DType, Evidence, Op
+from graphstore.model import AttrValue, DType, Evidence, EvidenceValue, Op
 
+T = TypeVar("T")
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -128,6 +129,15 @@ class Cause:
     evidence: Evidence = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Trial(Generic[T]):
+    """Attributes or operands to try by name, the label if they fit, and the words for them."""
+
+    label: str
+    words: str
+    values: Mapping[str, T]
+
+
 class SampledTensors:
     """A case as rules compute with it: float64, sampled if it is large.
 
@@ -240,6 +250,24 @@ class SampledTensors:
         if made is None or made.shape != self.case.reference.shape:
             return False
         return self.fits(self.made(made), rest=rest)
+
+    def just_what(
+        self,
+        op: Op,
+        label: str,
+        words: str,
+        made: Array | None,
+        sure: float,
+        **evidence: EvidenceValue,
+    ) -> Cause:
+        """The cause where *op*, run as *words* say, *made* what the device has."""
+        left = 0.0 if made is None else self.left(self.made(made))
+        return Cause(
+            label,
+            f"the device has just what {op.type} {op.name or op.id} gives {words}",
+            sure if self.d.size >= 16 else min(sure, 0.7),
+            {"op": op.id, **evidence, "left": left},
+        )
 
     def made(self, values: Array) -> Floats:
         """What an op made, run again, as the view takes it."""

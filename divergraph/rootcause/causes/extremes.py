@@ -35,15 +35,17 @@ def saturation(view: SampledTensors) -> Cause | None:
     count = int(np.count_nonzero(cut))
     if not count or count > 0.6 * cut.size or view.share(cut) < _ALL:
         return None
-    stuck_high = rms(view.d[over] - high) <= 0.1 * rms(view.e[over]) if over.any() else True
-    stuck_low = rms(view.d[under] - low) <= 0.1 * rms(view.e[under]) if under.any() else True
-    if not (stuck_high and stuck_low and _mostly_stuck(view, over, high, under, low)):
+    cuts = [(limit, hit) for limit, hit in ((low, under), (high, over)) if hit.any()]
+    if any(rms(view.d[hit] - limit) > 0.1 * rms(view.e[hit]) for limit, hit in cuts):
+        return None
+    # Most values must be at the limit, not only those that are furthest off.
+    free = np.concatenate([np.abs(view.d[hit] - limit) for limit, hit in cuts])
+    slack = max(_slack(view, high), _slack(view, low))
+    if np.mean(free <= slack + 0.01 * (high - low)) <= _MOSTLY:
         return None
     if low == 0.0 and under.any() and not over.any():
         return None  # negative values cut: told as a wrong activation
-    limits = " and ".join(
-        f"{limit:.6g}" for limit, hit in ((low, under), (high, over)) if hit.any()
-    )
+    limits = " and ".join(f"{limit:.6g}" for limit, _ in cuts)
     verb = "is" if count == 1 else "are"
     return Cause(
         "saturation",
@@ -57,13 +59,6 @@ def saturation(view: SampledTensors) -> Cause | None:
             "largest_expected": float(np.abs(view.r[cut]).max()),
         },
     )
-
-
-def _mostly_stuck(view: SampledTensors, over: Mask, high: float, under: Mask, low: float) -> bool:
-    """Whether most values are at the limit, not only those that are furthest off."""
-    free = np.concatenate([high - view.d[over], view.d[under] - low])
-    slack = max(_slack(view, high), _slack(view, low))
-    return bool(np.mean(free <= slack + 0.01 * (high - low)) > _MOSTLY)
 
 
 def _slack(view: SampledTensors, limit: float) -> float:

@@ -7,12 +7,11 @@ a parameter that was not taken, indices one off. The trials of a batch are run s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, islice, permutations
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
 from graphstore.model import Op
 
 LARGEST = 1 << 22
@@ -65,18 +64,9 @@ _PLACED: Mapping[str, tuple[int, ...]] = {
 """The operands that say where from values are taken."""
 
 
-@dataclass(frozen=True)
-class OperandTrial:
-    """Values to try for tensors an op takes, the label if they fit, and the words for them."""
-
-    label: str
-    words: str
-    values: Mapping[str, Array]
-
-
 def first_that_fits(
-    view: SampledTensors, trials: Iterable[OperandTrial], rest: float = 0.1
-) -> tuple[OperandTrial, Array] | None:
+    view: SampledTensors, trials: Iterable[Trial[Array]], rest: float = 0.1
+) -> tuple[Trial[Array], Array] | None:
     """The trial with which the op makes what the device has, and what it makes.
 
     Of those run side by side the one that leaves least; at most *rest* of the error may stay.
@@ -96,7 +86,7 @@ def first_that_fits(
     return None
 
 
-def _batches(view: SampledTensors, trials: Iterable[OperandTrial]) -> Iterator[list[OperandTrial]]:
+def _batches(view: SampledTensors, trials: Iterable[Trial[Array]]) -> Iterator[list[Trial[Array]]]:
     """Trials that fit into memory side by side."""
     waiting, spent = iter(trials), 0
     own = view.case.device.size + sum(each.size for each in view.case.inputs.values())
@@ -107,7 +97,7 @@ def _batches(view: SampledTensors, trials: Iterable[OperandTrial]) -> Iterator[l
         yield batch
 
 
-def _outcomes(view: SampledTensors, trials: Sequence[OperandTrial]) -> Sequence[Array | None]:
+def _outcomes(view: SampledTensors, trials: Sequence[Trial[Array]]) -> Sequence[Array | None]:
     rerun = view.case.reweigh
     shape = view.case.reference.shape
     made = [] if rerun is None else rerun([trial.values for trial in trials])
@@ -137,7 +127,7 @@ def wrong_operand(view: SampledTensors) -> Cause | None:
     return None
 
 
-def _twice(view: SampledTensors) -> Iterator[OperandTrial]:
+def _twice(view: SampledTensors) -> Iterator[Trial[Array]]:
     """What the op gives taken for what it takes: it was applied twice."""
     if len(view.case.ops) != 1 or view.case.ops[0].type not in _APPLIED:
         return
@@ -145,9 +135,7 @@ def _twice(view: SampledTensors) -> Iterator[OperandTrial]:
     given = None if first is None else view.case.inputs.get(first)
     if first is not None and given is not None and given.shape == view.case.reference.shape:
         result = view.case.reference.astype(given.dtype)
-        yield OperandTrial(
-            "applied_twice", f"its own result for {first}: applied twice", {first: result}
-        )
+        yield Trial("applied_twice", f"its own result for {first}: applied twice", {first: result})
 
 
 def _given(view: SampledTensors, op: Op) -> dict[str, Array]:
@@ -162,7 +150,7 @@ def _operand(op: Op, place: int) -> str | None:
     return None if ref is None else ref.tensor
 
 
-def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Gates in another order in all of a recurrent op's weights."""
     count = _GATES.get(op.type)
     names = [_operand(op, place) for place in (1, 2, 3)]
@@ -174,7 +162,7 @@ def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
         if len(moved) > 1 and all(each is not None for each in moved.values()):
             words = f"the gates of its weights in the order {list(order)}"
             values = {name: each for name, each in moved.items() if each is not None}
-            yield OperandTrial("wrong_weights", words, values)
+            yield Trial("wrong_weights", words, values)
 
 
 def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
@@ -188,7 +176,7 @@ def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
     return np.concatenate([part[place] for part in parts for place in order], axis=1)
 
 
-def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Parameters and states that were not taken."""
     for place, (role, value) in _NEUTRAL.get(op.type, {}).items():
         name = _operand(op, place)
@@ -197,34 +185,32 @@ def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
         if not np.all(given[name] == value):
             label = "lost_bias" if role == "bias" else "wrong_operand"
             words = f"all {'ones' if value else 'zeros'} in place of its {role} {name}"
-            yield OperandTrial(label, words, {name: np.full_like(given[name], value)})
+            yield Trial(label, words, {name: np.full_like(given[name], value)})
         if role == "bias" and given[name].ndim == 1:
-            yield OperandTrial(
-                "doubled_bias", f"its bias {name} added twice", {name: 2 * given[name]}
-            )
+            yield Trial("doubled_bias", f"its bias {name} added twice", {name: 2 * given[name]})
             for by in (1, -1):
                 words = f"its bias {name} moved by {by:+d} channel"
-                yield OperandTrial("wrong_operand", words, {name: np.roll(given[name], by)})
+                yield Trial("wrong_operand", words, {name: np.roll(given[name], by)})
 
 
-def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """All sequences of a recurrent op taken to be as long as the longest may be."""
     name, first = _operand(op, _LENGTHS), _operand(op, 0)
     if op.type in _RECURRENT_OPS and name in given and first in given and name and first:
         whole = given[first].shape[1 if op.attrs.get("layout") else 0]
         words = f"{name} all {whole}: no sequence ends before"
-        yield OperandTrial("wrong_operand", words, {name: np.full_like(given[name], whole)})
+        yield Trial("wrong_operand", words, {name: np.full_like(given[name], whole)})
 
 
-def _first_item(fed: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _first_item(fed: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Of several operands the first item of one taken for all items of the batch."""
     for name, value in fed.items() if len(fed) > 1 else ():
         if value.ndim > 1 and value.shape[0] > 1 and value.dtype.kind in "fb":
             first = np.ascontiguousarray(np.broadcast_to(value[:1], value.shape))
-            yield OperandTrial("wrong_operand", f"the first item of {name} for all", {name: first})
+            yield Trial("wrong_operand", f"the first item of {name} for all", {name: first})
 
 
-def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Values taken from one place before or behind."""
     names = [_operand(op, place) for place in _PLACED.get(op.type, ())]
     known = [name for name in names if name is not None and name in given]
@@ -233,14 +219,14 @@ def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
     for by in (1, -1):
         words = f"{' and '.join(known)} one {'higher' if by > 0 else 'lower'}"
         moved = {name: given[name] + given[name].dtype.type(by) for name in known}
-        yield OperandTrial("wrong_operand", words, moved)
+        yield Trial("wrong_operand", words, moved)
         if len(known) == 1:
             largest = given[known[0]].max(initial=0)
             clipped = {name: np.clip(value, 0, largest) for name, value in moved.items()}
-            yield OperandTrial("wrong_operand", f"{words}, as far as there is such", clipped)
+            yield Trial("wrong_operand", f"{words}, as far as there is such", clipped)
 
 
-def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Other axes of a reduction that takes them as an operand."""
     name = _operand(op, 1) if op.type.startswith("Reduce") else None
     first = _operand(op, 0)
@@ -253,14 +239,14 @@ def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
     for axes in combinations(range(count), len(own)):
         if list(axes) != own:
             words = f"{_axes_text(axes)} reduced in place of {_axes_text(own)}"
-            yield OperandTrial("wrong_axis", words, {name: np.asarray(axes, given[name].dtype)})
+            yield Trial("wrong_axis", words, {name: np.asarray(axes, given[name].dtype)})
 
 
 def _axes_text(axes: Sequence[int]) -> str:
     return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
 
 
-def _window(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
+def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """A row, a column or one place of a convolution's window left out."""
     name = _operand(op, 1) if op.type in ("Conv", "ConvTranspose") else None
     if name not in given or name is None or given[name].ndim < 3:
@@ -276,9 +262,7 @@ def _window(op: Op, given: Mapping[str, Array]) -> Iterator[OperandTrial]:
         if weight[place].any() and weight[place].size < weight.size:
             lost = weight.copy()
             lost[place] = 0
-            yield OperandTrial(
-                "wrong_weights", f"{words} of the window {name} left out", {name: lost}
-            )
+            yield Trial("wrong_weights", f"{words} of the window {name} left out", {name: lost})
 
 
 def _summed(op: Op, given: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
@@ -300,14 +284,14 @@ def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array
     length = operand.shape[axis]
     for end in (True, False):
 
-        def lost(count: int, end: bool = end) -> OperandTrial:
+        def lost(count: int, end: bool = end) -> Trial[Array]:
             values = operand.copy()
             where = slice(length - count, None) if end else slice(count)
             values[(*(slice(None),) * axis, where)] = 0
             side = "last" if end else "first"
             what = "input channels" if "Conv" in op.type else "products of each sum"
             words = f"the {side} {count} of {length} {what} left out"
-            return OperandTrial("sum_cut_short", words, {name: values})
+            return Trial("sum_cut_short", words, {name: values})
 
         found = _least(view, lost, length - 1)
         if found is not None:
@@ -316,8 +300,8 @@ def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array
 
 
 def _least(
-    view: SampledTensors, lost: Callable[[int], OperandTrial], most: int
-) -> tuple[OperandTrial, Array] | None:
+    view: SampledTensors, lost: Callable[[int], Trial[Array]], most: int
+) -> tuple[Trial[Array], Array] | None:
     """The count that leaves least of the error, if that is little; the error has one valley."""
     low, high, best = 1, most, 0
     known: dict[int, float] = {}
@@ -340,11 +324,6 @@ def _least(
     return first_that_fits(view, [lost(best)])
 
 
-def _cause(op: Op, trial: OperandTrial, made: Array, view: SampledTensors) -> Cause:
-    left = view.left(view.made(made))
-    return Cause(
-        trial.label,
-        f"the device has just what {op.type} {op.name or op.id} gives with {trial.words}",
-        0.95 if view.d.size >= 16 else 0.7,
-        {"op": op.id, "operands": list(trial.values), "left": left},
-    )
+def _cause(op: Op, trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
+    words = f"with {trial.words}"
+    return view.just_what(op, trial.label, words, made, 0.95, operands=list(trial.values))

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations, permutations
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial, rms
 from graphstore.model import AttrValue, Op
 
 _MOST_TRIES = 40
 _LARGEST = 1 << 24
 """Elements of an output for which ops are still run again and again."""
-
-
-@dataclass(frozen=True)
-class AttributeTrial:
-    """Attributes to try, the label if they fit, and the words for it."""
-
-    label: str
-    words: str
-    attrs: Mapping[str, AttrValue]
 
 
 def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None:
@@ -39,7 +29,7 @@ def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None
             tries += 1
             if tries > _MOST_TRIES:
                 return None
-            made = case.rerun(op, trial.attrs)
+            made = case.rerun(op, trial.values)
             if view.explained_by(made):
                 return _cause(op, trial, view, made)
         for name, (label, usual) in _NUMBERS.get(op.type, {}).items() if numbers else ():
@@ -58,7 +48,7 @@ def _rank(op: Op, view: SampledTensors) -> int:
     return max(view.case.reference.ndim, *(value.ndim for value in given), 0)
 
 
-def trials(op: Op, axes: int) -> Iterator[AttributeTrial]:
+def trials(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     """Other attributes that compilers confuse, for one op."""
     for types, make in _TRIALS:
         if op.type in types:
@@ -66,23 +56,19 @@ def trials(op: Op, axes: int) -> Iterator[AttributeTrial]:
     yield from _choices(op)
 
 
-def _axis(op: Op, axes: int) -> Iterator[AttributeTrial]:
+def _axis(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     own = op.attrs.get("axis", -1)
     number = int(own) % axes if isinstance(own, int) and axes else 0
     for axis in range(axes):
         if axis != number:
-            yield AttributeTrial(
-                "wrong_axis", f"along axis {axis} in place of {number}", {"axis": axis}
-            )
+            yield Trial("wrong_axis", f"along axis {axis} in place of {number}", {"axis": axis})
 
 
-def _pads(op: Op, _axes: int) -> Iterator[AttributeTrial]:
+def _pads(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
     auto = op.attrs.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         other = "SAME_LOWER" if auto == "SAME_UPPER" else "SAME_UPPER"
-        yield AttributeTrial(
-            "wrong_pads", f"with auto_pad {other} in place of {auto}", {"auto_pad": other}
-        )
+        yield Trial("wrong_pads", f"with auto_pad {other} in place of {auto}", {"auto_pad": other})
     pads = op.attrs.get("pads")
     if not isinstance(pads, tuple) or not all(isinstance(each, int) for each in pads):
         return
@@ -103,7 +89,7 @@ def _pads(op: Op, _axes: int) -> Iterator[AttributeTrial]:
     for moved in moves:
         if moved != tuple(own) and min(moved) >= 0:
             words = f"with pads {list(moved)} in place of {own}"
-            yield AttributeTrial("wrong_pads", words, {"pads": moved})
+            yield Trial("wrong_pads", words, {"pads": moved})
 
 
 def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
@@ -114,7 +100,7 @@ def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _reduced(op: Op, axes: int) -> Iterator[AttributeTrial]:
+def _reduced(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     """Other axes of a reduction, as many."""
     own = op.attrs.get("axes")
     if not op.type.startswith("Reduce") or not isinstance(own, tuple):
@@ -124,26 +110,26 @@ def _reduced(op: Op, axes: int) -> Iterator[AttributeTrial]:
     for other in combinations(range(count), len(numbers)):
         if sorted(numbers) != list(other):
             words = f"axes {list(other)} reduced in place of {sorted(numbers)}"
-            yield AttributeTrial("wrong_axis", words, {"axes": other})
+            yield Trial("wrong_axis", words, {"axes": other})
 
 
-def _factors(op: Op, _axes: int) -> Iterator[AttributeTrial]:
+def _factors(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
     """The factors of a Gemm not taken."""
     for name in ("alpha", "beta"):
         own = op.attrs.get(name, 1.0)
         if own != 1.0:
-            yield AttributeTrial("wrong_setting", f"with {name} 1 in place of {own}", {name: 1.0})
+            yield Trial("wrong_setting", f"with {name} 1 in place of {own}", {name: 1.0})
 
 
-def _direction(op: Op, _axes: int) -> Iterator[AttributeTrial]:
+def _direction(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
     own = op.attrs.get("direction", "forward")
     if own in ("forward", "reverse"):
         other = "reverse" if own == "forward" else "forward"
         words = f"with direction {other} in place of {own}"
-        yield AttributeTrial("wrong_setting", words, {"direction": other})
+        yield Trial("wrong_setting", words, {"direction": other})
 
 
-def _dilations(op: Op, axes: int) -> Iterator[AttributeTrial]:
+def _dilations(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     """Other dilations, the pads grown or shrunk so that the output keeps its shape."""
     spatial = axes - 2
     kernel = op.attrs.get("kernel_shape")
@@ -157,7 +143,7 @@ def _dilations(op: Op, axes: int) -> Iterator[AttributeTrial]:
         moved = [pad + grown[n % spatial] // 2 for n, pad in enumerate(pads)]
         if any(wide != was for was in own) and min(moved) >= 0:
             words = f"with dilations {[wide] * spatial} in place of {list(own)}"
-            yield AttributeTrial(
+            yield Trial(
                 "wrong_setting", words, {"dilations": (wide,) * spatial, "pads": tuple(moved)}
             )
 
@@ -168,24 +154,24 @@ def _ints(value: AttrValue | None, otherwise: tuple[int, ...]) -> tuple[int, ...
     return tuple(each for each in value if isinstance(each, int))
 
 
-def _order(op: Op, axes: int) -> Iterator[AttributeTrial]:
+def _order(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     own = op.attrs.get("perm")
     if axes > 4:
         return
     for order in permutations(range(axes)):
         if order != own:
             words = f"with axes in the order {list(order)}: the right values in another order"
-            yield AttributeTrial("reordered", words, {"perm": order})
+            yield Trial("reordered", words, {"perm": order})
 
 
-def _choices(op: Op) -> Iterator[AttributeTrial]:
+def _choices(op: Op) -> Iterator[Trial[AttrValue]]:
     """The other values of attributes that have only a few."""
     for name, values in _CHOICES.get(op.type, {}).items():
         own = op.attrs.get(name, values[0])
         for value in values:
             if value != own:
                 words = f"with {name} {value} in place of {own}"
-                yield AttributeTrial("wrong_setting", words, {name: value})
+                yield Trial("wrong_setting", words, {name: value})
 
 
 _RESIZING: Mapping[str, tuple[AttrValue, ...]] = {
@@ -249,7 +235,7 @@ _REDUCING = frozenset(
     )
 )
 _PADDED = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger"))
-_TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[AttributeTrial]]], ...] = (
+_TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial[AttrValue]]]], ...] = (
     (frozenset(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")), _axis),
     (_PADDED, _pads),
     (frozenset(("Conv",)), _dilations),
@@ -298,15 +284,9 @@ def _search(view: SampledTensors, op: Op, attribute: tuple[str, float], label: s
     if abs(value / own - 1.0) < 1e-3:
         return None
     made = rerun(op, {name: value})
-    trial = AttributeTrial(label, f"with {name} {value:.3g} in place of {own:.3g}", {name: value})
+    trial = Trial(label, f"with {name} {value:.3g} in place of {own:.3g}", {name: value})
     return _cause(op, trial, view, made) if view.explained_by(made) else None
 
 
-def _cause(op: Op, trial: AttributeTrial, view: SampledTensors, made: Array | None) -> Cause:
-    left = view.left(view.made(made)) if made is not None else 0.0
-    return Cause(
-        trial.label,
-        f"the device has just what {op.type} {op.name or op.id} gives {trial.words}",
-        0.97 if view.d.size >= 16 else 0.7,
-        {"op": op.id, "attributes": dict(trial.attrs), "left": left},
-    )
+def _cause(op: Op, trial: Trial[AttrValue], view: SampledTensors, made: Array | None) -> Cause:
+    return view.just_what(op, trial.label, trial.words, made, 0.97, attributes=dict(trial.values))

@@ -9,8 +9,8 @@ from itertools import combinations, islice, permutations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
-from divergraph.rootcause.causes.operands import LARGEST, OperandTrial, first_that_fits
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
+from divergraph.rootcause.causes.operands import LARGEST, first_that_fits
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 
 _MOST_TRIES = 48
@@ -50,7 +50,7 @@ def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
 
 def _trials(
     constants: Mapping[str, Array], make: Callable[[Array], Iterator[tuple[str, Array]]]
-) -> Iterator[OperandTrial]:
+) -> Iterator[Trial[Array]]:
     """Other values compilers make of weights; none that are the weight itself."""
     label = "rounded_weights" if make is _roundings else "wrong_weights"
     for name, weight in constants.items():
@@ -59,7 +59,7 @@ def _trials(
         for words, values in make(weight):
             if values.shape == weight.shape and not np.array_equal(values, weight):
                 changed = np.ascontiguousarray(values, weight.dtype)
-                yield OperandTrial(label, f"{name} changed: {words}", {name: changed})
+                yield Trial(label, f"{name} changed: {words}", {name: changed})
 
 
 def _orders(weight: Array) -> Iterator[tuple[str, Array]]:
@@ -108,7 +108,7 @@ def _cut(weight: Array) -> Array:
     return found
 
 
-def _cause(trial: OperandTrial, made: Array, view: SampledTensors) -> Cause:
+def _cause(trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     what = " and ".join(dict.fromkeys(view.case.types)) or "op"
     left = view.left(view.made(made))
     near = "just" if left <= 0.1 else "nearly"

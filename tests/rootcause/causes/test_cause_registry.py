@@ -60,7 +60,7 @@ def test_labels_that_code_says_are_declared() -> None:
     for path in FOLDER.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             named = isinstance(node, ast.Call) and getattr(node.func, "id", "")
-            if named in ("Cause", "OperandTrial", "AttributeTrial"):
+            if named in ("Cause", "Trial"):
                 first = node.args[0]
                 said |= {first.value} if isinstance(first, ast.Constant) else set()
     assert len(said) > 20
