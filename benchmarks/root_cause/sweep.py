@@ -149,7 +149,7 @@ def main() -> None:
         for each in cases:
             Recording.read = set()
             before.append(each.seen())
-            read.append(Recording.read)
+            read.append(frozenset(Recording.read))
         print(f"{len(cases)} cases, {sum(not each.faulty for each in cases)} of them healthy")
         for name in names:
             for factor in _FACTORS:
