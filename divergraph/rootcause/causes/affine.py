@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
-from divergraph.rootcause.causes.words import count_text, slices_text
+from divergraph.rootcause.causes.words import slices_text
+from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
 _SHORT = 8
@@ -344,7 +345,7 @@ def _slice_offset(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
     return Cause(
         "channel_offset",
         f"a constant per channel is off in {where} (by up to {largest:.4g}, "
-        f"{count_text(hit.size, 'channel')} of {offsets.size}), the rest is right: a lost bias or "
+        f"{counted(hit.size, 'channel')} of {offsets.size}), the rest is right: a lost bias or "
         "wrong zero point",
         _slice_confidence(fit, 0.93),
         evidence,

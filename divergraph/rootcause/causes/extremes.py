@@ -6,7 +6,8 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
-from divergraph.rootcause.causes.words import count_text, share_text
+from divergraph.rootcause.causes.words import share_text
+from divergraph.text.words import counted
 from graphstore.model import DType
 
 _ALL, _MOSTLY = 0.95, 0.5
@@ -49,7 +50,7 @@ def saturation(view: SampledTensors) -> Cause | None:
     verb = "is" if count == 1 else "are"
     return Cause(
         "saturation",
-        f"{count_text(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
+        f"{counted(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
         f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{_known(high, low, over, under)}",
         0.95 if count >= 3 else 0.7,
         {
@@ -224,7 +225,7 @@ def wrapped_around(view: SampledTensors) -> Cause | None:
         return None
     return Cause(
         "wrapped_around",
-        f"{count_text(count, 'value')} ({share_text(count, over.size)}) outside of {low:.4g} to "
+        f"{counted(count, 'value')} ({share_text(count, over.size)}) outside of {low:.4g} to "
         f"{high:.4g} came out {period:.4g} away, at the other end: they wrapped around, as an "
         "integer of too few bits does",
         0.95 if count >= 2 * _FEWEST_WRAPPED else 0.75,

@@ -9,7 +9,8 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
 from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
-from divergraph.rootcause.causes.words import count_text, ranges_text, share_text, slices_text
+from divergraph.rootcause.causes.words import ranges_text, share_text, slices_text
+from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
 _ALL = 0.98
@@ -64,7 +65,7 @@ def few_values(view: SampledTensors) -> Cause | None:
     )
     return Cause(
         "few_values",
-        f"only {count_text(count, 'value')} of {view.d.size} {'is' if count == 1 else 'are'} "
+        f"only {counted(count, 'value')} of {view.d.size} {'is' if count == 1 else 'are'} "
         f"wrong: {listed}{', ...' if count > 3 else ''}: a flipped bit, or a value written by "
         "another op?",
         0.9,

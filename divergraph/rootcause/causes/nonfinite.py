@@ -9,7 +9,8 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, FaultEvidence, SampledTensors
-from divergraph.rootcause.causes.words import channels_text, count_text, share_text
+from divergraph.rootcause.causes.words import channels_text, share_text
+from divergraph.text.words import counted
 from graphstore.model import DType, EvidenceValue
 
 _LARGEST = {
@@ -66,7 +67,7 @@ def _overflow(
         return Cause(
             "overflow",
             f"overflow: values up to {largest:.3g} do not fit {dtype} (largest {limit:.5g}); "
-            f"{count_text(expected.size, 'value')} became Inf or NaN",
+            f"{counted(expected.size, 'value')} became Inf or NaN",
             0.97,
             evidence,
         )
@@ -96,12 +97,12 @@ def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, Eviden
             continue
         hits = int(np.count_nonzero(test(values)))
         if hits:
-            reason = f"; {op.type} takes {text.format(count_text(hits, 'value'))}"
+            reason = f"; {op.type} takes {text.format(counted(hits, 'value'))}"
     where = ""
     if bad.ndim > 1:
         where = channels_text(np.asarray(bad.any(axis=_others(bad, view))))
     sentence = (
-        f"{what} starts here: {count_text(count, 'value')} "
+        f"{what} starts here: {counted(count, 'value')} "
         f"({share_text(count, bad.size)}) where the same inputs give finite values up to "
         f"{evidence['largest_expected']:.3g}{where}{reason}"
     )

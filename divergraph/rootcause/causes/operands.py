@@ -12,6 +12,7 @@ from itertools import combinations, islice, permutations
 import numpy as np
 
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
+from divergraph.rootcause.causes.words import axes_text
 from graphstore.model import Op
 
 LARGEST = 1 << 22
@@ -238,12 +239,8 @@ def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     own = sorted(int(axis) % count for axis in given[name]) if count else []
     for axes in combinations(range(count), len(own)):
         if list(axes) != own:
-            words = f"{_axes_text(axes)} reduced in place of {_axes_text(own)}"
+            words = f"{axes_text(axes)} reduced in place of {axes_text(own)}"
             yield Trial("wrong_axis", words, {name: np.asarray(axes, given[name].dtype)})
-
-
-def _axes_text(axes: Sequence[int]) -> str:
-    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
 
 
 def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:

@@ -11,6 +11,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
 from divergraph.rootcause.causes.operands import LARGEST, first_that_fits
+from divergraph.rootcause.causes.words import axes_text
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 
 _MOST_TRIES = 48
@@ -70,16 +71,12 @@ def _orders(weight: Array) -> Iterator[tuple[str, Array]]:
     window = range(2, weight.ndim)
     for count in range(len(window), 0, -1):
         for turned in combinations(window, count):
-            yield f"{_listed(turned)} reversed", np.flip(weight, turned)
+            yield f"{axes_text(turned)} reversed", np.flip(weight, turned)
     for order in _ORDERS.get(weight.ndim, ()):
         moved = weight.transpose(order)
         if moved.shape != weight.shape:
             words = f"memory written in the axis order {list(order)} and read as if it were not"
             yield words, moved.reshape(weight.shape)
-
-
-def _listed(axes: tuple[int, ...]) -> str:
-    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
 
 
 def _roundings(weight: Array) -> Iterator[tuple[str, Array]]:

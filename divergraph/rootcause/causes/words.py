@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,6 @@ from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, Sample
 
 _UNSURE = 0.65
 """Where two explanations give the same, the most confidence in one."""
-
-
-def count_text(count: int, noun: str) -> str:
-    """``1 value``, ``12 values``."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def share_text(part: int, whole: int) -> str:
@@ -72,3 +67,8 @@ def as_well(cause: Cause, other: Cause) -> Cause:
 def step_text(step: InsideStep) -> str:
     """An op inside a group: its type and name."""
     return f"{step.op.type} {step.op.name or step.op.id}"
+
+
+def axes_text(axes: Sequence[int]) -> str:
+    """``axis 1``, ``axes 1 and 2``."""
+    return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))

@@ -6,7 +6,8 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors
-from divergraph.rootcause.causes.words import count_text, share_text, slices_text
+from divergraph.rootcause.causes.words import share_text, slices_text
+from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
 _ALL = 0.95
@@ -24,7 +25,7 @@ def all_zero(view: SampledTensors) -> Cause | None:
     if largest < _SMALLEST_NORMAL and view.unit >= 2.0**-11:
         return Cause(
             "flush_to_zero",
-            f"all {count_text(count, 'value')} became 0: they are at most {largest:.3g}, "
+            f"all {counted(count, 'value')} became 0: they are at most {largest:.3g}, "
             f"below the smallest normal float16 {_SMALLEST_NORMAL:.3g}",
             0.8,
             {**evidence, "threshold": largest},
@@ -83,7 +84,7 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
     exact = 0.95 if tail.size >= 8 else 0.75
     return Cause(
         "tail_not_written",
-        f"the last {count_text(tail.size, 'value')} ({share_text(tail.size, device.size)}) are "
+        f"the last {counted(tail.size, 'value')} ({share_text(tail.size, device.size)}) are "
         f"zero from index {start} on, {lost} of them should not be: the end was not written",
         exact,
         {"start": start, "zeros": int(tail.size), "lost": lost, "energy_share": share},
@@ -154,7 +155,7 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
         note = f", the smallest normal float16 {_SMALLEST_NORMAL:.3g}"
     return Cause(
         "flush_to_zero",
-        f"{count_text(count, 'value')} became 0, just those of at most {threshold:.3g}{note}; "
+        f"{counted(count, 'value')} became 0, just those of at most {threshold:.3g}{note}; "
         "larger ones are right: small values are flushed to zero",
         0.95 if exact and count >= 8 else 0.75,
         {"zeros": count, "threshold": threshold, "smallest_kept": float(stay.min())},
@@ -184,7 +185,7 @@ def scattered_zeros(view: SampledTensors) -> Cause | None:
     guess = "as a Dropout does in training" if drops else "values lost, or a mask too many"
     return Cause(
         "scattered_zeros",
-        f"{count_text(count, 'value')} ({100 * share:.3g} %), small and large ones, are zero and "
+        f"{counted(count, 'value')} ({100 * share:.3g} %), small and large ones, are zero and "
         f"{rest}: {guess}",
         0.9 if drops else 0.8,
         {"zeros": count, "share": share, "gain_of_kept": gain},
@@ -206,7 +207,7 @@ def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
         return None
     return Cause(
         "wrong_activation",
-        f"all {count_text(count, 'negative value')} became 0, positive ones are right: as if a "
+        f"all {counted(count, 'negative value')} became 0, positive ones are right: as if a "
         "Relu followed, or an unsigned type",
         0.9 if count >= 8 else 0.6,
         {"cut": count, "lowest_expected": float(view.r.min())},
