@@ -19,6 +19,8 @@ from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measur
 from divergraph.metrics.pairs.measurement import Measurement
 from divergraph.metrics.statistics import BY_STATISTICS
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
+from divergraph.rootcause.run import with_root_cause
+from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
@@ -217,9 +219,6 @@ class _Comparing:
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
     ) -> RunData:
-        from divergraph.rootcause.run import with_root_cause  # it imports this package
-        from divergraph.rootcause.run_inputs import RunSources
-
         sources = RunSources(
             self.golden.path,
             self.device.path,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from divergraph.comparison import CompareRequest, compare
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.options import DEFAULT_OPTIONS, RootCauseOptions
+from divergraph.rootcause.stored import analysed_again
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError
@@ -83,8 +84,6 @@ def analyse_stored(
         InputError: its models or dumps are gone or others, or the golden one cannot be run.
         StoreError: the store cannot be read or written.
     """
-    from divergraph.rootcause.stored import analysed_again
-
     store.check_writable()
     data = analysed_again(store.run_data(name), options, progress)
     progress.stage("writing the run")
