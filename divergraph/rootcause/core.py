@@ -79,9 +79,13 @@ def split_run(
         *run.runs.remarks(groups),
         *judging.explaining.remarks(),
     )
+    # Of what takes random numbers the device did not dump another draw may be all the error.
+    drawn = [
+        replace(group, source=Source.RANDOM) for group in groups if group.output in judging.drawn
+    ]
     return Splits(
         judging.splits,
-        {group.output: _with_source(group, judging.drawn) for group in groups},
+        {group.output: group for group in (*groups, *drawn)},
         arithmetics.described(precision, quantised=bool(run.quantisers.by_tensor)),
         executor.name,
         tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
@@ -91,11 +95,6 @@ def split_run(
         tuple(each for each in said if each),
         tuple(judging.reckonings.values()),
     )
-
-
-def _with_source(group: Group, drawn: Mapping[TensorRef, str]) -> Group:
-    """*group*, as one of random numbers if another draw may be all its error is."""
-    return replace(group, source=Source.RANDOM) if group.output in drawn else group
 
 
 @dataclass

@@ -38,7 +38,8 @@ def missing_op(view: SampledTensors) -> Cause | None:
 
 def _without_relu(view: SampledTensors) -> Cause | None:
     """Negative values where a Relu in the group should have made zeros."""
-    if not any(_cuts_below(kind) for kind in view.case.types):
+    kinds = view.case.types
+    if not any("relu" in each.lower() or "Fused" in each or each in _CUTTING for each in kinds):
         return None
     cut = view.r == 0.0
     count = int(np.count_nonzero(cut))
@@ -59,10 +60,6 @@ def _without_relu(view: SampledTensors) -> Cause | None:
         0.9 if count >= 8 else 0.6,
         {"negative": int((below < 0).sum()), "slope": slope},
     )
-
-
-def _cuts_below(kind: str) -> bool:
-    return "relu" in kind.lower() or "Fused" in kind or kind in _CUTTING
 
 
 def _leak(view: SampledTensors, cut: np.ndarray) -> float | None:

@@ -26,10 +26,6 @@ def _leaky(slope: float) -> Callable[[Floats], Floats]:
     return lambda x: np.where(x > 0, x, slope * x)
 
 
-def _gelu_tanh(x: Floats) -> Floats:
-    return np.asarray(0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))))
-
-
 FUNCTIONS: Mapping[str, Callable[[Floats], Floats]] = {
     "the identity": lambda x: x,
     "Relu": lambda x: np.maximum(x, 0.0),
@@ -48,7 +44,7 @@ FUNCTIONS: Mapping[str, Callable[[Floats], Floats]] = {
     "Silu": lambda x: x * _sigmoid(x),
     "HardSwish": lambda x: x * np.clip(x / 6.0 + 0.5, 0.0, 1.0),
     "Gelu": lambda x: np.asarray(0.5 * x * (1.0 + _erf(x / np.sqrt(2.0)))),
-    "Gelu by tanh": _gelu_tanh,
+    "Gelu by tanh": lambda x: 0.5 * x * (1.0 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
     "Gelu by sigmoid": lambda x: x * _sigmoid(1.702 * x),
     "Erf": _erf,
     "Exp": lambda x: np.exp(np.minimum(x, 80.0)),

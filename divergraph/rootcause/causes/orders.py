@@ -27,7 +27,12 @@ def reordered(view: SampledTensors) -> Cause | None:
     """A permutation of the expected values that is a common one."""
     if view.d.size < 4 or view.error <= _least(view):
         return None
-    found = _shifted(view) or _permuted(view)
+    found, probes = _shifted(view), _Probes(view)
+    orders = () if found else _candidates(view.case.reference.shape, probes)
+    for words, places in orders:
+        if probes.fit(places):
+            found = Cause("reordered", f"the right values in another order: {words}", 0.95)
+            break
     if found is None:
         return None
     evidence = {**found.evidence, "elements": int(view.case.device.size)}
@@ -79,14 +84,6 @@ def _chance(ordered: Array) -> float:
     rng = np.random.default_rng(13)
     drawn = np.sort(ordered[rng.integers(0, ordered.size, ordered.size)])
     return rms(drawn - ordered)
-
-
-def _permuted(view: SampledTensors) -> Cause | None:
-    probes = _Probes(view)
-    for words, places in _candidates(view.case.reference.shape, probes):
-        if probes.fit(places):
-            return Cause("reordered", f"the right values in another order: {words}", 0.95)
-    return None
 
 
 class _Probes:
@@ -177,7 +174,7 @@ def _shifted(view: SampledTensors) -> Cause | None:
     shape, size = view.case.reference.shape, view.case.reference.size
     for axis in reversed(range(len(shape))):
         length = shape[axis]
-        for lag in _lags(length):
+        for lag in (way * n for n in range(1, min(_LAGS, length // 2) + 1) for way in (1, -1)):
             at = list(np.unravel_index(probes.flat, shape))
             from_there = at[axis] - lag
             inside = (from_there >= 0) & (from_there < length)
@@ -212,12 +209,6 @@ def _shift_cause(lag: int, axis: int, around: str) -> Cause:
         0.95,
         {"axis": axis, "lag": lag},
     )
-
-
-def _lags(length: int) -> Iterator[int]:
-    for lag in range(1, min(_LAGS, length // 2) + 1):
-        yield lag
-        yield -lag
 
 
 def _flat_lags(view: SampledTensors) -> list[int]:

@@ -37,17 +37,13 @@ class Arithmetics:
     others: frozenset[TensorRef] = field(default_factory=frozenset)
 
     @property
-    def kept_single(self) -> frozenset[TensorRef]:
-        """The outputs of ops that stay in float32 on a device of 16 bits."""
-        return frozenset() if self.usual.precision is FP32 else self.others
-
-    @property
     def taken(self) -> Taken:
         """How matrix ops in float32 take their operands."""
         return self.usual.taken or (self.other.taken if self.other is not None else {})
 
     def described(self, precision: Precision, *, quantised: bool) -> DeviceArithmetic:
         """What is said of a device that mostly computes in *precision*."""
+        kept_single = () if self.usual.precision is FP32 else self.others
         return DeviceArithmetic(
             precision.name,
             quantised,
@@ -57,7 +53,7 @@ class Arithmetics:
                 if kind is not Operands.FULL
             },
             dict(self.usual.approximated),
-            tuple(sorted({ref.op for ref in self.kept_single})),
+            tuple(sorted({ref.op for ref in kept_single})),
         )
 
     def of(self, group: Group) -> Floors:
