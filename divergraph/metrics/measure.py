@@ -20,7 +20,6 @@ from divergraph.metrics.flat import flat_float32
 from divergraph.metrics.metrics import (
     are_bool,
     check_sides,
-    known_divergence,
     metrics_of_empty,
     scales_for_divergence,
     ten_metrics,
@@ -99,7 +98,9 @@ def measure(
         return asked if any_bad or asked.scales is not None else None
 
     sums, second = sweeper.both(x, y, ask)
-    divergence = known_divergence(sums) if asked.scales is None else second.divergence
+    divergence = second.divergence
+    if asked.scales is None:  # of equal sides, or undefined
+        divergence = 0.0 if sums.finite else math.nan
     return PairMeasurement(
         ten_metrics(sums, divergence, both_bool),
         figures_of(

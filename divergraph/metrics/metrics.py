@@ -7,17 +7,15 @@ sums in float32, so its last digits differ). Memory does not grow with the tenso
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.metrics.flat import blocks, flat, flat_float32
+from divergraph.metrics.flat import blocks, flat
 from divergraph.metrics.limits import notes
-from divergraph.metrics.second_pass import Second
-from divergraph.metrics.sums import EPSILON, NO_SECOND, DistributionScale, Sums
-from divergraph.metrics.sweep import BLOCK, Sweeper
+from divergraph.metrics.sums import EPSILON, DistributionScale, Sums
+from divergraph.metrics.sweep import BLOCK
 from graphstore.model import Metric, MetricSet
 
 _FLOAT16_MAX_BITS = 0x7BFF
@@ -38,38 +36,8 @@ class UnsupportedElementError(ValueError):
     """The elements are no real numbers: complex, text, objects or records."""
 
 
-def compare_arrays(
-    device: NDArray[Any], golden: NDArray[Any], sweeper: Sweeper | None = None
-) -> MetricSet:
-    """All metrics of *device* (x) against *golden* (y); shapes are not looked at.
-
-    Elements are bool, integer or real. Of two bool tensors only the cosine is defined,
-    and ``different`` counts their unequal elements. Two empty tensors are equal. NaN and infinities
-    give what the formulas give, with a note naming the side. Many calls are a little
-    faster with one *sweeper*.
-
-    Raises:
-        LengthMismatchError: the sides have different numbers of elements.
-        UnsupportedElementError: complex or non-numeric elements; both are ValueError.
-    """
-    check_sides(device, golden)
-    if device.size == 0:
-        return metrics_of_empty()
-    x, y = flat_float32(device), flat_float32(golden)
-    sweeper = sweeper or Sweeper()
-    both_bool = are_bool(device, golden)
-
-    def ask(sums: Sums) -> Second | None:
-        scales = scales_for_divergence(sums, both_bool)
-        return None if scales is None else Second(scales, math.inf, 0.0)
-
-    sums, second = sweeper.both(x, y, ask)
-    divergence = second.divergence if second is not NO_SECOND else known_divergence(sums)
-    return ten_metrics(sums, divergence, both_bool)
-
-
 def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
-    """Refuse sides that cannot be compared, as :func:`compare_arrays` says."""
+    """Refuse sides that cannot be compared, as :func:`divergraph.metrics.measure.measure` says."""
     if device.size != golden.size:
         raise LengthMismatchError(
             f"device has {device.size} and golden {golden.size} elements: they cannot be compared"
@@ -91,11 +59,6 @@ def scales_for_divergence(
     if both_bool or not sums.finite or sums.square_error == 0.0:
         return None
     return DistributionScale.of(sums.device), DistributionScale.of(sums.golden)
-
-
-def known_divergence(sums: Sums) -> float:
-    """The divergence where it needs no second sweep: of equal sides, or undefined."""
-    return 0.0 if sums.finite else math.nan
 
 
 def overflow_flag(device: NDArray[Any]) -> bool | None:
@@ -188,39 +151,29 @@ def _is_finite(metrics: MetricSet, metric: Metric) -> bool:
 def _of_booleans(metrics: MetricSet, sums: Sums) -> MetricSet:
     """Only the cosine, and a distance of 0 where golden has nothing set: the reference
     comparator cannot subtract booleans either, whatever its table says."""
-    nan = math.nan
     undefined = _NOT_FOR_BOOLEANS
+    distance = 0.0
     if sums.golden.norm > EPSILON:
-        undefined = (*undefined, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
-    said = dict(metrics.notes) | dict.fromkeys(undefined, notes.BOOLEAN)
-    return replace(
-        metrics,
+        undefined, distance = (*undefined, Metric.RELATIVE_EUCLIDEAN_DISTANCE), math.nan
+    return every_metric(
+        math.nan,
+        cosine_similarity=metrics.cosine_similarity,
+        relative_euclidean_distance=distance,
+        elements=metrics.elements,
+        device_nonfinite=metrics.device_nonfinite,
+        golden_nonfinite=metrics.golden_nonfinite,
         different=round(sums.square_error),
-        relative_euclidean_distance=nan if sums.golden.norm > EPSILON else 0.0,
-        max_absolute_error=nan,
-        accumulated_relative_error=nan,
-        kullback_leibler_divergence=nan,
-        standard_deviation=(nan, nan, nan, nan),
-        mean_absolute_error=nan,
-        root_mean_square_error=nan,
-        max_relative_error=nan,
-        mean_relative_error=nan,
-        notes=said,
+        notes=dict(metrics.notes) | dict.fromkeys(undefined, notes.BOOLEAN),
     )
 
 
 def metrics_of_empty() -> MetricSet:
     """The metrics of two tensors without elements: they are equal."""
-    return MetricSet(
-        cosine_similarity=1.0,
-        max_absolute_error=0.0,
-        accumulated_relative_error=0.0,
-        relative_euclidean_distance=0.0,
-        kullback_leibler_divergence=0.0,
-        standard_deviation=(0.0, 0.0, 0.0, 0.0),
-        mean_absolute_error=0.0,
-        root_mean_square_error=0.0,
-        max_relative_error=0.0,
-        mean_relative_error=0.0,
-        notes=dict.fromkeys(Metric, notes.EMPTY),
-    )
+    return every_metric(0.0, cosine_similarity=1.0, notes=dict.fromkeys(Metric, notes.EMPTY))
+
+
+def every_metric(value: float, **others: Any) -> MetricSet:
+    """Metrics that are all *value* but for *others*, which are named as the fields are."""
+    standard_deviation = (value, value, value, value)
+    fields = {**dict.fromkeys(Metric, value), "standard_deviation": standard_deviation, **others}
+    return MetricSet(**fields)

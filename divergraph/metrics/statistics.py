@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergraph.metrics.limits import notes
+from divergraph.metrics.metrics import every_metric
 from divergraph.metrics.sums import EPSILON
 from divergraph.text.words import NOT_KNOWN
 from graphstore.model import Metric, MetricSet, TensorStatistics
@@ -187,24 +188,19 @@ def _relative(root: float, y: _Side, count: int | None) -> float:
 
 
 def _metrics(x: _Side, y: _Side, bounds: _Bounds, count: int) -> MetricSet:
-    nan = math.nan
     said = dict.fromkeys(Metric, NOT_KNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
     if not math.isnan(bounds.relative) and _most(y.norm, y.largest) <= EPSILON:
         zero = bounds.largest <= EPSILON
         said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
     if not math.isnan(x.mean + y.mean):
         said.pop(Metric.STANDARD_DEVIATION)
-    return MetricSet(
-        cosine_similarity=nan,
+    return every_metric(
+        math.nan,
         max_absolute_error=bounds.largest,
-        accumulated_relative_error=nan,
         relative_euclidean_distance=bounds.relative,
-        kullback_leibler_divergence=nan,
         standard_deviation=(x.mean, x.deviation, y.mean, y.deviation),
         mean_absolute_error=bounds.mean,
         root_mean_square_error=bounds.root,
-        max_relative_error=nan,
-        mean_relative_error=nan,
         elements=count,
         device_nonfinite=x.nonfinite,
         golden_nonfinite=y.nonfinite,

@@ -60,16 +60,6 @@ class Sweeper:
         self._block = size
         self._room = 0
 
-    def first(self, device: Flat, golden: Flat, start: int = 0) -> Sums:
-        """The sums of one sweep."""
-        with np.errstate(all="ignore"):
-            return self._first(device, golden, start, [])
-
-    def second(self, device: Flat, golden: Flat, asked: Second, start: int = 0) -> SecondSums:
-        """The sums of the second sweep."""
-        with np.errstate(all="ignore"):
-            return self._second(device, golden, asked, start, [])
-
     def both(
         self, device: Flat, golden: Flat, ask: Callable[[Sums], Second | None]
     ) -> tuple[Sums, SecondSums]:
@@ -77,11 +67,11 @@ class Sweeper:
         after the other, as the second knows of each block what the first saw."""
         seen: list[Seen] = []
         with np.errstate(all="ignore"):
-            sums = self._first(device, golden, 0, seen)
+            sums = self._first(device, golden, seen)
             asked = ask(sums)
             if asked is None:
                 return sums, NO_SECOND
-            return sums, self._second(device, golden, asked, 0, seen)
+            return sums, self._second(device, golden, asked, seen)
 
     def first_blocks(self, device: Flat, golden: Flat, start: int = 0) -> Iterator[Sums]:
         """The sums of one sweep block by block: those of parts whose places are multiples
@@ -98,29 +88,24 @@ class Sweeper:
         """The sums of the second sweep block by block, of which the first saw *seen*."""
         self._reserve(len(device))
         for number, (begin, x, y) in enumerate(blocks(self._block, device, golden)):
-            known = seen[number] if seen else _UNSEEN
             with np.errstate(all="ignore"):
-                result = self._second_block(x, y, asked, start + begin, known, False)
+                result = self._second_block(x, y, asked, start + begin, seen[number], False)
             yield result
 
-    def _first(self, device: Flat, golden: Flat, start: int, seen: list[Seen]) -> Sums:
+    def _first(self, device: Flat, golden: Flat, seen: list[Seen]) -> Sums:
         if len(device) <= self._block:
             self._reserve(len(device))
-            result = self._first_block(device[:], golden[:], start)
+            result = self._first_block(device[:], golden[:], 0)
             seen.append(seen_of(result))
             return result
-        return folded(self.first_blocks(device, golden, start), seen)
+        return folded(self.first_blocks(device, golden), seen)
 
-    def _second(
-        self, device: Flat, golden: Flat, asked: Second, start: int, seen: list[Seen]
-    ) -> SecondSums:
+    def _second(self, device: Flat, golden: Flat, asked: Second, seen: list[Seen]) -> SecondSums:
         if len(device) <= self._block:
-            self._reserve(len(device))
-            known = seen[0] if seen else _UNSEEN
             # The rooms still hold the only block, unless it was equal.
-            loaded = bool(seen) and known[0] > 0.0
-            return self._second_block(device[:], golden[:], asked, start, known, loaded)
-        return folded_second(self.second_blocks(device, golden, asked, seen, start))
+            loaded = seen[0][0] > 0.0
+            return self._second_block(device[:], golden[:], asked, 0, seen[0], loaded)
+        return folded_second(self.second_blocks(device, golden, asked, seen))
 
     def _reserve(self, length: int) -> None:
         room = min(length, self._block)
@@ -273,8 +258,6 @@ class Sweeper:
 
 Seen = tuple[float, float, float, float, float]
 """What the first sweep saw of a block: the largest error, lowest value and mean of both sides."""
-
-_UNSEEN: Seen = (math.inf, -math.inf, 0.0, -math.inf, 0.0)
 
 
 def folded(records: Iterable[Sums], seen: list[Seen]) -> Sums:

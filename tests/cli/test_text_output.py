@@ -15,7 +15,7 @@ from divergraph.ask.answers import UnmatchedOps
 from divergraph.cli.make.demo_command import _typed_command
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.text import show_unmatched
-from divergraph.metrics.metrics import compare_arrays
+from divergraph.metrics.measure import measure
 from divergraph.text.words import NOT_KNOWN, STATE_MARKS
 from graphstore.model import Metric, Reason
 
@@ -93,7 +93,7 @@ def test_why_an_op_has_no_counterpart_is_said_once(capsys):
 
 
 def test_what_statistics_do_not_tell_is_no_nan():
-    metrics = compare_arrays(np.ones(4, np.float32), np.full(4, np.nan, np.float32))
+    metrics = measure(np.ones(4, np.float32), np.full(4, np.nan, np.float32)).metrics
     assert metric_text(metrics).startswith("cos      NaN  rel")
     unknown = replace(metrics, notes={Metric.COSINE_SIMILARITY: NOT_KNOWN})
     assert metric_text(unknown).startswith("cos        -  rel")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from divergraph.metrics.metrics import compare_arrays
+from divergraph.metrics.measure import measure
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,
@@ -70,7 +70,7 @@ def hostile_run() -> RunData:
             TensorIO.OUTPUT,
             0,
             TensorRef("first", 0),
-            metrics=compare_arrays(golden, golden),
+            metrics=measure(golden, golden).metrics,
             level=Level.PASS,
             **facts,
         ),
@@ -79,7 +79,7 @@ def hostile_run() -> RunData:
             TensorIO.OUTPUT,
             0,
             TensorRef(HOSTILE, 0),
-            metrics=compare_arrays(wrong, golden),
+            metrics=measure(wrong, golden).metrics,
             level=Level.FAIL,
             limit="default: NaN",
             split=made,

@@ -107,8 +107,8 @@ def test_transposed_tensors_measure_like_their_copies(block):
     device = golden + 1e-3 * random.standard_normal(golden.shape).astype(np.float32)
     device, golden = device.transpose(0, 2, 3, 1), golden.transpose(0, 2, 3, 1)[:, ::-1]
     copies = device.reshape(-1), golden.reshape(-1)
-    found = Sweeper(block).first(Strided(device), Strided(golden))
-    assert repr(found) == repr(Sweeper(block).first(*copies))
+    found = list(Sweeper(block).first_blocks(Strided(device), Strided(golden)))
+    assert repr(found) == repr(list(Sweeper(block).first_blocks(*copies)))
     assert repr(measure(device, golden)) == repr(measure(*copies))
 
 

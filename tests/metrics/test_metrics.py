@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
 from divergraph.metrics.limits import notes
+from divergraph.metrics.measure import measure
 from divergraph.metrics.metrics import (
     LengthMismatchError,
     UnsupportedElementError,
-    compare_arrays,
     overflow_flag,
 )
 from divergraph.metrics.sweep import BLOCK, Sweeper
@@ -65,7 +65,7 @@ def _distribution(values: np.ndarray) -> np.ndarray:
 
 
 def assert_agrees(device: np.ndarray, golden: np.ndarray, block: int = BLOCK) -> None:
-    measured = compare_arrays(device, golden, Sweeper(block))
+    measured = measure(device, golden, sweeper=Sweeper(block)).metrics
     for metric, value in expected(device, golden).items():
         got = np.atleast_1d(measured.value(metric))
         want = np.atleast_1d(np.asarray(value, np.float64))
@@ -122,7 +122,7 @@ def test_every_real_type_is_compared_as_float32(device_type, golden_type):
 
 @given(nps.arrays(np.float64, st.integers(1, 20), elements=st.sampled_from([1e300, -1e39, 0.5])))
 def test_doubles_beyond_float32_count_as_infinite(golden):
-    measured = compare_arrays(golden, golden)
+    measured = measure(golden, golden).metrics
     assert measured.golden_nonfinite == np.count_nonzero(np.abs(golden) > 1)
     assert_agrees(golden, golden)
 
@@ -137,7 +137,7 @@ def test_large_tensor_is_swept_in_blocks():
 
 def test_mean_far_from_zero_does_not_cost_the_deviation_its_digits():
     golden = (1e4 + 1e-2 * np.random.default_rng(1).standard_normal(BLOCK * 2)).astype(np.float32)
-    measured = compare_arrays(golden, golden)
+    measured = measure(golden, golden).metrics
     assert measured.standard_deviation[1] == pytest.approx(
         golden.astype(np.float64).std(), rel=1e-12
     )
@@ -146,21 +146,24 @@ def test_mean_far_from_zero_does_not_cost_the_deviation_its_digits():
 def test_shape_and_strides_do_not_matter():
     golden = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     device = np.asfortranarray(golden + 1)
-    assert compare_arrays(device, golden) == compare_arrays(device.ravel(order="C"), golden.ravel())
+    assert (
+        measure(device, golden).metrics == measure(device.ravel(order="C"), golden.ravel()).metrics
+    )
 
 
 def test_one_sweeper_serves_tensors_of_any_size():
     sweeper = Sweeper(64)
     for size in (1, 200, 3, 64, 65):
         golden = np.linspace(1, 2, size, dtype=np.float32)
-        assert compare_arrays(golden * 2, golden, sweeper) == compare_arrays(
-            golden * 2, golden, Sweeper(64)
+        assert (
+            measure(golden * 2, golden, sweeper=sweeper).metrics
+            == measure(golden * 2, golden, sweeper=Sweeper(64)).metrics
         )
 
 
 def test_equal_tensors_have_exactly_no_error():
     values = np.random.default_rng(2).standard_normal(1000, dtype=np.float32)
-    measured = compare_arrays(values, values)
+    measured = measure(values, values).metrics
     assert measured.cosine_similarity == 1.0
     assert measured.kullback_leibler_divergence == 0.0
     assert measured.accumulated_relative_error == 0.0
@@ -168,7 +171,7 @@ def test_equal_tensors_have_exactly_no_error():
 
 
 def test_scalar_has_cosine_one_whatever_it_holds():
-    measured = compare_arrays(np.float32([[3.0]]), np.float32([[-4.0]]))
+    measured = measure(np.float32([[3.0]]), np.float32([[-4.0]])).metrics
     assert measured.cosine_similarity == 1.0
     assert measured.notes[Metric.COSINE_SIMILARITY] == notes.SCALAR
     assert measured.max_absolute_error == 7.0
@@ -176,7 +179,7 @@ def test_scalar_has_cosine_one_whatever_it_holds():
 
 
 def test_zeros_on_both_sides_are_equal():
-    measured = compare_arrays(np.zeros(5, np.float16), np.zeros(5))
+    measured = measure(np.zeros(5, np.float16), np.zeros(5)).metrics
     assert measured.cosine_similarity == 1.0
     assert measured.relative_euclidean_distance == 0.0
     assert measured.notes[Metric.COSINE_SIMILARITY] == notes.BOTH_ZERO
@@ -184,11 +187,11 @@ def test_zeros_on_both_sides_are_equal():
 
 def test_zeros_on_one_side_leave_the_cosine_open_and_say_which():
     ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
-    lost = compare_arrays(zeros, ones)
+    lost = measure(zeros, ones).metrics
     assert math.isnan(lost.cosine_similarity)
     assert lost.notes[Metric.COSINE_SIMILARITY] == notes.DEVICE_ZERO
     assert lost.relative_euclidean_distance == 1.0
-    appeared = compare_arrays(ones, zeros)
+    appeared = measure(ones, zeros).metrics
     assert math.isnan(appeared.cosine_similarity)
     assert appeared.notes[Metric.COSINE_SIMILARITY] == notes.GOLDEN_ZERO
     assert appeared.relative_euclidean_distance == 0.0
@@ -198,14 +201,14 @@ def test_zeros_on_one_side_leave_the_cosine_open_and_say_which():
 def test_golden_values_at_or_below_epsilon_have_no_relative_error():
     golden = np.float32([EPS64, -EPS64, 1e-15, 0.0])
     device = np.float32([1.0, 1.0, 2e-15, 1.0])
-    measured = compare_arrays(device, golden)
+    measured = measure(device, golden).metrics
     assert measured.max_relative_error == pytest.approx(1.0)
     assert measured.accumulated_relative_error == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
 def test_two_empty_tensors_are_equal(shape):
-    measured = compare_arrays(np.empty(shape, np.float16), np.empty(shape, np.float32))
+    measured = measure(np.empty(shape, np.float16), np.empty(shape, np.float32)).metrics
     assert measured.cosine_similarity == 1.0
     assert measured.root_mean_square_error == 0.0
     assert measured.elements == 0
@@ -215,7 +218,7 @@ def test_two_empty_tensors_are_equal(shape):
 def test_two_bool_tensors_have_a_cosine_and_a_count_of_what_differs():
     device = np.array([True, False, True, True])
     golden = np.array([True, True, False, True])
-    measured = compare_arrays(device, golden)
+    measured = measure(device, golden).metrics
     assert measured.cosine_similarity == pytest.approx(2 / 3)
     assert measured.different == 2
     assert math.isnan(measured.relative_euclidean_distance)
@@ -227,14 +230,14 @@ def test_two_bool_tensors_have_a_cosine_and_a_count_of_what_differs():
 
 def test_a_bool_golden_without_any_true_has_a_distance_of_0_as_in_the_reference():
     nothing = np.zeros(3, dtype=np.bool_)
-    assert compare_arrays(nothing, nothing).relative_euclidean_distance == 0.0
+    assert measure(nothing, nothing).metrics.relative_euclidean_distance == 0.0
 
 
 def test_the_side_with_nan_is_named():
     golden = np.arange(1, 6, dtype=np.float32)
     device = golden.copy()
     device[[1, 2]] = np.nan, np.inf
-    measured = compare_arrays(device, golden)
+    measured = measure(device, golden).metrics
     assert (measured.device_nonfinite, measured.golden_nonfinite) == (2, 0)
     assert math.isnan(measured.cosine_similarity)
     assert (
@@ -245,9 +248,9 @@ def test_the_side_with_nan_is_named():
 
 def test_the_same_infinities_on_both_sides_are_said_to_be_the_same():
     mask = np.float32([0, -np.inf, 0, np.nan])
-    measured = compare_arrays(mask, mask)
+    measured = measure(mask, mask).metrics
     assert measured.notes[Metric.COSINE_SIMILARITY].startswith(notes.SAME_NONFINITE)
-    moved = compare_arrays(mask[::-1], mask)
+    moved = measure(mask[::-1], mask).metrics
     assert not moved.notes[Metric.COSINE_SIMILARITY].startswith(notes.SAME_NONFINITE)
 
 
@@ -257,12 +260,12 @@ def test_elements_that_are_no_real_numbers_are_refused(side, type_):
     arrays = [np.zeros(3, np.float32), np.zeros(3, np.float32)]
     arrays[side] = np.zeros(3, type_)
     with pytest.raises(UnsupportedElementError, match=("device", "golden")[side]):
-        compare_arrays(*arrays)
+        measure(*arrays)
 
 
 def test_different_lengths_are_refused():
     with pytest.raises(LengthMismatchError, match="3 and golden 4 elements"):
-        compare_arrays(np.zeros(3), np.zeros(4))
+        measure(np.zeros(3), np.zeros(4))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from divergraph.metrics.limits.thresholds import Thresholds
-from divergraph.metrics.metrics import compare_arrays, overflow_flag
+from divergraph.metrics.measure import measure
+from divergraph.metrics.metrics import overflow_flag
 from graphstore.model import (
     Framework,
     GraphKind,
@@ -138,7 +139,7 @@ def compared_rows(path: Path) -> Iterator[dict[str, str]]:
 
 def assert_row_agrees(case: Case, row: dict[str, str]) -> None:
     device, golden = case.pair(row["TensorIndex"])
-    measured = compare_arrays(device, golden)
+    measured = measure(device, golden).metrics
     assert row["OverFlow"] == {True: "YES", False: "NO", None: "NaN"}[overflow_flag(device)]
     for metric in Metric:
         text = row[metric.title().replace("_", "")]
@@ -182,7 +183,7 @@ def test_default_limits_find_the_faulty_op_first(shared_data):
     over = [
         row["NPUDump"]
         for row in compared_rows(table)
-        if judge(compare_arrays(*case.pair(row["TensorIndex"]))).level is Level.FAIL
+        if judge(measure(*case.pair(row["TensorIndex"])).metrics).level is Level.FAIL
     ]
     assert over[0] == "LeNet/conv2/Conv2DRelu"
 
@@ -191,7 +192,7 @@ def test_default_limits_pass_the_forward_part_of_a_clean_run(shared_data):
     case, table = lenet(shared_data, "npu_clean")
     judge = Thresholds().judge
     levels = {
-        row["NPUDump"]: judge(compare_arrays(*case.pair(row["TensorIndex"]))).level
+        row["NPUDump"]: judge(measure(*case.pair(row["TensorIndex"])).metrics).level
         for row in compared_rows(table)
     }
     forward = [level for name, level in levels.items() if name.startswith("LeNet/")]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from divergraph.metrics.figures import figures_of
 from divergraph.metrics.measure import DEFAULT, Wanted, measure, tolerance
 from divergraph.metrics.metrics import scales_for_divergence, ten_metrics
-from divergraph.metrics.second_pass import Second
+from divergraph.metrics.second_pass import Second, folded_second
 from divergraph.metrics.sums import NO_SECOND, combine, combine_second
-from divergraph.metrics.sweep import BLOCK, Sweeper
+from divergraph.metrics.sweep import BLOCK, Sweeper, folded, seen_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = st.sampled_from(["float32", "float64", "float16", "int64", "int8", "bool", "odd", "huge"])
@@ -45,16 +45,25 @@ def parts_of(count: int, cuts: set[int]) -> list[tuple[int, int]]:
     return list(pairwise([0, *sorted(cuts), count]))
 
 
+def first_sums(sweeper, device, golden, start):
+    return folded(sweeper.first_blocks(device, golden, start), [])
+
+
+def second_sums(sweeper, device, golden, asked, start):
+    seen = [seen_of(sums) for sums in sweeper.first_blocks(device, golden, start)]
+    return folded_second(sweeper.second_blocks(device, golden, asked, seen, start))
+
+
 def swept(device, golden, parts):
     """Metrics and figures from one record a part, each swept by a sweeper of its own."""
-    first = [Sweeper(32).first(device[a:b], golden[a:b], a) for a, b in parts]
+    first = [first_sums(Sweeper(32), device[a:b], golden[a:b], a) for a, b in parts]
     # As they come back from another process.
     sums = combine([pickle.loads(pickle.dumps(record)) for record in first])
     atol = tolerance(sums, DEFAULT)
     both_bool = device.dtype == np.bool_
     asked = Second(scales_for_divergence(sums, both_bool), atol, DEFAULT.rtol)
     second = combine_second(
-        [Sweeper(50).second(device[a:b], golden[a:b], asked, a) for a, b in parts]
+        [second_sums(Sweeper(50), device[a:b], golden[a:b], asked, a) for a, b in parts]
     )
     metrics = ten_metrics(sums, second.divergence, both_bool)
     return metrics, figures_of(sums, second, atol, DEFAULT.rtol)
@@ -91,7 +100,7 @@ def test_parts_in_any_order_give_the_whole(kind, seed, cuts, random):
 def test_the_order_of_parts_changes_no_digit(kind, seed, random):
     device, golden = tensors(kind, seed)
     records = [
-        Sweeper().first(device[a : a + 24], golden[a : a + 24], a) for a in range(0, 240, 24)
+        first_sums(Sweeper(), device[a : a + 24], golden[a : a + 24], a) for a in range(0, 240, 24)
     ]
     first = combine(records)
     random.shuffle(records)
@@ -103,7 +112,7 @@ def test_the_order_of_parts_changes_no_digit(kind, seed, random):
 def test_combining_in_steps_differs_by_rounding_only(kind, seed, steps):
     device, golden = tensors(kind, seed)
     records = [
-        Sweeper().first(device[a : a + 24], golden[a : a + 24], a) for a in range(0, 240, 24)
+        first_sums(Sweeper(), device[a : a + 24], golden[a : a + 24], a) for a in range(0, 240, 24)
     ]
     at_once, in_steps = combine(records), combine([combine(records[:steps]), *records[steps:]])
     found, wanted = (figures_of(sums, NO_SECOND, 0.0, 0.0) for sums in (in_steps, at_once))

@@ -16,7 +16,7 @@ from divergraph.metrics.limits.thresholds import (
     Thresholds,
     load_thresholds,
 )
-from divergraph.metrics.metrics import compare_arrays
+from divergraph.metrics.measure import measure
 from graphstore.errors import ConfigError
 from graphstore.model import Level, Metric
 
@@ -27,7 +27,7 @@ VALUES = np.linspace(1, 2, 100, dtype=np.float32)
 
 
 def judged(device, golden, limits: Thresholds | None = None) -> ThresholdJudgement:
-    return (limits or Thresholds()).judge(compare_arrays(np.asarray(device), np.asarray(golden)))
+    return (limits or Thresholds()).judge(measure(np.asarray(device), np.asarray(golden)).metrics)
 
 
 def written(folder: Path, text: str) -> Path:
@@ -103,7 +103,7 @@ def test_the_divergence_of_a_constant_tensors_rounding_is_not_judged():
     golden = np.full(480, 0.5, dtype=np.float32)
     device = golden.copy()
     device[::7] = np.nextafter(np.float32(0.5), np.float32(1))
-    result = compare_arrays(device, golden)
+    result = measure(device, golden).metrics
     assert result.kullback_leibler_divergence > SUPPORTING[Metric.KULLBACK_LEIBLER_DIVERGENCE]
     assert Thresholds().judge(result).level is Level.PASS
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from divergraph.graphs.lineage.fusion_groups import fusion_groups
-from divergraph.metrics.metrics import compare_arrays
+from divergraph.metrics.measure import measure
 from divergraph.present.csv_report import report_rows, write_csv
 from divergraph.text.words import REASON_WORDS
 from graphstore.contract import RunData
@@ -57,7 +57,7 @@ def compared(name, device, golden, **more):
     }
     return Comparison(
         **({"op": name, "io": TensorIO.OUTPUT, "port": 0} | facts | more),
-        metrics=compare_arrays(device, golden),
+        metrics=measure(device, golden).metrics,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -62,31 +63,24 @@ def _finite_error(figures: Figures) -> float:
     return abs(figures.worst_device - figures.worst_golden)
 
 
-def _share(count: Callable[[Figures], int]) -> Getter:
+def _share(count: Callable[[Figures], int], *, of_rest: bool = False) -> Getter:
+    """The share of the elements that *count* counts, or of those it leaves."""
+
     def get(metrics: MetricSet, figures: Figures | None) -> float:
         if figures is None or not metrics.elements:
             return math.nan
-        return count(figures) / metrics.elements
+        share = count(figures) / metrics.elements
+        return 1.0 - share if of_rest else share
 
     return get
 
 
-def _close_share(metrics: MetricSet, figures: Figures | None) -> float:
-    if figures is None or not metrics.elements:
-        return math.nan
-    return 1.0 - figures.bad / metrics.elements
+def _figure(pick: Callable[[Figures], float | None]) -> Getter:
+    def get(_metrics: MetricSet, figures: Figures | None) -> float:
+        value = None if figures is None else pick(figures)
+        return math.nan if value is None else value
 
-
-def _max_ulp(_metrics: MetricSet, figures: Figures | None) -> float:
-    return math.nan if figures is None or figures.max_ulp is None else figures.max_ulp
-
-
-def _snr(_metrics: MetricSet, figures: Figures | None) -> float:
-    return math.nan if figures is None else figures.snr
-
-
-def _psnr(_metrics: MetricSet, figures: Figures | None) -> float:
-    return math.nan if figures is None else figures.psnr
+    return get
 
 
 def _worst_absolute(metrics: MetricSet, figures: Figures | None) -> float:
@@ -123,13 +117,15 @@ _ALL = (
             Metric.STANDARD_DEVIATION,
         )
     ),
-    Quantity("bad_share", _share(lambda figures: figures.bad), _WORST, high=1.0),
-    Quantity("close_share", _close_share, _WORST, minimum=True, high=1.0),
-    Quantity("equal_share", _share(lambda figures: figures.equal), _WORST, minimum=True, high=1.0),
+    Quantity("bad_share", _share(attrgetter("bad")), _WORST, high=1.0),
+    Quantity(
+        "close_share", _share(attrgetter("bad"), of_rest=True), _WORST, minimum=True, high=1.0
+    ),
+    Quantity("equal_share", _share(attrgetter("equal")), _WORST, minimum=True, high=1.0),
     Quantity("worst_absolute_error", _worst_absolute, _WORST),
-    Quantity("snr", _snr, _ENERGY, minimum=True, low=-math.inf),
-    Quantity("psnr", _psnr, _ENERGY, minimum=True, low=-math.inf),
-    Quantity("max_ulp", _max_ulp, _WORST),
+    Quantity("snr", _figure(attrgetter("snr")), _ENERGY, minimum=True, low=-math.inf),
+    Quantity("psnr", _figure(attrgetter("psnr")), _ENERGY, minimum=True, low=-math.inf),
+    Quantity("max_ulp", _figure(attrgetter("max_ulp")), _WORST),
 )
 
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType({each.name: each for each in _ALL})

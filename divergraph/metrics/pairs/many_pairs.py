@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from divergraph.metrics.pairs.tensor_pairs import (
     measured_pair,
     tensor_pair,
 )
-from divergraph.metrics.pairs.work import MeasureWork, measuring_journal
+from divergraph.metrics.pairs.work import MeasureWork, measuring_journal, own_sweeper
 from divergraph.metrics.second_pass import Second, folded_second
 from divergraph.metrics.sums import NO_SECOND, SecondSums, Sums
 from divergraph.metrics.sweep import BLOCK, Seen, Sweeper, folded
@@ -124,8 +123,6 @@ _Part: TypeAlias = tuple[int, int]
 _SeenPart: TypeAlias = tuple[int, int, tuple[Seen, ...]]
 _Found: TypeAlias = tuple[list[SecondSums], Places | None]
 
-_mine = threading.local()
-
 
 @dataclass(frozen=True, slots=True)
 class MeasureInParts:
@@ -190,7 +187,7 @@ class FirstSweep:
 
     def __call__(self, item: _Part) -> list[Sums]:
         """The record of each block from one place of the flat tensors to another."""
-        return list(_sweeper().first_blocks(*_sides(self.pair, *item), item[0]))
+        return list(own_sweeper().first_blocks(*_sides(self.pair, *item), item[0]))
 
     def lost(self, item: _Part, why: str) -> list[Sums]:
         """A part that nobody can read.
@@ -216,7 +213,7 @@ class SecondSweep:
             places = asked.places.fresh()
             asked = Second(asked.scales, asked.atol, asked.rtol, places)
         sides = _sides(self.pair, start, stop)
-        return list(_sweeper().second_blocks(*sides, asked, seen, start)), places
+        return list(own_sweeper().second_blocks(*sides, asked, seen, start)), places
 
     def lost(self, item: _SeenPart, why: str) -> _Found:
         """A part that nobody can read.
@@ -230,13 +227,6 @@ class SecondSweep:
 def _sides(pair: TensorPair, start: int, stop: int) -> tuple[Flat, Flat]:
     values = or_raise(read_pair(pair))
     return flat_float32(values.device)[start:stop], flat_float32(values.golden)[start:stop]
-
-
-def _sweeper() -> Sweeper:
-    found: Sweeper | None = getattr(_mine, "sweeper", None)
-    if found is None:
-        found = _mine.sweeper = Sweeper()
-    return found
 
 
 def _lost(pair: TensorPair, part: Sequence[int], why: str) -> ImportFormatError:

@@ -35,11 +35,11 @@ class MeasureWork:
 
     def __call__(self, item: AnyPair) -> Measurement:
         """The measurement of one pair."""
-        return measured_pair(item, self.want, _sweeper())
+        return measured_pair(item, self.want, own_sweeper())
 
     def many(self, items: Sequence[AnyPair]) -> PairMeasurements:
         """The measurement of each pair."""
-        return measured_pairs(items, self.want, _sweeper())
+        return measured_pairs(items, self.want, own_sweeper())
 
     def lost(self, item: AnyPair, why: str) -> Measurement:
         """A pair that cannot be measured on this machine."""
@@ -52,7 +52,8 @@ class MeasureWork:
         )
 
 
-def _sweeper() -> Sweeper:
+def own_sweeper() -> Sweeper:
+    """The sweeper of this thread, with its buffers."""
     found: Sweeper | None = getattr(_mine, "sweeper", None)
     if found is None:
         found = _mine.sweeper = Sweeper()
