@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.files import set_outputs
+from divergraph.execute.onnx.quantised import EXACT
 from divergraph.execute.onnx.session import OnnxSession, run_session
 from divergraph.execute.onnx.subgraphs import tensor_name
 from graphstore.model import AttrValue
@@ -51,8 +52,11 @@ def open_for_additions(
     set_outputs(model, outputs)
 
 
-class OnnxAdditiveRun:
-    """A session of such a model with its feeds, those of *fed* tensors open for additions, too."""
+class OnnxChangedRun:
+    """A session of such a model with its feeds, those of *fed* tensors open for additions, too.
+
+    The ops *makers* may read quantised; without a word on them all are exact.
+    """
 
     def __init__(
         self,
@@ -61,8 +65,10 @@ class OnnxAdditiveRun:
         types: Mapping[str, np.dtype],
         fed: Sequence[str],
         outputs: Sequence[str],
+        makers: Sequence[str],
     ) -> None:
         self.tensors = (*types, *fed)
+        self.makers = tuple(makers)
         self._session = session
         self._outputs = list(outputs)
         self._types = types
@@ -72,13 +78,14 @@ class OnnxAdditiveRun:
 
     def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         """The outputs with *additions* added."""
-        return self._made(additions, {})
+        return self.run_quantised(additions, self.makers)
 
-    def _made(
-        self, additions: Mapping[str, Array], more: Mapping[str, Array]
+    def run_quantised(
+        self, additions: Mapping[str, Array], exact: Collection[str]
     ) -> Mapping[str, Array]:
-        """The outputs, *more* fed in place of what is fed else."""
-        feeds = {**self._feeds, **self._nothing, **more}
+        """The outputs with *additions* added and all readings quantised but those of *exact*."""
+        said = {name + EXACT: np.array(name in exact) for name in self.makers}
+        feeds = {**self._feeds, **self._nothing, **said}
         with np.errstate(over="ignore", invalid="ignore"):
             for name, value in additions.items():
                 if name in self._fed:

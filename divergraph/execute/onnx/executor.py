@@ -25,9 +25,9 @@ from divergraph.execute.contract import (
     checked_feeds,
     chosen_tensors,
 )
-from divergraph.execute.onnx.altered import alter, open_for_additions
+from divergraph.execute.onnx.altered import OnnxChangedRun, alter, open_for_additions
 from divergraph.execute.onnx.files import root_tensors, set_outputs
-from divergraph.execute.onnx.quantised import OnnxQuantisedRun, open_readings
+from divergraph.execute.onnx.quantised import open_readings
 from divergraph.execute.onnx.segments import segments
 from divergraph.execute.onnx.session import (
     OnnxSession,
@@ -181,7 +181,7 @@ class OnnxRuntimeExecutor:
         open_for_additions(model, numbers, fed, outputs)
         session = open_session(model, self._folder, plain_options())
         open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]
-        return OnnxQuantisedRun(session, checked, types, open_feeds, outputs, makers)
+        return OnnxChangedRun(session, checked, types, open_feeds, outputs, makers)
 
     def run_altered(
         self,

@@ -14,12 +14,8 @@ if TYPE_CHECKING:
 # Ops that draw numbers; without a `seed` attribute other ones in each run.
 _SEEDED = frozenset(
     (
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Multinomial",
-        "Bernoulli",
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+        *("Multinomial", "Bernoulli"),
     )
 )
 

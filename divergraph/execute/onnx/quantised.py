@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divergraph.execute.contract import Array, QuantisedRead
-from divergraph.execute.onnx.altered import OnnxAdditiveRun
-from divergraph.execute.onnx.session import OnnxSession
+from divergraph.execute.contract import QuantisedRead
 from graphstore.errors import ExecutionError
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
-_EXACT = ":exact"
+EXACT = ":exact"
 _BY_ITSELF = ":as it was"
 _QUANTISED = ":quantised"
 _LEAST_OPSET = 10
@@ -48,36 +46,12 @@ def open_readings(model: ModelProto, readings: Sequence[QuantisedRead]) -> tuple
         opened.append(node.output[0])
         nodes.append(_choice(model, node, own))
         model.graph.input.append(
-            helper.make_tensor_value_info(node.output[0] + _EXACT, TensorProto.BOOL, [])
+            helper.make_tensor_value_info(node.output[0] + EXACT, TensorProto.BOOL, [])
         )
     copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(copies)
     return tuple(opened)
-
-
-class OnnxQuantisedRun(OnnxAdditiveRun):
-    """A session of such a model; run as any other, all ops are exact."""
-
-    def __init__(
-        self,
-        session: OnnxSession,
-        feeds: Mapping[str, Array],
-        types: Mapping[str, np.dtype],
-        fed: Sequence[str],
-        outputs: Sequence[str],
-        makers: Sequence[str],
-    ) -> None:
-        as_they_are = {name + _EXACT: np.array(True) for name in makers}
-        super().__init__(session, {**feeds, **as_they_are}, types, fed, outputs)
-        self.makers = tuple(makers)
-
-    def run_quantised(
-        self, additions: Mapping[str, Array], exact: Collection[str]
-    ) -> Mapping[str, Array]:
-        """The outputs with *additions* added and all readings quantised but those of *exact*."""
-        said = {name + _EXACT: np.array(name in exact) for name in self.makers}
-        return self._made(additions, said)
 
 
 def _check_opset(model: ModelProto, readings: Sequence[QuantisedRead]) -> None:
@@ -108,7 +82,7 @@ def _choice(model: ModelProto, node: NodeProto, readings: Mapping[str, Quantised
         results = [ValueInfoProto(name=name + ending) for name in made]
         branches.append(helper.make_graph([*before, copy], maker + ending, [], results))
     return helper.make_node(
-        "If", [maker + _EXACT], made, then_branch=branches[0], else_branch=branches[1]
+        "If", [maker + EXACT], made, then_branch=branches[0], else_branch=branches[1]
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,12 +90,10 @@ def open_session(
         newest = _NEWEST_FORM.search(str(error))
         if newest is None:
             raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
-    try:
+    with onnxruntime_told("ONNX Runtime refuses the model"):
         return OnnxSession(
             _opened(model, options, ir_version=int(newest[1])), tuple(given.values())
         )
-    except runtime_errors() as error:
-        raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
 
 
 def _opened(
@@ -122,10 +121,17 @@ def run_session(
     Raises:
         ExecutionError: ONNX Runtime fails while running.
     """
-    try:
+    with onnxruntime_told("ONNX Runtime fails"):
         return list(session.opened.run(list(names), dict(feeds)))
+
+
+@contextmanager
+def onnxruntime_told(what: str) -> Iterator[None]:
+    """What ONNX Runtime raises in the block as an ExecutionError that begins with *what*."""
+    try:
+        yield
     except runtime_errors() as error:
-        raise ExecutionError(f"ONNX Runtime fails: {first_line(error)}") from error
+        raise ExecutionError(f"{what}: {first_line(error)}") from error
 
 
 def runtime_errors() -> tuple[type[Exception], ...]:

@@ -23,14 +23,12 @@ from divergraph.execute.contract import (
 from divergraph.execute.side_by_side import run_in_batches
 from divergraph.execute.tensorflow.files import (
     as_typed,
-    first_line,
     new_session,
     plain,
-    tensorflow_errors,
+    tensorflow_told,
 )
 from divergraph.execute.tensorflow.model import TensorFlowRun, open_model
 from divergraph.execute.tensorflow.subgraphs import RunnableSubgraphs
-from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Tensor
 
 _MOST_PIECES = 400
@@ -166,10 +164,8 @@ class TensorFlowAdditiveRun:
         floats = (name for name, value in feeds.items() if value.dtype.kind == "f")
         self.tensors = (*self._kinds, *(name for name in floats if name in set(tensors)))
         _open(definition, self._sums, self._kinds)
-        try:
+        with tensorflow_told("TensorFlow refuses it"):
             self._session = new_session(subgraphs.imported(definition))
-        except tensorflow_errors() as error:
-            raise ExecutionError(f"TensorFlow refuses it: {first_line(error)}") from error
 
     def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         """The outputs with *additions* added."""
@@ -189,10 +185,8 @@ class TensorFlowAdditiveRun:
             for name in self._outputs
             if name not in self._fed
         }
-        try:
+        with tensorflow_told("fails in TensorFlow"):
             made = self._session.run(wanted, {**self._feeds, **changed, **added})
-        except tensorflow_errors() as error:
-            raise ExecutionError(f"fails in TensorFlow: {first_line(error)}") from error
         found = {name: plain(value) for name, value in made.items()}
         return {
             name: found[name] if name in found else given.get(name, self._fed[name][1])

@@ -6,6 +6,7 @@ import os
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,26 +25,12 @@ _ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 # Ops that draw numbers. With both seeds 0 (the default) each run draws other ones.
 SEEDED = frozenset(
     (
-        "RandomUniform",
-        "RandomUniformInt",
-        "RandomStandardNormal",
-        "TruncatedNormal",
-        "ParameterizedTruncatedNormal",
-        "RandomGamma",
-        "RandomPoisson",
-        "RandomPoissonV2",
-        "RandomShuffle",
-        "RandomCrop",
-        "Multinomial",
-        "UniformCandidateSampler",
-        "LogUniformCandidateSampler",
-        "LearnedUnigramCandidateSampler",
-        "ThreadUnsafeUnigramCandidateSampler",
-        "AllCandidateSampler",
-        "FractionalMaxPool",
-        "FractionalAvgPool",
-        "SampleDistortedBoundingBox",
-        "SampleDistortedBoundingBoxV2",
+        *("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"),
+        *("ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson", "RandomPoissonV2"),
+        *("RandomShuffle", "RandomCrop", "Multinomial", "UniformCandidateSampler"),
+        *("LogUniformCandidateSampler", "LearnedUnigramCandidateSampler"),
+        *("ThreadUnsafeUnigramCandidateSampler", "AllCandidateSampler", "FractionalMaxPool"),
+        *("FractionalAvgPool", "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"),
     )
 )
 # Lines of an error that say where in TensorFlow it was met, not what it is.
@@ -86,6 +73,16 @@ def tensorflow_errors() -> tuple[type[Exception], ...]:
     """What TensorFlow raises for a model or values it does not take."""
     package = tensorflow()
     return (package.errors.OpError, ValueError, TypeError, RuntimeError, KeyError, MemoryError)
+
+
+@contextmanager
+def tensorflow_told(what: str, where: str = "", hint: str = "") -> Iterator[None]:
+    """What TensorFlow raises in the block as an ExecutionError that begins with *what*."""
+    try:
+        yield
+    except tensorflow_errors() as error:
+        said = f"{what}: {first_line(error)}" if what else first_line(error)
+        raise ExecutionError(said, where=where, hint=hint) from error
 
 
 def first_line(error: Exception) -> str:

@@ -12,13 +12,12 @@ from divergraph.execute.tensorflow.calls_in_place import calls_in_place, inline_
 from divergraph.execute.tensorflow.chunks import chunks, dead_tensors, item_size, known_size
 from divergraph.execute.tensorflow.files import (
     as_typed,
-    first_line,
     load_meta_graph,
     new_session,
     plain,
     saved_values,
     tensorflow,
-    tensorflow_errors,
+    tensorflow_told,
 )
 from divergraph.execute.tensorflow.state import (
     FirstValues,
@@ -143,15 +142,8 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
 def _imported(meta: Any, graph: ModelGraph) -> Any:
     tf = tensorflow()
     imported = tf.Graph()
-    try:
-        with imported.as_default():
-            tf.compat.v1.import_graph_def(
-                meta.graph_def, name="", producer_op_list=producer_ops(meta)
-            )
-    except tensorflow_errors() as error:
-        raise ExecutionError(
-            f"TensorFlow refuses the model: {first_line(error)}", where=graph.source
-        ) from error
+    with tensorflow_told("TensorFlow refuses the model", graph.source), imported.as_default():
+        tf.compat.v1.import_graph_def(meta.graph_def, name="", producer_op_list=producer_ops(meta))
     return imported
 
 
@@ -297,10 +289,8 @@ class TensorFlowRun:
             self._close()
             self._session = new_session(self._model.graph)
             self._model.preparation.prepare(self._session, self._feeds)
-        try:
+        with tensorflow_told("fails in TensorFlow"):
             return list(self._session.run(list(tensors), self._feeds))
-        except tensorflow_errors() as error:
-            raise ExecutionError(f"fails in TensorFlow: {first_line(error)}") from error
 
     def _dead(self) -> frozenset[str]:
         model = self._model

@@ -11,10 +11,9 @@ from typing import Any
 from divergraph.execute.contract import Array
 from divergraph.execute.tensorflow.files import (
     as_typed,
-    first_line,
     is_checkpoint,
     tensorflow,
-    tensorflow_errors,
+    tensorflow_told,
 )
 from divergraph.execute.tensorflow.step import is_variable, needed
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
@@ -137,7 +136,8 @@ class Preparation:
         """
         restore, filename = self._restore
         assets = self._assets
-        try:
+        hint = "--checkpoint PREFIX or --variables DIR says where their values are"
+        with tensorflow_told("TensorFlow cannot prepare the variables", hint=hint):
             if restore:
                 session.run(restore, {filename: self._first.checkpoint})
             init = self._init
@@ -150,11 +150,6 @@ class Preparation:
                 session.run(assign, {placeholder: self._value(name, placeholder.dtype)})
             for name in () if only_variables else self._late:
                 session.run(name, {**feeds, **assets})
-        except tensorflow_errors() as error:
-            raise ExecutionError(
-                f"TensorFlow cannot prepare the variables: {first_line(error)}",
-                hint="--checkpoint PREFIX or --variables DIR says where their values are",
-            ) from error
 
     def without_value(self, session: Any) -> set[Any]:
         """The variables a restored checkpoint left without a value, in a prepared session."""
@@ -216,12 +211,8 @@ def _reader(prefix: str) -> Any:
             where=prefix,
             hint="the prefix is the path of the .index file without .index",
         )
-    try:
+    with tensorflow_told("the checkpoint cannot be read", prefix):
         return tensorflow().train.load_checkpoint(prefix)
-    except tensorflow_errors() as error:
-        raise ExecutionError(
-            f"the checkpoint cannot be read: {first_line(error)}", where=prefix
-        ) from error
 
 
 def _saved_name(op: Any) -> str:

@@ -11,11 +11,10 @@ from divergraph.execute.side_by_side import Slice
 from divergraph.execute.tensorflow.branches import in_branches
 from divergraph.execute.tensorflow.files import (
     as_typed,
-    first_line,
     new_session,
     plain,
     tensorflow,
-    tensorflow_errors,
+    tensorflow_told,
 )
 from divergraph.execute.tensorflow.late_reads import late_reads
 from divergraph.execute.tensorflow.step import is_variable, writes
@@ -145,11 +144,8 @@ class RunnableSubgraphs:
             ExecutionError: TensorFlow does not run one of them.
         """
         definition, feeds, wanted = self.definition(slices, given)
-        try:
-            with new_session(self.imported(definition)) as session:
-                made = session.run(wanted, feeds)
-        except tensorflow_errors() as error:
-            raise ExecutionError(first_line(error)) from error
+        with tensorflow_told(""), new_session(self.imported(definition)) as session:
+            made = session.run(wanted, feeds)
         return [plain(value) for value in made]
 
     def definition(

@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.execute.onnx.session import first_line, runtime_errors
+from divergraph.execute.onnx.session import onnxruntime_told
 from divergraph.execute.stand_ins import StandIn, make_stand_in
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
@@ -21,7 +21,7 @@ from divergraph.submodel.minimize.part_values import NoValueError, PartValues
 from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
-from graphstore.errors import ExecutionError, InputError
+from graphstore.errors import InputError
 from graphstore.model import Framework, OracleAnswer, PartVerdict
 
 _PRECISION = {
@@ -92,12 +92,10 @@ def _outputs(model: Path, feeds: Mapping[str, Array], wanted: list[str]) -> dict
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    try:
+    with onnxruntime_told("ONNX Runtime fails"):
         session = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
         )
         taken = {each.name for each in session.get_inputs()}
         made = session.run(wanted, {n: v for n, v in feeds.items() if n in taken})
-    except runtime_errors() as error:
-        raise ExecutionError(f"ONNX Runtime fails: {first_line(error)}") from error
     return {name: np.asarray(value) for name, value in zip(wanted, made, strict=True)}
