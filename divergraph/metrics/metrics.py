@@ -174,6 +174,6 @@ def metrics_of_empty() -> MetricSet:
 
 def every_metric(value: float, **others: Any) -> MetricSet:
     """Metrics that are all *value* but for *others*, which are named as the fields are."""
-    standard_deviation = (value, value, value, value)
-    fields = {**dict.fromkeys(Metric, value), "standard_deviation": standard_deviation, **others}
+    fields: dict[str, Any] = dict.fromkeys(Metric, value)
+    fields |= {"standard_deviation": (value, value, value, value), **others}
     return MetricSet(**fields)

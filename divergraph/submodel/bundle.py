@@ -35,7 +35,7 @@ from divergraph.submodel.export.onnx_types import codes_of, half_tolerance, halv
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
-from graphstore.model import Framework, ModelGraph, TensorRef
+from graphstore.model import Framework, ModelGraph
 from importers.dumps.names import CAPTURED
 from importers.kept import some
 
@@ -110,7 +110,7 @@ def _source(
 ) -> PartSource:
     if of_device:
         return PartSource(parts.device, parts.sources.device_path, None, {})
-    values = {t.name: parts.golden_value(_key(t)) for t in part.inputs if t.frozen}
+    values = {t.name: parts.golden_value(t.key) for t in part.inputs if t.frozen}
     values |= parts.variables(part)
     return PartSource(parts.golden, parts.sources.golden_path, request.weights, values)
 
@@ -135,10 +135,6 @@ def _read_again(written: WrittenPart) -> ModelGraph:
 
     options = {"weights": str(written.files[1])} if written.files[0].suffix == ".prototxt" else {}
     return read_graph(written.files[0], options)
-
-
-def _key(tensor: BoundaryTensor) -> TensorRef | str:
-    return tensor.ref if tensor.ref is not None else tensor.name
 
 
 def _name() -> str:

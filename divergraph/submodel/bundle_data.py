@@ -95,10 +95,9 @@ class PartData:
         return self.parts.device_ops(self.part.chosen)
 
     def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:
-        key: TensorRef | str = tensor.ref if tensor.ref is not None else tensor.name
-        there = self.parts.has_golden(key)
-        yield "golden", self.parts.golden_value(key) if there else None
-        yield "device", self.parts.device_value(key)
+        there = self.parts.has_golden(tensor.key)
+        yield "golden", self.parts.golden_value(tensor.key) if there else None
+        yield "device", self.parts.device_value(tensor.key)
 
     def _write_raw(self, stem: str, value: Array) -> None:
         """The bytes alone, as inference tools take them, floats in both usual widths."""
@@ -137,7 +136,7 @@ class PartData:
             for op in self.part.ops
             for port, tensor in enumerate(ops[op].outputs)
         }
-        found |= {t.name: t.ref if t.ref is not None else t.name for t in self.part.inputs}
+        found |= {tensor.name: tensor.key for tensor in self.part.inputs}
         return {self.written.names.get(name, name): key for name, key in found.items()}
 
     def _is_dumped(self, key: TensorRef | str | None) -> bool:

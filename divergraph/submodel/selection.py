@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import prod
 
 from graphstore.model import DType, Tensor, TensorRef
 
@@ -66,16 +67,17 @@ class BoundaryTensor:
     dumped: bool = True
 
     @property
+    def key(self) -> TensorRef | str:
+        """``ref``, or the name of the model's input."""
+        return self.name if self.ref is None else self.ref
+
+    @property
     def nbytes(self) -> int | None:
         """Its size; None if shape or type is not known."""
         if self.shape is None or self.dtype is None or self.dtype.bits is None:
             return None
-        count = 1
-        for size in self.shape:
-            if size is None:
-                return None
-            count *= size
-        return (count * self.dtype.bits + 7) // 8
+        sizes = [size for size in self.shape if size is not None]
+        return (prod(sizes) * self.dtype.bits + 7) // 8 if len(sizes) == len(self.shape) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,17 +100,17 @@ def net(tmp_path):
 def test_a_part_gives_the_same_bits(net, tmp_path):
     part, written = net.cut(["act"], ["second"], tmp_path / "part.onnx")
     assert part.chosen == ("act", "join", "second")
-    assert net.check(written.path) == ["d"]
-    model = onnx.load(str(written.path))
+    assert net.check(written.files[0]) == ["d"]
+    model = onnx.load(str(written.files[0]))
     assert [tensor.name for tensor in model.graph.initializer] == ["w"]
     assert [each.name for each in model.graph.input] == ["a", "side"]
     assert model.opset_import[0].version == 17
-    assert written.weights is None
+    assert written.files[1:] == ()
 
 
 def test_every_output_used_outside(net, tmp_path):
     _, written = net.cut(["first"], ["act"], tmp_path / "part.onnx", all_outputs=True)
-    assert net.check(written.path) == ["b"]
+    assert net.check(written.files[0]) == ["b"]
 
 
 def test_values_in_another_file_are_copied_alone(net, tmp_path):
@@ -124,8 +124,8 @@ def test_values_in_another_file_are_copied_alone(net, tmp_path):
     target = tmp_path / "part" / "dump.onnx"
     target.parent.mkdir()
     _, written = outside.cut(["second"], ["second"], target)
-    assert written.weights == target.with_name("dump.onnx.data")
-    assert written.weights.stat().st_size == 64
+    assert written.files[1] == target.with_name("dump.onnx.data")
+    assert written.files[1].stat().st_size == 64
     assert outside.check(target) == ["d"]
 
 
@@ -139,8 +139,8 @@ def test_what_only_tells_shapes_becomes_a_constant(tmp_path):
     path = saved(tmp_path / "n.onnx", nodes, [value("x", 2, 3)], [value("y", 2, 3)])
     net = Cutter(path, {"x": RNG.standard_normal((2, 3)).astype(np.float32)})
     _, written = net.cut(["turn"], ["back"], tmp_path / "part.onnx")
-    assert net.check(written.path) == ["y"]
-    assert [each.name for each in onnx.load(str(written.path)).graph.input] == ["a"]
+    assert net.check(written.files[0]) == ["y"]
+    assert [each.name for each in onnx.load(str(written.files[0])).graph.input] == ["a"]
 
 
 def test_a_body_takes_what_it_captures(tmp_path):
@@ -166,7 +166,7 @@ def test_a_body_takes_what_it_captures(tmp_path):
     net = Cutter(path, {"x": x, "flag": np.array(True)})
     part, written = net.cut(["if"], ["after"], tmp_path / "part.onnx")
     assert {tensor.name for tensor in part.inputs} == {"a", "flag"}
-    assert net.check(written.path) == ["y"]
+    assert net.check(written.files[0]) == ["y"]
     body = next(op.id for op in net.graph.ops if op.name == "inner")
     assert net.selector.between([body], [body]).refused[0].starts == ("if",)
     inside = net.selector.hull([body], SelectionRequest(data=False))
@@ -204,10 +204,10 @@ def test_quantised_nodes_and_own_functions(tmp_path):
     onnx.save(model, str(path))
     net = Cutter(path, {"x": RNG.standard_normal(4).astype(np.float32)})
     _, written = net.cut(["quant"], ["dequant"], tmp_path / "q.onnx")
-    assert net.check(written.path) == ["d"]
-    assert not onnx.load(str(written.path)).functions
+    assert net.check(written.files[0]) == ["d"]
+    assert not onnx.load(str(written.files[0])).functions
     _, called = net.cut(["dequant"], ["twice"], tmp_path / "t.onnx")
-    assert net.check(called.path) == ["y"]
+    assert net.check(called.files[0]) == ["y"]
 
 
 def test_nodes_in_any_order_come_out_sorted(tmp_path):
@@ -219,7 +219,7 @@ def test_nodes_in_any_order_come_out_sorted(tmp_path):
     path = saved(tmp_path / "n.onnx", nodes, [value("x", 3)], [value("y", 3)])
     net = Cutter(path, {"x": RNG.standard_normal(3).astype(np.float32)})
     _, written = net.cut(["first"], ["third"], tmp_path / "part.onnx")
-    assert net.check(written.path) == ["y"]
+    assert net.check(written.files[0]) == ["y"]
 
 
 def test_another_file_than_the_graphs_is_refused(net, tmp_path):

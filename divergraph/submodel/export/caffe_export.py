@@ -14,7 +14,12 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from divergraph.submodel.export.contract import PartSource, WrittenPart
+from divergraph.submodel.export.contract import (
+    PartSource,
+    WrittenPart,
+    another_model,
+    free_name,
+)
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph, Op, TensorRef
@@ -78,7 +83,7 @@ class _Part:
         """A blob for each tensor: that of the file, or called as its layer where others write
         over it."""
         for tensor in self._part.inputs:
-            self._name_blob(tensor.ref or tensor.name, tensor.name, tensor.name.partition("@")[0])
+            self._name_blob(tensor.key, tensor.name, tensor.name.partition("@")[0])
         rewritten = 0
         for op in ops:
             layer = self._layers[op.id].layer
@@ -95,10 +100,7 @@ class _Part:
             )
 
     def _name_blob(self, key: TensorRef | str, name: str, wanted: str) -> None:
-        blob, number = wanted, 1
-        while blob in self._taken:
-            number += 1
-            blob = f"{wanted}_{number}"
+        blob = free_name(wanted, self._taken)
         self._taken.add(blob)
         self._blobs[key] = blob
         self._names[name] = blob
@@ -117,7 +119,7 @@ class _Part:
         dims = "".join(f"      dim: {size}\n" for size in tensor.shape or () if size is not None)
         if tensor.shape is None or None in tensor.shape:
             raise InputError(f"the shape of {tensor.name} is not known, which Caffe needs")
-        blob = self._blobs[tensor.ref or tensor.name]
+        blob = self._blobs[tensor.key]
         return (
             f'layer {{\n  name: {_quoted(name)}\n  type: "Input"\n  top: {_quoted(blob)}\n'
             f"  input_param {{\n    shape {{\n{dims}    }}\n  }}\n}}\n"
@@ -226,11 +228,7 @@ def raw_layers(path: Path, graph: ModelGraph) -> tuple[RawLayer, ...]:
             layer.name in ("", op.name) for layer, op in zip(chosen.layers, graph.ops, strict=True)
         ):
             return tuple(RawLayer(layer, text_of[id(layer)]) for layer in chosen.layers)
-    raise InputError(
-        "the model file is not the one the run was made with",
-        where=str(path),
-        hint="give that file with --model",
-    )
+    raise another_model(path)
 
 
 def blobs_by_layer(buffer: Buffer, path: Path) -> dict[str, list[bytes]]:

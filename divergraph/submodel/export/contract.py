@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import Protocol
 
@@ -83,6 +85,14 @@ _OWN: Mapping[Framework, PartFormat] = {
 }
 
 
+_WRITERS: Mapping[PartFormat, str] = {
+    PartFormat.ONNX: "onnx_export:write_onnx_part",
+    PartFormat.TENSORFLOW: "tensorflow_export:write_tensorflow_part",
+    PartFormat.CAFFE: "caffe_export:write_caffe_part",
+    PartFormat.GE: "ge_export:write_ge_part",
+}
+
+
 def own_format(graph: ModelGraph) -> PartFormat:
     """The form of the graph's own framework.
 
@@ -110,18 +120,21 @@ def writer_of(wanted: PartFormat, graph: ModelGraph) -> PartWriter:
             f"a part of a {graph.framework} model cannot be written as {wanted}",
             hint=f"--format {own}",
         )
-    if wanted is PartFormat.ONNX:
-        from divergraph.submodel.export.onnx_export import write_onnx_part
+    module, _, name = _WRITERS[wanted].partition(":")
+    writer: PartWriter = getattr(import_module(f"divergraph.submodel.export.{module}"), name)
+    return writer
 
-        return write_onnx_part
-    if wanted is PartFormat.TENSORFLOW:
-        from divergraph.submodel.export.tensorflow_export import write_tensorflow_part
 
-        return write_tensorflow_part
-    if wanted is PartFormat.CAFFE:
-        from divergraph.submodel.export.caffe_export import write_caffe_part
+def another_model(path: Path) -> InputError:
+    """The error that *path* holds another graph than the run's."""
+    return InputError(
+        "the model file is not the one the run was made with",
+        where=str(path),
+        hint="give that file with --model",
+    )
 
-        return write_caffe_part
-    from divergraph.submodel.export.ge_export import write_ge_part
 
-    return write_ge_part
+def free_name(wanted: str, taken: Container[str]) -> str:
+    """*wanted*, or that with the first number behind it that is not *taken*."""
+    names = chain((wanted,), (f"{wanted}_{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)

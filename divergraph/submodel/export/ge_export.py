@@ -15,7 +15,7 @@ from typing import Any
 from divergraph.graph_formats.ge_from_graph import to_ge
 from divergraph.graph_formats.ge_sources import READERS
 from divergraph.graph_formats.ge_writers import write_text
-from divergraph.submodel.export.contract import PartSource, WrittenPart
+from divergraph.submodel.export.contract import PartSource, WrittenPart, free_name
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.model import InputRef, ModelGraph, Op, Tensor, TensorRef
 
@@ -91,7 +91,7 @@ def ge_part(graph: ModelGraph, part: Selection) -> tuple[ModelGraph, dict[str, s
         made = _data(tensor, ops, inputs, len(data))
         inputs.add(made.name)
         data.append(made)
-        given[tensor.ref or tensor.name] = TensorRef(made.id, 0)
+        given[tensor.key] = TensorRef(made.id, 0)
         names[tensor.name] = made.outputs[0].name
     body = _body_of(part, ops)
     inner = [_moved(op, given, kept, body, len(data)) for op in kept.values()]
@@ -130,10 +130,7 @@ def _data(tensor: BoundaryTensor, ops: dict[str, Op], taken: set[str], number: i
     wanted = tensor.name if maker is None else maker.name
     if tensor.ref is not None and tensor.ref.port:
         wanted = f"{wanted}_{tensor.ref.port}"
-    name, count = wanted, 1
-    while name in taken:
-        count += 1
-        name = f"{wanted}_{count}"
+    name = free_name(wanted, taken)
     known = Tensor(tensor.name)
     if maker is not None and tensor.ref is not None and tensor.ref.port < len(maker.outputs):
         known = maker.outputs[tensor.ref.port]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.files import captured_names
-from divergraph.submodel.export.contract import PartSource, WrittenPart
+from divergraph.submodel.export.contract import PartSource, WrittenPart, another_model
 from divergraph.submodel.export.onnx_file import (
     FUNCTIONS,
     GRAPH,
@@ -42,21 +41,13 @@ _LARGEST_MESSAGE = (1 << 31) - (1 << 20)
 _COPIED_AT_ONCE = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenModel:
-    """What was written: the model, and the file with weights beside it if it needs one."""
-
-    path: Path
-    weights: Path | None
-
-
 def export_onnx(
     graph: ModelGraph,
     model: Path,
     part: Selection,
     target: Path,
     frozen: Mapping[str, Array] | None = None,
-) -> WrittenModel:
+) -> WrittenPart:
     """Write *part* of *graph*, which was read from *model*, to the new file *target*.
 
     *frozen* gives the values of inputs that become constants, by name. Weights of other
@@ -73,9 +64,7 @@ def export_onnx(
 def write_onnx_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
     """Write ``dump.onnx``, and ``dump.onnx.data`` where the weights need it."""
     frozen = {t.name: source.values[t.name] for t in part.inputs if t.name in source.values}
-    made = export_onnx(source.graph, source.model, part, folder / "dump.onnx", frozen)
-    files = (made.path,) if made.weights is None else (made.path, made.weights)
-    return WrittenPart(files, {})
+    return export_onnx(source.graph, source.model, part, folder / "dump.onnx", frozen)
 
 
 class _Part:
@@ -89,7 +78,7 @@ class _Part:
         self._nodes = [file.node(place) for place in self._places]
         _check_same(graph, self._places, self._nodes)
 
-    def written(self, target: Path) -> WrittenModel:
+    def written(self, target: Path) -> WrittenPart:
         made = {name for node in self._nodes for name in node.output if name}
         taken = {name for node in self._nodes for name in (*node.input, *captured_names(node))}
         weights = [
@@ -109,7 +98,7 @@ class _Part:
         fields += [(number, span) for number, span in self._facts(made, taken)]
         with target.open("wb") as out:
             self._write(out, fields)
-        return WrittenModel(target, beside if outside else None)
+        return WrittenPart((target, beside) if outside else (target,), {})
 
     def _name(self) -> bytes:
         for span in self._file.inner:
@@ -279,7 +268,7 @@ def _places(graph: ModelGraph, file: OnnxFile, part: Selection) -> Iterator[int]
     """Where the chosen ops stand among the nodes of the file."""
     root = [op.id for op in graph.ops if not op.subgraph]
     if len(root) != len(file.nodes):
-        raise _another(file.path)
+        raise another_model(file.path)
     place_of = {op: place for place, op in enumerate(root)}
     for op in part.ops:
         if op not in place_of:
@@ -298,15 +287,7 @@ def _check_same(graph: ModelGraph, places: list[int], nodes: list[NodeProto]) ->
         if op.type.rpartition(".")[2] != node.op_type.rpartition(".")[2] or not set(told) <= {
             *node.output
         }:
-            raise _another(Path(graph.source))
-
-
-def _another(path: Path) -> InputError:
-    return InputError(
-        "the model file is not the one the run was made with",
-        where=str(path),
-        hint="give that file with --model",
-    )
+            raise another_model(Path(graph.source))
 
 
 def _info(tensor: BoundaryTensor) -> bytes:

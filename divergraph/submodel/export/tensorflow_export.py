@@ -17,7 +17,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.submodel.arguments import argument_values
 from divergraph.submodel.constants import READS, VARIABLES, is_another_each_run
-from divergraph.submodel.export.contract import PartSource, WrittenPart
+from divergraph.submodel.export.contract import PartSource, WrittenPart, another_model, free_name
 from divergraph.submodel.export.tensorflow_schema import new_graph, read_whole
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
@@ -44,11 +44,11 @@ _REFS = ("RefIdentity", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNext
 
 def write_tensorflow_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
     """Write ``dump.pb``."""
-    meta, nodes = _read(source)
+    whole, nodes = _read(source)
     writing = _Part(source, part, nodes)
     definition = writing.written()
-    _add_functions(definition, meta.graph_def)
-    definition.versions.CopyFrom(meta.graph_def.versions)
+    _add_functions(definition, whole)
+    definition.versions.CopyFrom(whole.versions)
     target = folder / "dump.pb"
     try:
         target.write_bytes(definition.SerializeToString(deterministic=True))
@@ -161,10 +161,7 @@ class _Part:
     def _fresh(self, wanted: str) -> str:
         plain = _NO_NAME.sub("_", wanted)
         plain = plain if plain[:1].isalnum() else f"n{plain}"
-        name, number = plain, 1
-        while name in self._taken:
-            number += 1
-            name = f"{plain}_{number}"
+        name = free_name(plain, self._taken)
         self._taken.add(name)
         return name
 
@@ -191,7 +188,7 @@ class _Part:
     # nodes
 
     def _enter(self, tensor: BoundaryTensor) -> None:
-        key = tensor.ref or tensor.name
+        key = tensor.key
         if tensor.frozen and tensor.name in self._values:
             value = self._values[tensor.name]
             self._constant(self._single(key, tensor.name), value, tensor.dtype)
@@ -260,7 +257,7 @@ class _Part:
 
 
 def _read(source: PartSource) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]]:
-    """The MetaGraphDef of the source graph, and its nodes by op id."""
+    """The GraphDef of the source graph, and its nodes by op id."""
     path = source.model
     if path.is_dir():
         path /= Path(source.graph.source).name
@@ -275,19 +272,8 @@ def _read(source: PartSource) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]]:
         contexts = {} if graph is each else control_contexts(each)
         nodes = GraphNodes(graph, ops, contexts).definitions
         if nodes.keys() == wanted:
-            return _Holder(graph), nodes
-    raise InputError(
-        "the model file is not the one the run was made with",
-        where=str(source.model),
-        hint="give that file with --model",
-    )
-
-
-class _Holder:
-    """A graph, as a MetaGraphDef holds it."""
-
-    def __init__(self, graph: Any) -> None:
-        self.graph_def = graph
+            return graph, nodes
+    raise another_model(source.model)
 
 
 def _add_functions(definition: Any, whole: Any) -> None:

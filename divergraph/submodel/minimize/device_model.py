@@ -7,23 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.execute.installed import open_executor
-from divergraph.submodel.minimize.oracle import OracleOptions, Part
-from divergraph.submodel.minimize.part_values import NoValueError, PartValues
-from divergraph.submodel.minimize.verdicts import Variant
+from divergraph.submodel.minimize.oracle import OracleOptions
+from divergraph.submodel.minimize.part_values import NoValueError, RunningOracle
 from divergraph.submodel.run_parts import RunParts
-from divergraph.submodel.selection import BoundaryTensor
+from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
-from graphstore.model import DType, Framework, ModelGraph, OracleAnswer, PartVerdict, TensorRef
+from graphstore.model import DType, Framework, ModelGraph, TensorRef
 from importers.registry import read_graph
 
 
-class DeviceModel:
+class DeviceModel(RunningOracle):
     """Runs the device model's own ops in place of a part; *argument* is its file.
 
     With an empty argument it is the device model of the run.
@@ -35,8 +33,7 @@ class DeviceModel:
 
     def __init__(self, parts: RunParts, argument: str, options: OracleOptions) -> None:
         self._path = Path(argument) if argument else parts.sources.device_path
-        self._parts = parts
-        self._factor = options.factor
+        super().__init__(parts, options.factor)
         same = self._path.resolve() == parts.sources.device_path.resolve()
         self._graph = parts.device if same else read_graph(self._path)
         if self._graph.framework is not Framework.ONNX:
@@ -48,32 +45,16 @@ class DeviceModel:
         status = self._path.stat()
         self.identity = f"device-model {self._path.resolve()} {status.st_size} {status.st_mtime_ns}"
         self.identity += f" x{self._factor:g}"
-        self.variants = (Variant.GOLDEN, Variant.DEVICE)
         self._executor = open_executor(self._path, self._graph)
         self._known = dict(_types(self._graph))
         self._called = self._names(use_run=self._graph.id == parts.device.id)
-        self._values = PartValues(parts)
-        self._lock = Lock()
 
-    def judge(self, part: Part, variant: Variant) -> OracleAnswer:
-        """Run the device's ops on the part's inputs and compare with the golden ops'."""
-        selection = part.selection
-        try:
-            feeds = self._values.feeds(selection, variant)
-            expected = self._values.expected(selection, variant, feeds)
-            made = self._run(selection.inputs, selection.outputs, feeds)
-        except NoValueError as error:
-            return OracleAnswer(PartVerdict.UNKNOWN, str(error))
-        return self._values.judged(selection, feeds, expected, made, self._factor)
-
-    def _run(
-        self,
-        inputs: tuple[BoundaryTensor, ...],
-        outputs: tuple[BoundaryTensor, ...],
-        feeds: Mapping[str, Array],
-    ) -> dict[str, Array]:
-        given = {self._name(tensor): self._fed(tensor, feeds[tensor.name]) for tensor in inputs}
-        wanted = {tensor.name: self._name(tensor) for tensor in outputs}
+    def run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """What the device's own ops make."""
+        given = {
+            self._name(tensor): self._fed(tensor, feeds[tensor.name]) for tensor in part.inputs
+        }
+        wanted = {tensor.name: self._name(tensor) for tensor in part.outputs}
         subgraph = RunnableSubgraph("part", tuple(given), tuple(dict.fromkeys(wanted.values())))
         with self._lock:
             (result,) = self._executor.run_subgraphs([subgraph], lambda _: given)
@@ -82,7 +63,7 @@ class DeviceModel:
         return {name: result.values[called] for name, called in wanted.items()}
 
     def _name(self, tensor: BoundaryTensor) -> str:
-        called = self._called.get(tensor.ref if tensor.ref is not None else tensor.name)
+        called = self._called.get(tensor.key)
         if called is None:
             raise NoValueError(f"no tensor of the device's model stands for {tensor.name}")
         return called
@@ -111,13 +92,10 @@ class DeviceModel:
                 found[golden] = ops[device.op].outputs[device.port].name
         return found
 
-    def cancel(self) -> None:
-        """One call does not take long."""
-
     def close(self) -> None:
         """Let go of both models."""
         self._executor.close()
-        self._values.close()
+        super().close()
 
 
 def _types(graph: ModelGraph) -> Iterator[tuple[str, DType | None]]:

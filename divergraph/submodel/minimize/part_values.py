@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from threading import RLock
+from threading import Lock, RLock
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
 from divergraph.rootcause.values import is_numeric, relative
+from divergraph.submodel.minimize.oracle import Part
 from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import BoundaryTensor, Selection
@@ -58,12 +60,11 @@ class PartValues:
             return {tensor.name: self._value(tensor, variant) for tensor in part.inputs}
 
     def _value(self, tensor: BoundaryTensor, variant: Variant) -> Array:
-        key: TensorRef | str = tensor.name if tensor.ref is None else tensor.ref
         try:
             found = (
-                self._parts.device_value(key)
+                self._parts.device_value(tensor.key)
                 if variant is Variant.DEVICE and not tensor.frozen
-                else self._parts.golden_value(key)
+                else self._parts.golden_value(tensor.key)
             )
         except DivergraphError as error:
             raise NoValueError(error.what) from error
@@ -144,6 +145,44 @@ class PartValues:
         """Let go of the golden model."""
         if self._opened is not None:
             self._opened.close()
+
+
+class RunningOracle(ABC):
+    """An oracle that runs something in the place of a part and holds it against the golden ops."""
+
+    variants = (Variant.GOLDEN, Variant.DEVICE)
+
+    def __init__(self, parts: RunParts, factor: float, precision: Precision | None = None) -> None:
+        self._parts = parts
+        self._factor = factor
+        self._values = PartValues(parts, precision)
+        self._lock = Lock()
+
+    @abstractmethod
+    def run(self, part: Selection, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """What it makes of *feeds*, by golden tensor name.
+
+        Raises:
+            NoValueError: it does not run.
+        """
+
+    def judge(self, part: Part, variant: Variant) -> OracleAnswer:
+        """Run *part* on its inputs and compare with what the golden ops make of them."""
+        selection = part.selection
+        try:
+            feeds = self._values.feeds(selection, variant)
+            expected = self._values.expected(selection, variant, feeds)
+            made = self.run(selection, feeds)
+        except NoValueError as error:
+            return OracleAnswer(PartVerdict.UNKNOWN, str(error))
+        return self._values.judged(selection, feeds, expected, made, self._factor)
+
+    def cancel(self) -> None:  # noqa: B027 - there is nothing to do
+        """One call does not take long."""
+
+    def close(self) -> None:
+        """Let go of the golden model."""
+        self._values.close()
 
 
 # How far healthy arithmetic may be off in a part is how far the same part on the same inputs is,

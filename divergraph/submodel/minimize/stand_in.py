@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 
@@ -16,13 +15,12 @@ from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.submodel.export.onnx_export import export_onnx
-from divergraph.submodel.minimize.oracle import OracleOptions, Part
-from divergraph.submodel.minimize.part_values import NoValueError, PartValues
-from divergraph.submodel.minimize.verdicts import Variant
+from divergraph.submodel.minimize.oracle import OracleOptions
+from divergraph.submodel.minimize.part_values import NoValueError, RunningOracle
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from graphstore.errors import InputError
-from graphstore.model import Framework, OracleAnswer, PartVerdict
+from graphstore.model import Framework
 
 _PRECISION = {
     StandIn.FP16: FP16,
@@ -31,7 +29,7 @@ _PRECISION = {
 }
 
 
-class StandInOracle:
+class StandInOracle(RunningOracle):
     """Converts each part to *argument* (``fp16``, ``int8`` or ``optimized``) and runs it.
 
     Raises:
@@ -48,25 +46,11 @@ class StandInOracle:
                 hint="--oracle evidence, or --oracle command with a program of yours",
             )
         self._kind = StandIn(argument)
-        self._parts = parts
-        self._factor = options.factor
-        self._values = PartValues(parts, _PRECISION[self._kind])
-        self._lock = Lock()
+        super().__init__(parts, options.factor, _PRECISION[self._kind])
         self.identity = f"stand-in:{argument} x{options.factor:g}"
-        self.variants = (Variant.GOLDEN, Variant.DEVICE)
 
-    def judge(self, part: Part, variant: Variant) -> OracleAnswer:
-        """Convert the part, run it, compare with the golden ops on the same inputs."""
-        selection = part.selection
-        try:
-            feeds = self._values.feeds(selection, variant)
-            expected = self._values.expected(selection, variant, feeds)
-            made = self._run(selection, feeds)
-        except NoValueError as error:
-            return OracleAnswer(PartVerdict.UNKNOWN, str(error))
-        return self._values.judged(selection, feeds, expected, made, self._factor)
-
-    def _run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """What the converted part makes."""
         frozen = {tensor.name: feeds[tensor.name] for tensor in part.inputs if tensor.frozen}
         given = {name: value for name, value in feeds.items() if name not in frozen}
         with tempfile.TemporaryDirectory(prefix="divergraph-probe-") as place, self._lock:
@@ -78,13 +62,6 @@ class StandInOracle:
                 return _outputs(weaker, given, [tensor.name for tensor in part.outputs])
             except InputError as error:
                 raise NoValueError(f"it cannot be made {self._kind}: {error.what}") from error
-
-    def cancel(self) -> None:
-        """One call does not take long."""
-
-    def close(self) -> None:
-        """Let go of the golden model."""
-        self._values.close()
 
 
 def _outputs(model: Path, feeds: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
