@@ -143,9 +143,10 @@ def diff_dumps(request: DiffRequest, progress: Progress = NO_PROGRESS) -> DiffRe
     progress.stage("comparing tensors", len(readable))
     work = MeasureWork(request.wanted)
     found = iter(measure_all(readable, progress, request.workers, work, readable.sizes))
-    judging = _Judging(request, thresholds)
     pairs = [
-        _damaged(pair, damage) if (damage := _damage(pair)) else judging.judged(pair, next(found))
+        _damaged(pair, damage)
+        if (damage := _damage(pair))
+        else _judged(request, thresholds, pair, next(found))
         for pair in pairing.pairs
     ]
     for number, figures in detailed_metrics(_over(pairs), _CLOSER):
@@ -243,31 +244,26 @@ def _over(pairs: Sequence[PairDiff]) -> Iterator[tuple[int, TensorPair, Measurem
             yield number, measured, pair.found
 
 
-@dataclass(frozen=True, slots=True)
-class _Judging:
-    request: DiffRequest
-    thresholds: Thresholds
-
-    def judged(self, named: NamedPair, found: Measurement) -> PairDiff:
-        if found.metrics is None:
-            return PairDiff(named, found)
-        if self.request.by_elements and found.figures is not None:
-            wanted = self.request.wanted
-            bad = found.figures.bad
-            if not bad:
-                return PairDiff(named, found, Level.PASS)
-            limit = f"{counted(bad, 'element')} beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
-            return PairDiff(named, found, Level.FAIL, limit=limit)
-        op_type = named.device.op_type or named.golden.op_type
-        judgement = self.thresholds.judge(
-            found.metrics,
-            found.figures,
-            device=found.device_dtype,
-            golden=found.golden_dtype,
-            op_type=op_type,
-            name=named.name,
-        )
-        return PairDiff(named, found, judgement.level, judgement.failed, judgement.limit)
+def _judged(
+    request: DiffRequest, thresholds: Thresholds, named: NamedPair, found: Measurement
+) -> PairDiff:
+    if found.metrics is None:
+        return PairDiff(named, found)
+    if request.by_elements and found.figures is not None:
+        wanted, bad = request.wanted, found.figures.bad
+        if not bad:
+            return PairDiff(named, found, Level.PASS)
+        limit = f"{counted(bad, 'element')} beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
+        return PairDiff(named, found, Level.FAIL, limit=limit)
+    judgement = thresholds.judge(
+        found.metrics,
+        found.figures,
+        device=found.device_dtype,
+        golden=found.golden_dtype,
+        op_type=named.device.op_type or named.golden.op_type,
+        name=named.name,
+    )
+    return PairDiff(named, found, judgement.level, judgement.failed, judgement.limit)
 
 
 def _damage(pair: NamedPair) -> BareTensor | None:

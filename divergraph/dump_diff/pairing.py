@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from importers.dumps.bare.index import BareTensor
 
@@ -40,7 +41,7 @@ def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> 
     in order of time, of one dumped more often on one side the last counts. One tensor
     against one is a pair under any names."""
     left = _Left(device, golden)
-    left.take(lambda tensor: tensor.name)
+    left.take(attrgetter("name"))
     for key in _IN_ONE_PLACE:
         left.take(key)
     for key in _ANYWHERE:
@@ -52,31 +53,13 @@ def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> 
     return found
 
 
-_IN_ONE_PLACE: tuple[_Key, ...] = (
-    lambda tensor: tensor.identity,
-    lambda tensor: (
-        tensor.identity.scope,
-        tensor.identity.op,
-        tensor.identity.io,
-        tensor.identity.port,
-        tensor.identity.part,
-    ),
-)
-_ANYWHERE: tuple[_Key, ...] = (
-    lambda tensor: (
-        tensor.identity.type,
-        tensor.identity.op,
-        tensor.identity.io,
-        tensor.identity.port,
-        tensor.identity.part,
-    ),
-    lambda tensor: (
-        tensor.identity.op,
-        tensor.identity.io,
-        tensor.identity.port,
-        tensor.identity.part,
-    ),
-)
+def _told(*facts: str) -> _Key:
+    """What the name of a tensor tells of these."""
+    return attrgetter(*(f"identity.{fact}" for fact in facts))
+
+
+_IN_ONE_PLACE = (attrgetter("identity"), _told("scope", "op", "io", "port", "part"))
+_ANYWHERE = (_told("type", "op", "io", "port", "part"), _told("op", "io", "port", "part"))
 
 
 class _Left:

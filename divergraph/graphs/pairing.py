@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.values.tensor_pair import TensorPair
@@ -30,6 +31,7 @@ _QUANTISED = frozenset(
 )
 _REAL = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16})
 
+_NO_DUMP = frozenset({Reason.NO_DEVICE_DUMP, Reason.NO_GOLDEN_DUMP})
 _Key = tuple[str, TensorIO, int]
 
 
@@ -84,53 +86,32 @@ class _Pairing:
             yield self._pair(op, TensorIO.INPUT, position, match)
         if not op.outputs:
             yield self._without_output(op)
-        for port in range(len(op.outputs)):
-            match = self._lineage.outputs[TensorRef(op.id, port)]
-            yield self._pair(op, TensorIO.OUTPUT, port, match)
+        for ref in op.makes:
+            yield self._pair(op, TensorIO.OUTPUT, ref.port, self._lineage.outputs[ref])
 
     def _without_output(self, op: Op) -> Comparison:
-        reason, detail = Reason.NO_OUTPUT, f"{op.type} has no output"
+        why = Unmatched(Reason.NO_OUTPUT, f"{op.type} has no output")
         if op.is_inserted:
-            reason, detail = Reason.INSERTED, "inserted by the compiler, no original"
-        return Comparison(op.id, TensorIO.OUTPUT, -1, reason=reason, detail=detail)
+            why = Unmatched(Reason.INSERTED, "inserted by the compiler, no original")
+        return _not_compared(op, TensorIO.OUTPUT, -1, why, None, None)
 
     def _pair(
         self, op: Op, io: TensorIO, port: int, match: TensorMatch | Unmatched
     ) -> Pair | Comparison:
         device = self._device.tensors.get((op.id, io, port))
         if isinstance(match, Unmatched):
-            return Comparison(
-                op.id,
-                io,
-                port,
-                reason=match.reason,
-                detail=match.detail,
-                device_dtype=None if device is None else device.dtype,
-                device_path="" if device is None else str(device.path),
-            )
-        if device is None:
-            reason, detail = self._no_device_dump(op, io, port)
-            if match.rule is LineageRule.THROUGH_INSERTED and reason is Reason.NO_DEVICE_DUMP:
-                reason = Reason.INSERTED
-            return Comparison(
-                op.id, io, port, match.golden, match.rule, reason=reason, detail=detail
-            )
-        golden = self._golden_ref(match.golden)
-        if golden is None:
-            reason, detail = self._no_golden_dump(match.golden)
-            if match.rule is LineageRule.THROUGH_INSERTED and reason is Reason.NO_GOLDEN_DUMP:
-                reason = Reason.INSERTED
-            return _not_compared(op, io, port, match, device, reason, detail)
+            return _not_compared(op, io, port, match, None, device)
+        golden = self._golden.tensors.get((match.golden.op, TensorIO.OUTPUT, match.golden.port))
+        if device is None or golden is None:
+            why = self._no_golden_dump(match.golden)
+            if device is None:
+                why = self._no_device_dump(op, io, port)
+            if match.rule is LineageRule.THROUGH_INSERTED and why.reason in _NO_DUMP:
+                why = Unmatched(Reason.INSERTED, why.detail)
+            return _not_compared(op, io, port, why, match, device)
         if device.dtype in _QUANTISED and golden.dtype in _REAL:
-            return _not_compared(
-                op,
-                io,
-                port,
-                match,
-                device,
-                Reason.QUANTISED,
-                f"{device.dtype} on the device against {golden.dtype}: the scale is not known",
-            )
+            said = f"{device.dtype} on the device against {golden.dtype}: the scale is not known"
+            return _not_compared(op, io, port, Unmatched(Reason.QUANTISED, said), match, device)
         tensor = self._tensor(op, io, port)
         origin = tensor.origin if tensor is not None else None
         return Pair(
@@ -144,18 +125,14 @@ class _Pairing:
             self._golden_layout(match.golden),
         )
 
-    def _golden_ref(self, golden: TensorRef) -> DumpTensorRef | None:
-        return self._golden.tensors.get((golden.op, TensorIO.OUTPUT, golden.port))
-
     def _tensor(self, op: Op, io: TensorIO, port: int) -> Tensor | None:
         """What the device graph says of the tensor; an input is its producer's output."""
         source, source_port = op, port
         if io is TensorIO.INPUT:
-            ref = op.inputs[port] if port < len(op.inputs) else None
-            if ref is None or ref.producer is None:
+            ref = op.source(port)
+            if ref is None:
                 return None
-            source = self._lineage.device_ops[ref.producer.op]
-            source_port = ref.producer.port
+            source, source_port = self._lineage.device_ops[ref.op], ref.port
         return source.outputs[source_port] if source_port < len(source.outputs) else None
 
     def _golden_layout(self, golden: TensorRef) -> str | None:
@@ -165,31 +142,29 @@ class _Pairing:
         tensor = op.outputs[golden.port]
         return tensor.layout if tensor.origin is None else tensor.origin.layout
 
-    def _no_device_dump(self, op: Op, io: TensorIO, port: int) -> tuple[Reason, str]:
+    def _no_device_dump(self, op: Op, io: TensorIO, port: int) -> Unmatched:
         problem = self._device_problems.get((op.id, io, port)) or self._device_problems.get(op.id)
         if problem is not None:
             return problem
         if op.attrs.get("_no_task") is True or op.type in _NO_TASK_TYPES:
-            return Reason.NO_TASK, f"{op.type} runs no task on the device"
-        return Reason.NO_DEVICE_DUMP, f"no dump of {op.name} {io}:{port}"
+            return Unmatched(Reason.NO_TASK, f"{op.type} runs no task on the device")
+        return Unmatched(Reason.NO_DEVICE_DUMP, f"no dump of {op.name} {io}:{port}")
 
-    def _no_golden_dump(self, golden: TensorRef) -> tuple[Reason, str]:
+    def _no_golden_dump(self, golden: TensorRef) -> Unmatched:
         key = (golden.op, TensorIO.OUTPUT, golden.port)
         problem = self._golden_problems.get(key) or self._golden_problems.get(golden.op)
-        return problem or (Reason.NO_GOLDEN_DUMP, f"no golden dump of {golden}")
+        return problem or Unmatched(Reason.NO_GOLDEN_DUMP, f"no golden dump of {golden}")
 
 
-def _problems(index: DumpIndex) -> dict[_Key | str, tuple[Reason, str]]:
+def _problems(index: DumpIndex) -> dict[_Key | str, Unmatched]:
     """Problems by tensor, and by op where a file could not be read at all."""
-    found: dict[_Key | str, tuple[Reason, str]] = {}
+    found: dict[_Key | str, Unmatched] = {}
     for problem in index.problems:
-        if problem.op is None:
-            continue
-        said = (problem.reason, f"{problem.path}: {problem.detail}")
-        if problem.io is not None and problem.port is not None:
-            found.setdefault((problem.op, problem.io, problem.port), said)
-        else:
-            found.setdefault(problem.op, said)
+        if problem.op is not None:
+            known = problem.io is not None and problem.port is not None
+            key: Any = (problem.op, problem.io, problem.port) if known else problem.op
+            said = f"{problem.path}: {problem.detail}"
+            found.setdefault(key, Unmatched(problem.reason, said))
     return found
 
 
@@ -197,23 +172,17 @@ def _not_compared(
     op: Op,
     io: TensorIO,
     port: int,
-    match: TensorMatch,
-    device: DumpTensorRef,
-    reason: Reason,
-    detail: str,
+    why: Unmatched,
+    match: TensorMatch | None,
+    device: DumpTensorRef | None,
 ) -> Comparison:
-    return Comparison(
-        op.id,
-        io,
-        port,
-        match.golden,
-        match.rule,
-        reason=reason,
-        detail=detail,
-        device_dtype=device.dtype,
-        device_path=str(device.path),
-        address=device.address,
-    )
+    found = Comparison(op.id, io, port, reason=why.reason, detail=why.detail)
+    if device is not None:
+        found = replace(found, device_dtype=device.dtype, device_path=str(device.path))
+    if match is not None:
+        address = None if device is None else device.address
+        found = replace(found, golden=match.golden, rule=match.rule, address=address)
+    return found
 
 
 def device_order(graph: ModelGraph, order: list[str]) -> list[Op]:

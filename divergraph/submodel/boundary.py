@@ -121,7 +121,7 @@ class Boundaries:
                 continue
             if is_another_each_run(op):
                 return False
-            parents = [one.producer for one in op.inputs if one is not None and one.producer]
+            parents = op.takes
             fed = any(one is not None and one.tensor in self._inputs for one in op.inputs)
             if fed or not (parents or op.id in self.constants):
                 return False

@@ -170,9 +170,7 @@ class PartData:
                 if op not in known]  # fmt: skip
 
     def _makers(self, op: str) -> Iterator[str]:
-        for ref in self.parts.device_selector.ops[op].inputs:
-            if ref is not None and ref.producer is not None:
-                yield ref.producer.op
+        return (ref.op for ref in self.parts.device_selector.ops[op].takes)
 
     def _dumped(self, op: str) -> Iterator[DumpTensorRef]:
         tensors = self.parts.sources.device_dump.tensors

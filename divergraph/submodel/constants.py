@@ -78,14 +78,14 @@ def values_of_the_run(
     them, numbers that were drawn. *value* gives what was dumped of a tensor."""
     found: dict[str, Array] = {}
     for op in map(ops.__getitem__, chosen):
-        first = next(iter(op.inputs), None)
-        maker = ops.get(first.producer.op) if first is not None and first.producer else None
+        first = op.source()
+        maker = None if first is None else ops.get(first.op)
         of_variable = maker is not None and maker.type in VARIABLES
         reads = op.type == READS or (op.type == "Identity" and of_variable)
         if not (reads or op.type in VARIABLES or is_another_each_run(op)):
             continue
-        for port, tensor in enumerate(op.outputs):
-            made = value(TensorRef(op.id, port))
+        for ref, tensor in zip(op.makes, op.outputs, strict=True):
+            made = value(ref)
             if made is not None:
                 found[tensor.name] = made
                 if reads and maker is not None and maker.outputs:

@@ -127,6 +127,21 @@ class Op:
         """True for an op the compiler added: it has no original."""
         return self.original_names is not None and not self.original_names
 
+    @property
+    def makes(self) -> tuple[TensorRef, ...]:
+        """Its outputs."""
+        return tuple([TensorRef(self.id, port) for port in range(len(self.outputs))])
+
+    @property
+    def takes(self) -> tuple[TensorRef, ...]:
+        """The outputs of other ops it takes, in the order of its inputs."""
+        return tuple([ref.producer for ref in self.inputs if ref is not None and ref.producer])
+
+    def source(self, position: int = 0) -> TensorRef | None:
+        """The output of another op at an input; None if there is none."""
+        ref = self.inputs[position] if position < len(self.inputs) else None
+        return None if ref is None else ref.producer
+
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
@@ -209,6 +224,14 @@ class ModelGraph:
     def op_index(self) -> dict[str, Op]:
         """Ops by id; build it once and keep it."""
         return {op.id: op for op in self.ops}
+
+    def readers(self) -> dict[TensorRef, list[Op]]:
+        """The ops that take each output, as often as they take it; build it once and keep it."""
+        found: dict[TensorRef, list[Op]] = {}
+        for op in self.ops:
+            for ref in op.takes:
+                found.setdefault(ref, []).append(op)
+        return found
 
     def edges(self) -> Iterator[Edge]:
         """All edges in op order: data, control, then the calls into and out of bodies."""

@@ -26,10 +26,9 @@ class _Branches:
         self._ops = graph.op_index()
         self._tensors: dict[_Side, InputRef] = {}
         for op in graph.ops:
-            side = self._side(op.inputs[0]) if op.type == "Identity" and op.inputs else None
+            side = self._side(op.source()) if op.type == "Identity" else None
             if side is not None:
-                made = InputRef(op.outputs[0].name, TensorRef(op.id, 0))
-                self._tensors.setdefault(side, made)
+                self._tensors.setdefault(side, InputRef(op.outputs[0].name, op.makes[0]))
 
     def found(self) -> dict[str, InputRef]:
         found: dict[str, InputRef] = {}
@@ -48,23 +47,21 @@ class _Branches:
             if before is None or before.id in seen or before.type in _MERGES:
                 continue
             seen.add(before.id)
-            for ref in before.inputs:
+            for ref in before.takes:
                 if side := self._side(ref):
                     return side
-                if ref is not None and ref.producer is not None:
-                    waiting.append(ref.producer.op)
+                waiting.append(ref.op)
             waiting += before.control_inputs
         return None
 
-    def _side(self, ref: InputRef | None) -> _Side | None:
+    def _side(self, ref: TensorRef | None) -> _Side | None:
         """The side of a Switch (of no loop) that *ref* is."""
-        if ref is None or ref.producer is None:
+        if ref is None or self._ops[ref.op].type not in _SWITCHES:
             return None
-        switch = self._ops[ref.producer.op]
-        by = switch.inputs[1] if switch.type in _SWITCHES and len(switch.inputs) > 1 else None
-        while by is not None and by.producer is not None:
-            decides = self._ops[by.producer.op]
+        by = self._ops[ref.op].source(1)
+        while by is not None:
+            decides = self._ops[by.op]
             if decides.type != "Identity":
-                return None if decides.type == "LoopCond" else (decides.id, ref.producer.port)
-            by = decides.inputs[0]
+                return None if decides.type == "LoopCond" else (decides.id, ref.port)
+            by = decides.source()
         return None

@@ -84,8 +84,7 @@ class _Finder:
             op = self._ops[producer.op]
             if op.type in VARIABLES:
                 return op.id
-            first = op.inputs[0] if op.inputs else None
-            producer = first.producer if op.type in through and first is not None else None
+            producer = op.source() if op.type in through else None
         return ""
 
     def _unseen(self, op: Op, ref: InputRef, variable: str) -> int:
@@ -109,7 +108,7 @@ class _Finder:
         users: dict[str, list[str]] = {}
         for op in self._graph.ops:
             if not op.subgraph:
-                data = (ref.producer.op for ref in op.inputs if ref and ref.producer)
+                data = (ref.op for ref in op.takes)
                 for each in dict.fromkeys((*data, *op.control_inputs)):
                     users.setdefault(each, []).append(op.id)
         found: dict[str, int] = {}

@@ -50,7 +50,7 @@ def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for op in graph.ops:
         reads = op.type in ("Identity", READS) and len(op.inputs) == 1
-        source = op.inputs[0].producer if reads and op.inputs[0] else None
+        source = op.source() if reads else None
         variable = op.id if op.id in variables else source.op if source else ""
         key = (op.id, TensorIO.OUTPUT, 0)
         if variable in variables and variable not in found and key in tensors:

@@ -51,12 +51,11 @@ class GoldenTensors:
         tensors: dict[str, TensorRef] = {}
         origins: dict[tuple[str, int], TensorRef] = {}
         for op in root_first:
-            for port, tensor in enumerate(op.outputs):
-                ref = TensorRef(op.id, port)
+            for ref, tensor in zip(op.makes, op.outputs, strict=True):
                 if tensor.name:
                     tensors.setdefault(tensor.name, ref)
                 if graph.kind is GraphKind.DEVICE:
-                    name, origin_port = op.name, port
+                    name, origin_port = op.name, ref.port
                     if tensor.origin is not None and tensor.origin.op:
                         name, origin_port = tensor.origin.op, tensor.origin.port
                     origins.setdefault((name, origin_port), ref)

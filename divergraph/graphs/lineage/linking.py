@@ -48,8 +48,8 @@ class Lineage:
         That is the producer's golden tensor. None if the input is not connected or no
         op's output.
         """
-        ref = op.inputs[position] if position < len(op.inputs) else None
-        match = None if ref is None or ref.producer is None else self.outputs.get(ref.producer)
+        source = op.source(position)
+        match = None if source is None else self.outputs.get(source)
         if not isinstance(match, TensorMatch):
             return match
         return replace(match, device=TensorRef(op.id, position))
@@ -105,11 +105,11 @@ def _passed_on(
     while _is_passing_on(op, outputs, keeping) and op.id not in seen:
         seen.add(op.id)
         reshaped |= op.type not in _SAME_AXES
-        ref = op.inputs[0]
-        producer = None if ref is None or ref.producer is None else ops.get(ref.producer.op)
-        if ref is None or ref.producer is None or producer is None:
+        source = op.source()
+        producer = None if source is None else ops.get(source.op)
+        if source is None or producer is None:
             return None
-        match = outputs.get(ref.producer)
+        match = outputs.get(source)
         if isinstance(match, TensorMatch):
             if reshaped and match.reorder is not None:
                 return None  # what is reshaped in another order is in no order of the original's

@@ -9,7 +9,7 @@ of it, that is the original's tensor. Values are not asked, for a fault may be i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from divergraph.graphs.lineage.golden_tensors import GoldenTensors, Unmatched
 from graphstore.model import LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
@@ -32,7 +32,7 @@ def split_originals(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
 ) -> dict[TensorRef, TensorMatch | Unmatched]:
     """What stands in *outputs* under the name of an original written as several ops, put right."""
-    readers, behind = _readers(golden.graph.ops), _readers(device.ops)
+    readers, behind = golden.graph.readers(), device.readers()
     types = {op.id: op.type for op in device.ops}
     by_name = {op.name: op for op in device.ops if op.name}
     found: dict[TensorRef, TensorMatch | Unmatched] = {}
@@ -43,7 +43,7 @@ def split_originals(
         if original.type == types[ref.op]:
             continue
         same = [by_name[op.name] for op in readers.get(match.golden, ()) if op.name in by_name]
-        read = [{each.producer for each in op.inputs if each is not None} for op in same]
+        read = [set(op.takes) for op in same]
         if match.golden in golden.graph.outputs and device.outputs:
             read.append(set(device.outputs))
         if not read or any(ref in each for each in read):
@@ -55,15 +55,6 @@ def split_originals(
             found[ref] = Unmatched(Reason.INNER_OF_SPLIT, said)
             (end,) = last
             found[end] = TensorMatch(end, match.golden, LineageRule.BETWEEN_TENSORS)
-    return found
-
-
-def _readers(ops: Iterable[Op]) -> dict[TensorRef, list[Op]]:
-    found: dict[TensorRef, list[Op]] = {}
-    for op in ops:
-        for ref in op.inputs:
-            if ref is not None and ref.producer is not None:
-                found.setdefault(ref.producer, []).append(op)
     return found
 
 

@@ -44,8 +44,7 @@ def link_by_tensor_names(
     claimed = _claimed(golden, device, blocked)
     outputs: Outputs = {}
     for op in device.ops:
-        for port in range(len(op.outputs)):
-            ref = TensorRef(op.id, port)
+        for ref in op.makes:
             if ref in claimed:
                 outputs[ref] = TensorMatch(ref, claimed[ref], LineageRule.SAME_TENSOR)
             elif op.id in blocked and op.type not in _INSERTED_TYPES:
@@ -77,10 +76,10 @@ def _claimed(
     """The device outputs that have the name of a golden tensor, and which."""
     found: dict[TensorRef, TensorRef] = {}
     for op in device.ops:
-        for port, tensor in enumerate(op.outputs):
+        for ref, tensor in zip(op.makes, op.outputs, strict=True):
             same = _same_tensor(golden, tensor.name)
             if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
-                found[TensorRef(op.id, port)] = same
+                found[ref] = same
     return found
 
 
@@ -119,7 +118,7 @@ def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
     while last != first and last not in seen:
         seen.add(last)
         op = ops[last.op]
-        taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        taken = op.source()
         if op.type not in HANDING_ON or taken is None:
             return False
         last = taken
@@ -139,7 +138,7 @@ def _blocked_ops(device: ModelGraph) -> set[str]:
     the op that puts the order back. Ops come after their producers in the file."""
     blocked: set[str] = set()
     for op in device.ops:
-        sources = [ref.producer.op for ref in op.inputs if ref is not None and ref.producer]
+        sources = [ref.op for ref in op.takes]
         follows = op.type != "ReorderOutput" and not blocked.isdisjoint(sources)
         if follows or op.type == "ReorderInput" or _NCHWC.search(op.name):
             blocked.add(op.id)
@@ -173,7 +172,7 @@ def _match_behind_reshapes(device: ModelGraph, outputs: Outputs) -> None:
     Ops come after their producers in the file.
     """
     for op in reversed(device.ops):
-        ref = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        ref = op.source()
         match = outputs.get(TensorRef(op.id, 0))
         if op.type not in RESHAPING or ref is None or not isinstance(match, TensorMatch):
             continue
@@ -197,8 +196,8 @@ def _op_links(
         roots.append(blocked.op)
         yield LineageLink(op.id, blocked.op, LineageRule.FUSION_NAME)
     fused = golden.by_name.get(_FUSION.sub("", op.name))
-    for port in range(len(op.outputs)):
-        match = outputs[TensorRef(op.id, port)]
+    for port, made in enumerate(op.makes):
+        match = outputs[made]
         if isinstance(match, TensorMatch) and match.golden.op not in linked:
             linked.add(match.golden.op)
             roots.append(match.golden.op)
@@ -221,10 +220,10 @@ def _between(
     seen = set(roots)
     stack = list(roots)
     while stack:
-        for ref in golden_ops[stack.pop()].inputs:
-            if ref is None or ref.producer is None or ref.producer in surviving:
+        for ref in golden_ops[stack.pop()].takes:
+            if ref in surviving:
                 continue
-            producer = golden_ops.get(ref.producer.op)
+            producer = golden_ops.get(ref.op)
             if producer is None or producer.id in seen or not producer.inputs:
                 continue
             seen.add(producer.id)
@@ -246,11 +245,10 @@ def folded_activations(
     outputs: Mapping[TensorRef, TensorMatch | Unmatched],
 ) -> dict[TensorRef, TensorMatch | Unmatched]:
     """What stands in *outputs* under a folded activation's name, put right."""
-    users = _users(device)
+    users = device.readers()
     found: dict[TensorRef, TensorMatch | Unmatched] = {}
     for op in device.ops:
-        for port in range(len(op.outputs)):
-            ref = TensorRef(op.id, port)
+        for ref in op.makes:
             match = outputs[ref]
             if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_TENSOR:
                 continue
@@ -276,7 +274,7 @@ def _in_front(
     activation: Op,
 ) -> TensorMatch | Unmatched:
     """The counterpart of what feeds the folded activation, by name; else found by values."""
-    source = activation.inputs[0].producer if activation.inputs and activation.inputs[0] else None
+    source = activation.source()
     same = golden.by_name.get(op.name)
     if source is not None and same is golden_ops[source.op] and same.type == op.type:
         return TensorMatch(ref, source, LineageRule.SAME_NAME)
@@ -284,12 +282,3 @@ def _in_front(
         Reason.UNKNOWN_ORIGINAL,
         f"it has the name of {activation.name!r}, which was folded into the quantisation behind it",
     )
-
-
-def _users(device: ModelGraph) -> dict[TensorRef, list[Op]]:
-    found: dict[TensorRef, list[Op]] = {}
-    for op in device.ops:
-        for ref in op.inputs:
-            if ref is not None and ref.producer is not None:
-                found.setdefault(ref.producer, []).append(op)
-    return found

@@ -136,10 +136,9 @@ class _Orders:
         for op in ops:
             if op.type in _MOVING or not op.outputs:
                 continue
-            made = TensorRef(op.id, 0)
-            for ref in op.inputs:
-                taken = None if ref is None else ref.producer
-                if taken is None or self._ops[taken.op].type == "Const":
+            made = op.makes[0]
+            for taken in op.takes:
+                if self._ops[taken.op].type == "Const":
                     continue
                 source, target = (made, taken) if backward else (taken, made)
                 if source in known:

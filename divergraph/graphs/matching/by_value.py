@@ -35,10 +35,10 @@ class ValueLookup:
         self._values = values
         self._sketches = Sketches(values.of)
         for op in reach.graph.ops:
-            for port in range(len(op.outputs)):
-                value = values.of(TensorRef(op.id, port))
+            for ref in op.makes:
+                value = values.of(ref)
                 if value is not None:
-                    self._sketches.add(TensorRef(op.id, port), value)
+                    self._sketches.add(ref, value)
 
     def candidates(self, value: Array, *, blocked: bool) -> list[Candidate]:
         """The golden tensors nearest to *value*, equal ones as one family.

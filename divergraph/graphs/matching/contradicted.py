@@ -7,14 +7,14 @@ golden values, or on the golden side one of an op of this type, whose values the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.graphs.lineage.split_originals import HANDING_ON
 from divergraph.graphs.matching.by_value import is_telling, squeezed
 from divergraph.values.closeness import AS_IT_LIES, FAR, Array, best_reorder, distance
 from divergraph.values.dumped_values import DumpedValues
-from graphstore.model import LineageRule, Op, Reason, TensorMatch, TensorRef
+from graphstore.model import LineageRule, Reason, TensorMatch, TensorRef
 
 _AGREE = 0.3
 """Relative distance up to which values are taken for the same on any device that works."""
@@ -40,7 +40,8 @@ def contradicted(
         ),
         device,
     )
-    free = _by_size((ref for ref in _outputs(originals) if ref not in taken), golden)
+    outer = (ref for op in originals.values() for ref in op.makes)
+    free = _by_size((ref for ref in outer if ref not in taken), golden)
     wrong: dict[TensorRef, Unmatched] = {}
     for ref, match in outputs.items():
         if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_NAME:
@@ -60,12 +61,6 @@ def contradicted(
             said = f"its values contradict its name, {match.golden.op}; {holder.op} fits them"
             wrong[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, said)
     return wrong
-
-
-def _outputs(ops: Mapping[str, Op]) -> Iterator[TensorRef]:
-    for op in ops.values():
-        for port in range(len(op.outputs)):
-            yield TensorRef(op.id, port)
 
 
 def _by_size(refs: Iterable[TensorRef], values: DumpedValues) -> dict[int, list[TensorRef]]:

@@ -40,11 +40,9 @@ class GoldenReach:
     def __post_init__(self) -> None:
         self.ops = self.graph.op_index()
         self._inputs = frozenset(tensor.name for tensor in self.graph.inputs)
-        self.users = {}
-        for op in self.graph.ops:
-            for ref in op.inputs:
-                if ref is not None and ref.producer is not None:
-                    self.users.setdefault(ref.producer, []).append(op.id)
+        self.users = {
+            ref: [op.id for op in readers] for ref, readers in self.graph.readers().items()
+        }
 
     def root(self, ref: TensorRef) -> TensorRef:
         """The tensor whose values *ref* has: what was reshaped or cast to make it."""
@@ -52,7 +50,7 @@ class GoldenReach:
         while ref.op not in seen:
             seen.add(ref.op)
             op = self.ops[ref.op]
-            taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+            taken = op.source()
             if op.type not in _PASSING or taken is None:
                 break
             ref = taken
@@ -85,8 +83,7 @@ class GoldenReach:
                 op = self.ops[op_id]
                 if op.subgraph:
                     continue
-                for port in range(len(op.outputs)):
-                    ref = TensorRef(op_id, port)
+                for ref in op.makes:
                     part = None if ref in inputs else self.part(ref, known)
                     if part is not None and not set(inputs).isdisjoint(part.needs):
                         yield part

@@ -139,12 +139,7 @@ class _Matcher:
     def pin(self) -> None:
         """Apply the user's word, then list what is open."""
         _apply(self._pins, self.outputs)
-        self.open = [
-            TensorRef(op.id, port)
-            for op in self._device.ops
-            for port in range(len(op.outputs))
-            if self._is_open(TensorRef(op.id, port))
-        ]
+        self.open = [ref for op in self._device.ops for ref in op.makes if self._is_open(ref)]
 
     def by_values(self, progress: Progress) -> None:
         """Match tensors whose values are those of one golden tensor and no other."""
@@ -182,8 +177,7 @@ class _Matcher:
     def _is_changed(self, ref: TensorRef, taker: TensorRef) -> bool:
         """Whether the op of *taker* computes it from *ref*, and changes it, however little."""
         op = self._device_ops[taker.op]
-        read = any(each is not None and each.producer == ref for each in op.inputs)
-        if not read or op.type in _HANDING_ON:
+        if ref not in op.takes or op.type in _HANDING_ON:
             return False
         before, behind = self._device_values.of(ref), self._device_values.of(taker)
         return before is not None and behind is not None and distance(before, behind) > 0.0
@@ -226,7 +220,7 @@ class _Matcher:
         before = len(self.open)
         for ref in [each for each in self.open if self._is_open(each)]:
             op = self._device_ops[ref.op]
-            taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+            taken = op.source()
             match = None if taken is None or op.type != _TRANSPOSE else self._image(taken)
             moved = None if match is None else behind_transpose(match, op)
             if moved is not None and self._pins.allows(ref, moved.golden):
@@ -339,8 +333,7 @@ class _Matcher:
         return Candidate(free[0], 0.0) if len(free) == 1 else None
 
     def _uses_just(self, golden_op: str, known: Collection[TensorRef]) -> bool:
-        inputs = self._reach.ops[golden_op].inputs
-        used = {ref.producer for ref in inputs if ref is not None and ref.producer is not None}
+        used = self._reach.ops[golden_op].takes
         computed = {ref for ref in used if ref.op not in self._golden_constants}
         root = self._reach.root
         return {root(ref) for ref in computed} == {root(ref) for ref in known}
@@ -348,10 +341,10 @@ class _Matcher:
     def _known_inputs(self, op: Op) -> dict[TensorRef, TensorMatch] | None:
         """The golden tensors an op's computed inputs stand for; None while one is open."""
         known: dict[TensorRef, TensorMatch] = {}
-        for ref in op.inputs:
-            if ref is None or ref.producer is None or ref.producer.op in self._device_constants:
+        for ref in op.takes:
+            if ref.op in self._device_constants:
                 continue  # the golden graph's own constants serve for those
-            match = self._image(ref.producer)
+            match = self._image(ref)
             if match is None:
                 return None
             known[match.golden] = match
@@ -365,11 +358,11 @@ class _Matcher:
             found = self.outputs.get(ref)
             if isinstance(found, TensorMatch):
                 return found
-            inputs = self._device_ops[ref.op].inputs
+            source = self._device_ops[ref.op].source()
             inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
-            if not inserted or not inputs or inputs[0] is None or inputs[0].producer is None:
+            if not inserted or source is None:
                 return None
-            ref = inputs[0].producer
+            ref = source
         return None
 
     def _is_open(self, ref: TensorRef) -> bool:

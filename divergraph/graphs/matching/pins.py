@@ -99,12 +99,11 @@ class _Names:
         self._side = side
         self._known: dict[str, TensorRef] = {}
         for op in graph.ops:
-            for port, tensor in enumerate(op.outputs):
-                self._known.setdefault(f"{op.id}:{port}", TensorRef(op.id, port))
-                if tensor.name:
-                    self._known.setdefault(tensor.name, TensorRef(op.id, port))
+            for ref, tensor in zip(op.makes, op.outputs, strict=True):
+                for name in filter(None, (f"{op.id}:{ref.port}", tensor.name)):
+                    self._known.setdefault(name, ref)
             if op.outputs:
-                self._known.setdefault(op.id, TensorRef(op.id, 0))
+                self._known.setdefault(op.id, op.makes[0])
 
     def find(self, name: str) -> TensorRef:
         """The tensor called *name*."""

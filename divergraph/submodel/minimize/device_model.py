@@ -80,9 +80,9 @@ class DeviceModel(RunningOracle):
         """The device's tensor for each golden one: as it was compared, else of its name."""
         own = set(self._known)
         found: dict[TensorRef | str, str] = {
-            TensorRef(op.id, port): tensor.name
+            ref: tensor.name
             for op in self._parts.golden.ops
-            for port, tensor in enumerate(op.outputs)
+            for ref, tensor in zip(op.makes, op.outputs, strict=True)
             if tensor.name in own
         }
         found |= {tensor.name: tensor.name for tensor in self._parts.golden.inputs}
