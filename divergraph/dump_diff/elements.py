@@ -1,7 +1,7 @@
 """One tensor pair element by element: which differ by more than a limit, and the worst.
 
 Blocks of elements are looked at one after the other, so memory does not grow
-with the tensors. Differences are float64; of 64-bit integers longdouble, which holds them.
+with the tensors. Differences are those of the metrics: float64, of 64-bit integers too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.metrics.flat import Flat, blocks, flat
+from divergraph.metrics.flat import Flat, flat
 from divergraph.metrics.inspection import finite_errors
-from divergraph.metrics.measure import Wanted
-
-_BLOCK = 32_768
-"""Elements looked at at once: they stay in the cache."""
 
 Array = NDArray[Any]
 Float64 = NDArray[np.float64]
@@ -107,25 +103,6 @@ class _Extremes:
         return (math.nan, math.nan) if self.high < 0 else (self.low, self.high)
 
 
-def element_table(
-    device: Array, golden: Array, want: Wanted, atol: float, *, first: int, top: int
-) -> ElementTable:
-    """The elements of *device* against *golden*, of the same shape.
-
-    Bad ones are over *atol* + ``want.rtol`` |y|. At most *first* bad ones and *top* worst
-    ones of each kind are listed.
-
-    Raises:
-        ValueError: elements are no real numbers.
-    """
-    check_elements(device, golden)
-    found = FoundElements(atol, want.rtol, first, top)
-    for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
-        errors, finite = finite_errors(x, y)
-        found.add(x, y, start, errors, finite)
-    return found.table(device, golden)
-
-
 def check_elements(device: Array, golden: Array) -> None:
     """Refuse arrays whose elements are no real numbers.
 
@@ -153,13 +130,10 @@ class FoundElements:
         *finite* says whether those and all values are."""
         if not len(x):
             return
-        if finite and not _is_wide(x) and not _is_wide(y):
-            size = np.abs(y.astype(np.float64))
-            ratio, defined = _ratio(errors, size)
-        else:
-            errors, ratio, size = _errors(x, y)
-            defined = ~np.isnan(ratio)
-            ratio[~defined] = -1.0
+        ratio, size, defined = _ratio(errors, y)
+        if not finite:  # NaN and infinity allow nothing; the same value twice is no error
+            odd = ~np.isfinite(size)
+            ratio[odd], size[odd] = errors[odd], 0.0
         largest = float(errors.max())
         if largest > self._atol:
             self._add_bad(errors, size, start)
@@ -211,53 +185,29 @@ def _element(x: Flat, y: Flat, shape: tuple[int, ...], place: int) -> Element:
     """The element at this place of two flat tensors."""
     part = slice(place, place + 1)
     device, golden = x[part], y[part]
-    error, ratio, _ = _errors(device, golden)
+    errors, finite = finite_errors(device, golden)
+    ratio = _ratio(errors, golden)[0] if finite else errors
     index = np.unravel_index(place, shape) if shape else ()
     return Element(
         tuple(map(int, index)),
         _plain(device[0]),
         _plain(golden[0]),
-        float(error[0]),
-        None if np.isnan(ratio[0]) else float(ratio[0]),
+        float(errors[0]),
+        None if golden[0] == 0 else float(ratio[0]),
     )
 
 
-def _ratio(errors: Float64, size: Float64) -> tuple[Float64, NDArray[np.bool_] | None]:
-    """Finite errors by the size of their golden values: -1 where that is 0, and where it
-    is not (None: nowhere is)."""
-    with np.errstate(over="ignore"):
-        if size.min() > 0.0:
-            return errors / size, None
-        defined = size > 0.0
-        ratio = np.full(len(errors), -1.0)
-        np.divide(errors, size, out=ratio, where=defined)
-    return ratio, defined
-
-
-def _errors(
-    x: Array, y: Array
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """|x - y|, |x - y| / |y| (NaN where y is 0) and |y| of a block."""
-    wide = np.longdouble if _is_wide(x) or _is_wide(y) else np.float64
+def _ratio(errors: Float64, golden: Array) -> tuple[Float64, Float64, NDArray[np.bool_] | None]:
+    """|x - y| / |y| (-1 where y is 0), |y|, and where y is not 0 (None: it is nowhere)."""
     with np.errstate(all="ignore"):  # signalling NaN complain when they are cast
-        a: Array = x.astype(wide)
-        b: Array = y.astype(wide)
-        error = np.abs(a - b)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        error[same] = 0
-        error[np.isnan(error)] = math.inf
-        size = np.abs(b)
-        ratio = error / size
-        ratio[same] = 0
-        ratio[~same & np.isinf(error)] = math.inf
-        ratio[b == 0] = math.nan
-        size[~np.isfinite(size)] = 0  # NaN and infinity allow nothing
-    return error.astype(np.float64), ratio.astype(np.float64), size.astype(np.float64)
-
-
-def _is_wide(array: Array) -> bool:
-    """True for integers that float64 does not hold."""
-    return array.dtype.kind in "iu" and array.dtype.itemsize == 8
+        size = np.abs(golden.astype(np.float64))
+        if size.min() > 0.0:
+            ratio, defined = errors / size, None
+        else:
+            defined = size != 0.0
+            ratio = np.full(len(errors), -1.0)
+            np.divide(errors, size, out=ratio, where=defined)
+    return ratio, size, defined
 
 
 def _plain(value: Any) -> int | float:

@@ -17,6 +17,7 @@ from divergraph.execute.installed import open_executor
 from divergraph.execute.stand_ins import StandIn, make_stand_in
 from divergraph.files.dump_names import MAPPING, DumpFileNames
 from divergraph.files.npy_file import write_npy
+from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.branches import Branches, Save
 from divergraph.golden_capture.feeds import full_name, missing_inputs, random_feeds, read_feeds
 from divergraph.jobs.progress import NO_PROGRESS, Progress
@@ -241,10 +242,8 @@ def _saving(folder: Path, names: DumpFileNames) -> Save:
 
 
 def _save(path: Path, value: Array) -> int:
-    try:
+    with os_errors_told("cannot write", path):
         return write_npy(path, value)
-    except OSError as error:
-        raise InputError(f"cannot write: {error.strerror or error}", where=str(path)) from error
 
 
 def _digest(path: Path) -> str:
@@ -286,11 +285,9 @@ def _check_place(request: CaptureRequest) -> None:
 def _appearing(target: Path) -> Iterator[Path]:
     """A folder that becomes *target* at the end, and vanishes if anything fails."""
     draft = target.parent / f".{target.name}-{secrets.token_hex(4)}"
-    try:
+    with os_errors_told("cannot write here", target):
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
-    except OSError as error:
-        raise InputError(f"cannot write here: {error.strerror}", where=str(target)) from error
     try:
         yield draft
         if target.exists():

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from divergraph.execute.contract import Array, checked_feed
+from divergraph.files.os_errors import os_errors_told
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Tensor
 
@@ -93,9 +94,8 @@ def _random(tensor: Tensor, seed: int) -> Array:
 
 def _read_npy(path: Path) -> Array:
     try:
-        value = np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(path)) from error
+        with os_errors_told("", path):
+            value = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ImportFormatError(path, f"not a readable .npy file: {error}") from error
     if not isinstance(value, np.ndarray):
@@ -111,10 +111,8 @@ def _read_raw(path: Path, tensor: Tensor) -> Array:
             where=str(path),
             hint="give it as .npy",
         )
-    try:
+    with os_errors_told("", path):
         data = path.read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(path)) from error
     unknown = sum(size is None for size in tensor.shape)
     fixed = int(np.prod([size for size in tensor.shape if size is not None], dtype=np.int64))
     one = fixed * dtype.itemsize

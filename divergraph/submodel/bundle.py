@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from divergraph.files.os_errors import os_errors_told
 from divergraph.inputs.kept_paths import kept_path
 from divergraph.submodel.bundle_data import DevicePartData, PartData
 from divergraph.submodel.device_parts import is_in_bodies, standing_for
@@ -163,12 +164,10 @@ def appearing(output: Path, name: str) -> Iterator[Appearing]:
     hidden = output / f".{name}.{secrets.token_hex(4)}.part"
     folder = Appearing(hidden, output / name)
     try:
-        _make(hidden, output, made)
-        yield folder
-        folder.target = _moved(hidden, output / name)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise InputError(f"the bundle cannot be written: {why}", where=str(output)) from error
+        with os_errors_told("the bundle cannot be written", output):
+            _make(hidden, output, made)
+            yield folder
+            folder.target = _moved(hidden, output / name)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
         for place in reversed(made):
@@ -178,15 +177,11 @@ def appearing(output: Path, name: str) -> Iterator[Appearing]:
 
 def _make(hidden: Path, output: Path, made: list[Path]) -> None:
     """Make *hidden* and what it lies in; *made* gets the folders that were not there."""
-    try:
+    with os_errors_told("the folder cannot be written", output):
         for place in reversed([hidden, *hidden.parents]):
             if not place.is_dir():
                 place.mkdir()
                 made.append(place)
-    except OSError as error:
-        raise InputError(
-            f"the folder cannot be written: {error.strerror}", where=str(output)
-        ) from error
 
 
 def _moved(hidden: Path, target: Path) -> Path:

@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from divergraph.dump_diff import elements
-from divergraph.dump_diff.elements import element_table
-from divergraph.metrics.measure import Wanted
+from divergraph.dump_diff import single_pair
+from divergraph.dump_diff.elements import check_elements
+from divergraph.dump_diff.single_pair import LookAtPart
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 
 
 def table(device, golden, atol=0.001, rtol=0.001, first=20, top=10):
     device, golden = np.asarray(device), np.asarray(golden)
-    return element_table(device, golden, Wanted(atol, rtol), atol, first=first, top=top)
+    check_elements(device, golden)
+    looking = LookAtPart(None, atol, rtol, first, top, (None, None))
+    return looking.look(device, golden, 0, golden.size)[1].table(device, golden)
 
 
 def test_a_small_tensor():
@@ -107,7 +109,7 @@ def test_blocks_do_not_show(monkeypatch):
         rng.random(golden.shape) < 0.1
     )
     whole = table(device, golden)
-    monkeypatch.setattr(elements, "_BLOCK", 17)
+    monkeypatch.setattr(single_pair, "_BLOCK", 17)
     assert table(device, golden) == whole
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from divergraph.files.os_errors import os_errors_told
 from graphstore.errors import ConfigError
 from graphstore.model import ModelGraph, TensorRef
 
@@ -50,9 +51,8 @@ def read_pins(path: Path, golden: ModelGraph, device: ModelGraph) -> Pins:
         ConfigError: not TOML, an unknown key, or a tensor the graphs do not have.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(error.strerror or str(error), where=str(path)) from error
+        with os_errors_told("", path, kind=ConfigError):
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"not readable as TOML: {error}", where=str(path)) from error
     unknown = set(content) - {"pin", "forbid"}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from divergraph.files.os_errors import os_errors_told
 from divergraph.metrics.limits.quantities import QUANTITIES, Quantity
 from divergraph.metrics.limits.rules import TABLES, LimitRule, LimitScope
 from graphstore.errors import ConfigError
@@ -33,12 +34,9 @@ def read_rules(path: Path) -> tuple[LimitRule, ...]:
         ConfigError: unreadable file, unknown name, or a value that is no limit.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with os_errors_told("the thresholds file cannot be read", path, kind=ConfigError):
+            text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(
-            f"the thresholds file cannot be read: {error.strerror}", where=str(path)
-        ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(
             f"not a TOML file: {error}",

@@ -14,6 +14,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
+from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.export.contract import (
     PartSource,
     WrittenPart,
@@ -143,13 +144,8 @@ class _Part:
         path = self._weights_file()
         found: Mapping[str, list[bytes]] = {}
         if path is not None:
-            try:
-                with mapped(path) as buffer:
-                    found = blobs_by_layer(buffer, path)
-            except OSError as error:
-                raise InputError(
-                    f"the weights cannot be read: {error.strerror}", where=str(path)
-                ) from error
+            with os_errors_told("the weights cannot be read", path), mapped(path) as buffer:
+                found = blobs_by_layer(buffer, path)
         bare = [op.name for op in ops if self._needs_weights(op) and op.name not in found]
         if bare:
             raise InputError(

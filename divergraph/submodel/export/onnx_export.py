@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.files import captured_names
+from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.export.contract import PartSource, WrittenPart, another_model
 from divergraph.submodel.export.onnx_file import (
     FUNCTIONS,
@@ -200,15 +201,10 @@ class _Part:
             check_external(self._file.path, [constant(tensor, tensor.name)])
             source = self._file.path.parent / facts.get("location", "")
             length = facts.get("length")
-            try:
-                with source.open("rb") as values:
-                    values.seek(int(facts.get("offset", "0")))
-                    _copy(values, out, None if length is None else int(length))
-            except OSError as error:
-                raise InputError(
-                    f"the values of {tensor.name!r} cannot be read: {error.strerror}",
-                    where=str(source),
-                ) from error
+            what = f"the values of {tensor.name!r} cannot be read"
+            with os_errors_told(what, source), source.open("rb") as values:
+                values.seek(int(facts.get("offset", "0")))
+                _copy(values, out, None if length is None else int(length))
         else:
             from onnx import numpy_helper
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.bundle import Bundle, BundleRequest, write_bundle
 from divergraph.submodel.export.contract import own_format, writer_of
 from divergraph.submodel.minimize.oracle import OracleOptions, Part
@@ -87,7 +88,7 @@ class Command:
             "DIVERGRAPH_PRECISION": self._values.precision.name,
         }
         with tempfile.TemporaryFile() as output:
-            try:
+            with os_errors_told("the oracle's program cannot be started", words[0]):
                 program = subprocess.Popen(  # noqa: S603 - the user's own command
                     words,
                     cwd=bundle,
@@ -97,10 +98,6 @@ class Command:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
-            except OSError as error:
-                raise InputError(
-                    f"the oracle's program cannot be started: {error.strerror}", where=words[0]
-                ) from error
             self._running.add(program)
             try:
                 code = program.wait(self._options.timeout)

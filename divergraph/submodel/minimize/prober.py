@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
+from divergraph.files.os_errors import os_errors_told
 from divergraph.jobs.journal import journal_folder
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.submodel.minimize.space import Space, Units
 from divergraph.submodel.minimize.verdicts import Probe, Variant
 from divergraph.submodel.run_parts import RunParts
-from graphstore.errors import InputError
 from graphstore.model import OracleAnswer, PartVerdict
 from graphstore.schema.codec import decoded, encoded
 
@@ -251,16 +251,11 @@ class KeptAnswers(Memory):
         line = json.dumps([key, encoded(judgement)])
         with self._lock:
             self._answers.setdefault(key, []).append(judgement)
-            try:
+            hint = "set DIVERGRAPH_CACHE to a folder you may write"
+            with os_errors_told("answers cannot be kept", self._path, hint):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
-            except OSError as error:
-                raise InputError(
-                    f"answers cannot be kept: {error.strerror}",
-                    where=str(self._path),
-                    hint="set DIVERGRAPH_CACHE to a folder you may write",
-                ) from error
 
     def _key(self, part: Units, variant: Variant) -> str:
         known = self._keys.get((part, variant))
