@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.flat import Flat, flat
 from divergraph.metrics.inspection import finite_errors
-
-Array = NDArray[Any]
-Float64 = NDArray[np.float64]
+from divergraph.values.array_types import Array, Bool, Float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +194,7 @@ def _element(x: Flat, y: Flat, shape: tuple[int, ...], place: int) -> Element:
     )
 
 
-def _ratio(errors: Float64, golden: Array) -> tuple[Float64, Float64, NDArray[np.bool_] | None]:
+def _ratio(errors: Float64, golden: Array) -> tuple[Float64, Float64, Bool | None]:
     """|x - y| / |y| (-1 where y is 0), |y|, and where y is not 0 (None: it is nowhere)."""
     with np.errstate(all="ignore"):  # signalling NaN complain when they are cast
         size = np.abs(golden.astype(np.float64))

@@ -7,9 +7,7 @@ process would have seen.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from divergraph.dump_diff.diff_dumps import PairDiff
 from divergraph.dump_diff.elements import ElementTable, FoundElements, check_elements
@@ -19,6 +17,7 @@ from divergraph.metrics.flat import Flat, blocks, flat, is_mapped
 from divergraph.metrics.inspection import Inspection, Look, finite_errors, unit_of
 from divergraph.metrics.measure import Wanted
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers
+from divergraph.values.array_types import Array
 from divergraph.values.pairs import read_pair
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
@@ -69,7 +68,7 @@ def look_closely(
     return CloseLook(found.table(device, golden), inspection, figures.atol, figures.rtol)
 
 
-def _seen(work: LookAtPart, device: NDArray[Any], golden: NDArray[Any], workers: Workers) -> _Seen:
+def _seen(work: LookAtPart, device: Array, golden: Array, workers: Workers) -> _Seen:
     size = golden.size
     parts = [(start, min(start + _PART, size)) for start in range(0, size, _PART)]
     if not (is_mapped(device) and is_mapped(golden)):
@@ -119,7 +118,7 @@ class LookAtPart:
             f"elements {item[0]} to {item[1]} against {self.pair.golden.path}: {why}",
         )
 
-    def look(self, device: NDArray[Any], golden: NDArray[Any], start: int, stop: int) -> _Seen:
+    def look(self, device: Array, golden: Array, start: int, stop: int) -> _Seen:
         """The same of arrays that are open."""
         at_most = golden.size // 2 if golden.size > _LARGE else None
         unit = unit_of(device, golden, self.types)
@@ -133,7 +132,7 @@ class LookAtPart:
         return look, found
 
 
-def _values(pair: TensorPair) -> tuple[NDArray[Any], NDArray[Any]]:
+def _values(pair: TensorPair) -> tuple[Array, Array]:
     found = or_raise(read_pair(pair))
     return found.device, found.golden
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from divergraph.values.array_types import Array as Array
 from graphstore.errors import InputError
 from graphstore.model import AttrValue, ModelGraph, Tensor
-
-Array: TypeAlias = npt.NDArray[Any]
 
 DEFAULT_MEMORY = 1 << 30
 """Bytes of tensors an executor may hold at once, weights not counted."""

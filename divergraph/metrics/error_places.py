@@ -12,9 +12,10 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Counts = NDArray[np.int64]
+from divergraph.values.array_types import Array, Int64
+
+Counts = Int64
 
 _NAMES = {"N": "samples", "C": "channels", "H": "rows", "W": "columns", "D": "depths"}
 _DENSE = 0.5
@@ -66,7 +67,7 @@ class Places:
         self._bad = 0
         self._ends = (-1, -1)
 
-    def add(self, places: NDArray[Any]) -> None:
+    def add(self, places: Array) -> None:
         """Count elements at flat *places*, ascending and behind those counted before."""
         if not len(places):
             return

@@ -13,7 +13,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from divergraph.values.array_types import Array
 
 _AT_ONCE = 1 << 21
 """Elements of which a copy is made at once: both sweeps read it."""
@@ -33,7 +34,7 @@ class Strided:
     apart in C order, and each copy of few elements touches as much memory as one of many.
     """
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: Array) -> None:
         self.array = array
         self.dtype = array.dtype
         self._mapping = _mapping(array)
@@ -45,7 +46,7 @@ class Strided:
     def __len__(self) -> int:
         return self.array.size
 
-    def __getitem__(self, part: slice) -> NDArray[Any]:
+    def __getitem__(self, part: slice) -> Array:
         start, stop, _ = part.indices(len(self))
         stop = max(start, stop)
         begin = start - self._start
@@ -58,25 +59,25 @@ class Strided:
         return self._room[begin : begin + stop - start]
 
 
-Flat = NDArray[Any] | Strided
+Flat = Array | Strided
 """A flat array, or what gives flat arrays for its slices."""
 
 
-def flat(array: NDArray[Any]) -> Flat:
+def flat(array: Array) -> Flat:
     """The elements of *array* in C order."""
     if array.flags.c_contiguous or array.size <= _AT_ONCE:
         return array.reshape(-1)
     return Strided(array)
 
 
-def flat_float32(array: NDArray[Any]) -> Flat:
+def flat_float32(array: Array) -> Flat:
     """As :func:`flat`, small types as float32, which holds all their values."""
     if array.dtype.itemsize < 4 and array.size <= _AT_ONCE:
         array = array.astype(np.float32)
     return flat(array)
 
 
-def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
+def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, Array, Array]]:
     """Blocks of *size* elements of two flat arrays of one length, and where each begins."""
     mappings = [found for found in map(_mapping, (x, y)) if found is not None]
     often = max(1, _KEPT_BYTES // (size * max(x.dtype.itemsize, y.dtype.itemsize)))
@@ -87,15 +88,13 @@ def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, NDArray[Any], NDA
                 mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def is_mapped(array: NDArray[Any]) -> bool:
+def is_mapped(array: Array) -> bool:
     """True for an array that lies in a large mapped file: any process reads a part of it at
     hardly more cost than that of the part."""
     return _mapping(array) is not None
 
 
-def _copy(
-    array: NDArray[Any], start: int, stop: int, out: NDArray[Any], mapping: mmap.mmap | None
-) -> None:
+def _copy(array: Array, start: int, stop: int, out: Array, mapping: mmap.mmap | None) -> None:
     """Copy the elements from *start* to *stop* in C order."""
     if array.ndim <= 1:
         _copy_rows(array.reshape(-1)[start:stop], out, mapping)
@@ -118,7 +117,7 @@ def _copy(
         _copy_rows(rows, out.reshape(rows.shape), mapping)
 
 
-def _copy_rows(rows: NDArray[Any], out: NDArray[Any], mapping: mmap.mmap | None) -> None:
+def _copy_rows(rows: Array, out: Array, mapping: mmap.mmap | None) -> None:
     """Copy all of *rows*; in the order of the file, of which pages are given back."""
     steps = [
         abs(step) if size > 1 else 0 for step, size in zip(rows.strides, rows.shape, strict=True)

@@ -8,19 +8,16 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.error_places import Places
 from divergraph.metrics.flat import blocks, flat
 from divergraph.metrics.metrics import check_sides
 from divergraph.metrics.native_values import errors_and_finiteness
 from divergraph.metrics.second_pass import bad_elements
+from divergraph.values.array_types import Array, Float64, Int64
 from graphstore.model import DType, Figures
-
-Float64 = NDArray[np.float64]
 
 _BLOCK = 32_768
 """Elements looked at at once: many passes over few elements stay in the cache."""
@@ -73,8 +70,8 @@ class Inspection:
 
 
 def inspect(
-    device: NDArray[Any],
-    golden: NDArray[Any],
+    device: Array,
+    golden: Array,
     *,
     atol: float,
     rtol: float,
@@ -100,21 +97,19 @@ def inspect(
     return look.result(layout, c0)
 
 
-def finite_errors(x: NDArray[Any], y: NDArray[Any]) -> tuple[Float64, bool]:
+def finite_errors(x: Array, y: Array) -> tuple[Float64, bool]:
     """The errors of a block, and whether all errors and values are finite."""
     with np.errstate(all="ignore"):
         return errors_and_finiteness(x, y)
 
 
-def unit_of(
-    device: NDArray[Any], golden: NDArray[Any], types: tuple[DType | None, DType | None]
-) -> DType | None:
+def unit_of(device: Array, golden: Array, types: tuple[DType | None, DType | None]) -> DType | None:
     """The type whose last place is the unit of distances, None if there is no such."""
     sides = ((device, types[0]), (golden, types[1]))
     return common_unit(*(told or _type_of(array) for array, told in sides))
 
 
-def _type_of(array: NDArray[Any]) -> DType | None:
+def _type_of(array: Array) -> DType | None:
     name = array.dtype.name
     return DType(name) if name in set(DType) else None
 
@@ -141,9 +136,7 @@ class Look:
         self._counted, self._largest_ulp = 0, 0.0
         self._ulp_sums: list[float] = []
 
-    def add(
-        self, x: NDArray[Any], y: NDArray[Any], start: int, errors: Float64, finite: bool
-    ) -> None:
+    def add(self, x: Array, y: Array, start: int, errors: Float64, finite: bool) -> None:
         """Look at one flat block that begins at place *start* and has these *errors*."""
         with np.errstate(all="ignore"):
             self._count(x, y, errors, finite)
@@ -176,7 +169,7 @@ class Look:
             self._places.pattern(layout, c0),
         )
 
-    def _count(self, x: NDArray[Any], y: NDArray[Any], errors: Float64, finite: bool) -> None:
+    def _count(self, x: Array, y: Array, errors: Float64, finite: bool) -> None:
         if not finite:
             known = np.isfinite(x) & np.isfinite(y)
             self._nonfinite += int(np.count_nonzero((errors > 0.0) & ~known))
@@ -188,7 +181,7 @@ class Look:
         if left:
             _count_decades(errors, left, self._decades)
 
-    def _measure_ulps(self, x: NDArray[Any], y: NDArray[Any], unit: DType, finite: bool) -> None:
+    def _measure_ulps(self, x: Array, y: Array, unit: DType, finite: bool) -> None:
         if not finite:
             known = np.isfinite(x) & np.isfinite(y)
             x, y = x[known], y[known]
@@ -215,7 +208,7 @@ def _count_decades(errors: Float64, left: int, counts: Counter[int]) -> None:
         counts.update({int(at) + _LEAST_DECADE: int(found[at]) for at in np.flatnonzero(found)})
 
 
-def _decades(sizes: Float64) -> NDArray[np.int64]:
+def _decades(sizes: Float64) -> Int64:
     """floor(log10) of positive finite values, exactly."""
     decades = np.floor(np.log10(sizes)).astype(np.int64)
     decades -= sizes < _POWERS_OF_TEN[decades - _LEAST_DECADE]
@@ -253,7 +246,7 @@ def common_unit(device: DType | None, golden: DType | None) -> DType | None:
     return min(device, golden, key=lambda dtype: _FORMATS[dtype][0])
 
 
-def ulp_distances(x: NDArray[Any], y: NDArray[Any], unit: DType) -> Float64:
+def ulp_distances(x: Array, y: Array, unit: DType) -> Float64:
     """Distances of finite numbers in units of the last place of *unit*, 0 or more."""
     if unit is DType.FLOAT64:
         return _in_between(x.astype(np.float64).view(np.int64), y.astype(np.float64).view(np.int64))
@@ -263,7 +256,7 @@ def ulp_distances(x: NDArray[Any], y: NDArray[Any], unit: DType) -> Float64:
     return result
 
 
-def _positions(values: NDArray[Any], mantissa_bits: int, least_exponent: int) -> Float64:
+def _positions(values: Array, mantissa_bits: int, least_exponent: int) -> Float64:
     """Positions of numbers; exact in float64 for formats of up to 32 bits.
 
     The bits of a float64, its exponent above its fraction, are such a position already.
@@ -281,7 +274,7 @@ def _positions(values: NDArray[Any], mantissa_bits: int, least_exponent: int) ->
     return result
 
 
-def _in_between(x: NDArray[Any], y: NDArray[Any]) -> Float64:
+def _in_between(x: Array, y: Array) -> Float64:
     """How many numbers lie between numbers given by their bits as signed integers: float64
     has more numbers than it can count."""
     first, second = _ordered(x), _ordered(y)
@@ -292,7 +285,7 @@ def _in_between(x: NDArray[Any], y: NDArray[Any]) -> Float64:
     return result
 
 
-def _ordered(bits: NDArray[Any]) -> NDArray[Any]:
+def _ordered(bits: Array) -> Array:
     """Integers in the order of the numbers: those of negative numbers run backwards."""
     negative = bits >> (8 * bits.dtype.itemsize - 1)  # -1, else 0
     result = bits & np.iinfo(bits.dtype).max

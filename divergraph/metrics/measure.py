@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from divergraph.metrics.error_places import Places
 from divergraph.metrics.figures import figures_of, figures_of_empty
@@ -27,6 +24,7 @@ from divergraph.metrics.metrics import (
 from divergraph.metrics.second_pass import NOTHING, Second
 from divergraph.metrics.sums import Sums
 from divergraph.metrics.sweep import Sweeper
+from divergraph.values.array_types import Array
 from graphstore.model import Figures, MetricSet
 
 __all__ = ["DEFAULT", "PairMeasurement", "Sweeper", "Wanted", "measure", "tolerance"]
@@ -62,8 +60,8 @@ class PairMeasurement:
 
 
 def measure(
-    device: NDArray[Any],
-    golden: NDArray[Any],
+    device: Array,
+    golden: Array,
     *,
     want: Wanted = DEFAULT,
     sweeper: Sweeper | None = None,

@@ -10,12 +10,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.flat import blocks, flat
 from divergraph.metrics.limits import notes
 from divergraph.metrics.sums import EPSILON, DistributionScale, Sums
 from divergraph.metrics.sweep import BLOCK
+from divergraph.values.array_types import Array
 from graphstore.model import Metric, MetricSet
 
 _FLOAT16_MAX_BITS = 0x7BFF
@@ -36,7 +36,7 @@ class UnsupportedElementError(ValueError):
     """The elements are no real numbers: complex, text, objects or records."""
 
 
-def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
+def check_sides(device: Array, golden: Array) -> None:
     """Refuse sides that cannot be compared, as :func:`divergraph.metrics.measure.measure` says."""
     if device.size != golden.size:
         raise LengthMismatchError(
@@ -47,7 +47,7 @@ def check_sides(device: NDArray[Any], golden: NDArray[Any]) -> None:
             raise UnsupportedElementError(f"{side} elements of type {array.dtype} have no metrics")
 
 
-def are_bool(device: NDArray[Any], golden: NDArray[Any]) -> bool:
+def are_bool(device: Array, golden: Array) -> bool:
     """True for two bool tensors, for which most metrics are not defined."""
     return device.dtype.kind == "b" and golden.dtype.kind == "b"
 
@@ -61,7 +61,7 @@ def scales_for_divergence(
     return DistributionScale.of(sums.device), DistributionScale.of(sums.golden)
 
 
-def overflow_flag(device: NDArray[Any]) -> bool | None:
+def overflow_flag(device: Array) -> bool | None:
     """True if some |x| reached 65504, the largest float16; None for other types."""
     if device.dtype.kind != "f" or device.dtype.itemsize != 2:
         return None

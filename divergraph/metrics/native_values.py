@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.reductions import dot
 from divergraph.metrics.sums import NO_VALUES, OwnSide, OwnSums, Scaled, Worst, power
-
-Bool = NDArray[np.bool_]
-Float64 = NDArray[np.float64]
+from divergraph.values.array_types import Array, Bool, Float64
 
 _LOW_HALF = 0xFFFF_FFFF
 _LEAST, _MOST = 2.0**-400, 2.0**400
@@ -48,7 +45,7 @@ class _Values(NamedTuple):
     low: Float64 | None
 
 
-def own_block(device: NDArray[Any], golden: NDArray[Any], start: int) -> OwnBlock:
+def own_block(device: Array, golden: Array, start: int) -> OwnBlock:
     """The sums of one flat block that begins at place *start* of its tensor."""
     x, y = _values(device), _values(golden)
     known_x, known_y = np.isfinite(x.values), np.isfinite(y.values)
@@ -77,13 +74,13 @@ def own_block(device: NDArray[Any], golden: NDArray[Any], start: int) -> OwnBloc
     )
 
 
-def absolute_errors(device: NDArray[Any], golden: NDArray[Any]) -> Float64:
+def absolute_errors(device: Array, golden: Array) -> Float64:
     """|x - y| of a flat block, in the own types: 0 for the same NaN or infinity on both
     sides, infinite for one against another value."""
     return errors_and_finiteness(device, golden)[0]
 
 
-def errors_and_finiteness(device: NDArray[Any], golden: NDArray[Any]) -> tuple[Float64, bool]:
+def errors_and_finiteness(device: Array, golden: Array) -> tuple[Float64, bool]:
     """:func:`absolute_errors` of a flat block, and whether all errors and values are finite."""
     x, y = _values(device), _values(golden)
     error = _differences(x, y, 0)
@@ -97,7 +94,7 @@ def errors_and_finiteness(device: NDArray[Any], golden: NDArray[Any]) -> tuple[F
     return error, False
 
 
-def _values(array: NDArray[Any]) -> _Values:
+def _values(array: Array) -> _Values:
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 8:
         values = array.astype(np.float64)
         return _Values(values, values, None)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from divergraph.values.array_types import Float64
 
 ROW = 8192
 """Elements of one BLAS call; blocks are whole multiples of it."""
 
-Float64 = NDArray[np.float64]
 
 _ONES = np.ones(ROW)
 _ONES.flags.writeable = False

@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.error_places import Places
 from divergraph.metrics.native_values import absolute_errors
 from divergraph.metrics.reductions import summed
 from divergraph.metrics.sums import DistributionScale, SecondSums, combine_second
+from divergraph.values.array_types import Array, Bool, Float64
 
 KEPT = 1024
 """Records of blocks kept before they are combined, so that memory does not grow."""
@@ -27,9 +26,6 @@ PIECE = 16_384
 _CLOSE = 16.0
 """Up to so many times the mean distance from it, the minimum may be taken off the mean
 instead of off each value without losing more than a digit."""
-
-Bool = NDArray[np.bool_]
-Float64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +56,7 @@ def distribute(values: Float64, scale: DistributionScale, low: float, mean: floa
     return summed(values)
 
 
-def count_bad(
-    device: NDArray[Any], golden: NDArray[Any], asked: Second, start: int
-) -> tuple[int, int]:
+def count_bad(device: Array, golden: Array, asked: Second, start: int) -> tuple[int, int]:
     """How many elements of a flat block are bad, and the place of the first (-1)."""
     count, first = 0, -1
     for begin in range(0, len(device), PIECE):
@@ -77,7 +71,7 @@ def count_bad(
     return count, first
 
 
-def bad_elements(device: NDArray[Any], golden: NDArray[Any], atol: float, rtol: float) -> Bool:
+def bad_elements(device: Array, golden: Array, atol: float, rtol: float) -> Bool:
     """Which elements of a flat block are bad, in their own types."""
     error = absolute_errors(device, golden)
     bound = np.abs(golden.astype(np.float64))

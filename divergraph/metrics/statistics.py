@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.limits import notes
 from divergraph.metrics.metrics import every_metric
 from divergraph.metrics.sums import EPSILON
 from divergraph.text.words import NOT_KNOWN
+from divergraph.values.array_types import Array
 from graphstore.model import Metric, MetricSet, TensorStatistics
 
 BY_STATISTICS = "by statistics only"
@@ -43,7 +42,7 @@ class NoStatisticsError(ValueError):
     """The two sides have no statistic in common, or of different numbers of elements."""
 
 
-def statistics_of(values: NDArray[Any]) -> TensorStatistics:
+def statistics_of(values: Array) -> TensorStatistics:
     """The statistics of an array's finite values, as the dump tools write them.
 
     Raises:

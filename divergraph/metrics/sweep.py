@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.flat import Flat, blocks
 from divergraph.metrics.native_values import own_block
@@ -34,6 +32,7 @@ from divergraph.metrics.sums import (
     Worst,
     combine,
 )
+from divergraph.values.array_types import Array, Float32, Float64
 
 BLOCK = 131_072
 """Elements swept at once: fewer cost calls, more fall out of the cache (measured)."""
@@ -44,9 +43,6 @@ the two sums keeps 13 digits and a second look at the values is not needed."""
 
 _WHOLE_IN_FLOAT32 = 2**24
 """Integers up to this are float32 values."""
-
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
 
 
 class Sweeper:
@@ -115,7 +111,7 @@ class Sweeper:
         self._x, self._y, self._error, self._ratio = (np.empty(room) for _ in range(4))
         self._flags = np.empty(room, np.bool_)
 
-    def _first_block(self, device: NDArray[Any], golden: NDArray[Any], start: int) -> Sums:
+    def _first_block(self, device: Array, golden: Array, start: int) -> Sums:
         x32, y32 = _float32(device), _float32(golden)
         count = len(x32)
         flags = self._flags[:count]
@@ -140,7 +136,7 @@ class Sweeper:
             return result
         return _with_own(result, device, golden, start)
 
-    def _pieces(self, device: NDArray[Any], golden: NDArray[Any], start: int) -> Iterator[Sums]:
+    def _pieces(self, device: Array, golden: Array, start: int) -> Iterator[Sums]:
         for begin in range(0, len(device), PIECE):
             end = begin + PIECE
             yield self._first_block(device[begin:end], golden[begin:end], start + begin)
@@ -204,7 +200,7 @@ class Sweeper:
         return int(np.count_nonzero(flags))
 
     def _odd_block(
-        self, device: NDArray[Any], golden: NDArray[Any], x32: Float32, y32: Float32, start: int
+        self, device: Array, golden: Array, x32: Float32, y32: Float32, start: int
     ) -> Sums:
         """A block with NaN or infinities: the formulas as they stand."""
         x, y = x32.astype(np.float64), y32.astype(np.float64)
@@ -232,8 +228,8 @@ class Sweeper:
 
     def _second_block(
         self,
-        device: NDArray[Any],
-        golden: NDArray[Any],
+        device: Array,
+        golden: Array,
         asked: Second,
         start: int,
         seen: Seen,
@@ -285,7 +281,7 @@ def _equal_block(count: int, side: SideSums, zeros: int) -> Sums:
     )
 
 
-def _with_own(sums: Sums, device: NDArray[Any], golden: NDArray[Any], start: int) -> Sums:
+def _with_own(sums: Sums, device: Array, golden: Array, start: int) -> Sums:
     own = own_block(device, golden, start)
     return sums._replace(
         equal=own.equal,
@@ -296,7 +292,7 @@ def _with_own(sums: Sums, device: NDArray[Any], golden: NDArray[Any], start: int
     )
 
 
-def _narrow(values: NDArray[Any], cast: Float32, widened: Float64) -> bool:
+def _narrow(values: Array, cast: Float32, widened: Float64) -> bool:
     """True if *cast*, the values as float32, is exact; *widened* is *cast* as float64."""
     kind, width = values.dtype.kind, values.dtype.itemsize
     if width < 4 or values is cast or kind == "b":
@@ -324,5 +320,5 @@ def _unlike(x: Float64, y: Float64) -> int:
     return int(np.count_nonzero(~finite & ~same))
 
 
-def _float32(values: NDArray[Any]) -> Float32:
+def _float32(values: Array) -> Float32:
     return values if values.dtype == np.float32 else values.astype(np.float32)

@@ -6,16 +6,13 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from divergraph.values.array_types import Array, Int64
 from divergraph.values.orders import may_block, reordered
 from divergraph.values.zero_points import is_8_bit, with_zero_of
 from graphstore.model import Reorder
-
-Array: TypeAlias = npt.NDArray[Any]
 
 FAR = float("inf")
 AS_IT_LIES = 0.02
@@ -77,7 +74,7 @@ def is_near(device: Array, golden: Array, reorder: Reorder | None = None) -> boo
 
 
 @lru_cache(64)
-def _places(size: int) -> npt.NDArray[np.int64]:
+def _places(size: int) -> Int64:
     return np.random.default_rng(size).integers(0, size, min(size, _SAMPLES))
 
 

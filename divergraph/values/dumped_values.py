@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, TypeAlias
 
-from numpy.typing import NDArray
-
+from divergraph.values.array_types import Array
 from divergraph.values.kept import KeptArrays
 from divergraph.values.one_tensor import read_tensor
 from divergraph.values.tensor_pair import is_blocked
 from divergraph.values.unread import Unread
 from graphstore.model import DumpTensorRef, TensorIO, TensorRef
 from importers.dumps.index import DumpIndex
-
-Array: TypeAlias = NDArray[Any]
 
 
 class DumpedValues:

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
-from numpy.typing import NDArray
-
+from divergraph.values.array_types import Array
 from divergraph.values.unread import Unread
-
-Array: TypeAlias = NDArray[Any]
 
 
 @dataclass

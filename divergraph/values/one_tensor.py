@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-from numpy.typing import NDArray
-
+from divergraph.values.array_types import Array
 from divergraph.values.tensor_pair import is_blocked
 from divergraph.values.unread import Unread, unread
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType, DumpFormat, DumpTensorRef
 from importers.dumps.read import read_array, read_npy
 from importers.layouts import LayoutError, align_to_golden, to_layout
-
-Array: TypeAlias = NDArray[Any]
 
 
 def is_closed(ref: DumpTensorRef) -> bool:

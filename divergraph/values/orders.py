@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from divergraph.values.array_types import Array
 from graphstore.model import Reorder
-
-Array: TypeAlias = NDArray[Any]
 
 
 def reordered(device: Array, reorder: Reorder, golden_shape: Sequence[int]) -> Array | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from divergraph.values.one_tensor import Array, in_graph_order, stored_values
+from divergraph.values.array_types import Array
+from divergraph.values.one_tensor import in_graph_order, stored_values
 from divergraph.values.orders import reordered
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import Unread, unread

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeAlias
 
-from numpy.typing import NDArray
-
+from divergraph.values.array_types import Array
 from divergraph.values.kept import KeptArrays
 from divergraph.values.one_tensor import read_tensor
 from divergraph.values.pairs import read_device, read_golden
@@ -14,8 +12,6 @@ from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import Unread
 from graphstore.model import DumpTensorRef, TensorIO, TensorRef
 from importers.dumps.index import DumpIndex
-
-Array: TypeAlias = NDArray[Any]
 
 
 class RunValues:

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[Any]
+from divergraph.values.array_types import Array
 
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 _BLOCK = 1 << 13

@@ -11,13 +11,8 @@ import numpy as np
 
 from divergraph.graphs.matching.golden_reach import GoldenReach
 from divergraph.graphs.matching.judging import Candidate
-from divergraph.values.closeness import (
-    FAR,
-    Array,
-    best_reorder,
-    distance,
-    is_near,
-)
+from divergraph.values.array_types import Array
+from divergraph.values.closeness import FAR, best_reorder, distance, is_near
 from divergraph.values.dumped_values import DumpedValues
 from divergraph.values.zero_points import is_8_bit, moved_by_128, same_bytes
 from graphstore.model import TensorRef

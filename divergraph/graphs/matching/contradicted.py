@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.graphs.lineage.split_originals import HANDING_ON
 from divergraph.graphs.matching.by_value import is_telling, squeezed
-from divergraph.values.closeness import AS_IT_LIES, FAR, Array, best_reorder, distance
+from divergraph.values.array_types import Array
+from divergraph.values.closeness import AS_IT_LIES, FAR, best_reorder, distance
 from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import LineageRule, Reason, TensorMatch, TensorRef
 

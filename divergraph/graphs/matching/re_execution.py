@@ -9,14 +9,8 @@ from divergraph.execute.contract import Executor, RunnableSubgraph
 from divergraph.graphs.matching.by_value import family_of, squeezed
 from divergraph.graphs.matching.golden_reach import GoldenReach, ReachedPart
 from divergraph.graphs.matching.judging import Candidate
-from divergraph.values.closeness import (
-    AS_IT_LIES,
-    FAR,
-    Array,
-    best_reorder,
-    distance,
-    is_near,
-)
+from divergraph.values.array_types import Array
+from divergraph.values.closeness import AS_IT_LIES, FAR, best_reorder, distance, is_near
 from divergraph.values.dumped_values import DumpedValues
 from divergraph.values.orders import reordered
 from divergraph.values.zero_points import with_zero_of

@@ -8,12 +8,12 @@ there are enough of them: while they are still in the cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.pairs.small_pairs import MOST_ELEMENTS, SMALL_TYPES, rows_at_once
+from divergraph.values.array_types import Array
 from divergraph.values.zero_points import may_move
 from importers.dumps.arrays.npy import PlainNpy, small_npy_bytes
 
@@ -70,7 +70,7 @@ class Pile:
         self._bytes[0].append(device)
         self._bytes[1].append(golden)
 
-    def rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def rows(self) -> tuple[Array, Array]:
         """The values of both sides, a row each pair."""
         both = zip(self._bytes, (self.device, self.golden), strict=True)
         device, golden = (_rows(each, plain) for each, plain in both)
@@ -108,7 +108,7 @@ class Piles:
         return (pile for pile in self._piles.values() if pile.numbers)
 
 
-def _rows(data: list[bytes], plain: PlainNpy) -> NDArray[Any]:
+def _rows(data: list[bytes], plain: PlainNpy) -> Array:
     whole = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), plain.length)
     values = whole[:, plain.offset :]
     # A length that is no multiple of the elements leaves them where none can lie.

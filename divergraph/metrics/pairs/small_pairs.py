@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.flat import Flat
 from divergraph.metrics.measure import Wanted
@@ -37,6 +36,7 @@ from divergraph.metrics.sums import (
     Worst,
 )
 from divergraph.metrics.sweep import WIDE_SPREAD, Sweeper
+from divergraph.values.array_types import Array, Bool, Float32, Float64, Int64
 
 _UNASKED = (math.nan, math.nan, math.nan)
 
@@ -49,8 +49,6 @@ SMALL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "i1", "u1", "i2", "u2")))
 AT_ONCE = 65_536
 """Elements treated at once, which stay in the cache."""
 
-Float32 = NDArray[np.float32]
-Float64 = NDArray[np.float64]
 _Ends = tuple[Float32, Float32]
 
 _ONES = np.ones(ROW)
@@ -88,7 +86,7 @@ class KnownSums(Sweeper):
 
 def measured_together(
     numbers: Sequence[int],
-    pairs: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+    pairs: Sequence[tuple[Array, Array]],
     want: Wanted,
 ) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
     """What can be told of pairs of floats or small integers, all of one size up to
@@ -114,7 +112,7 @@ def rows_at_once(size: int) -> int:
 
 
 def measured_rows(
-    numbers: Sequence[int], device: NDArray[Any], golden: NDArray[Any], want: Wanted
+    numbers: Sequence[int], device: Array, golden: Array, want: Wanted
 ) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
     """As :func:`measured_together`, of some pairs that are the rows of *device* and *golden*."""
     with np.errstate(all="ignore"):
@@ -123,7 +121,7 @@ def measured_rows(
 
 
 def _measured(
-    numbers: NDArray[np.int64], device: Float32, golden: Float32, want: Wanted
+    numbers: Int64, device: Float32, golden: Float32, want: Wanted
 ) -> tuple[list[SmallTable], dict[int, KnownSums]]:
     size = device.shape[1]
     equal = device == golden
@@ -156,16 +154,16 @@ def _ends(values: Float32) -> _Ends:
     return _at(values, values.argmin(axis=1)), _at(values, values.argmax(axis=1))
 
 
-def _are_plain(equal: NDArray[np.bool_], ends: Sequence[_Ends]) -> NDArray[np.bool_]:
+def _are_plain(equal: Bool, ends: Sequence[_Ends]) -> Bool:
     """Rows without NaN and infinities, not equal, and constant on neither side."""
-    plain: NDArray[np.bool_] = np.logical_not(equal.all(axis=1))
+    plain: Bool = np.logical_not(equal.all(axis=1))
     for low, high in ends:
         width = high.astype(np.float64) - low
         plain &= np.isfinite(width) & (width > 0.0)
     return plain
 
 
-def _columns(sides: _Sides, equal: NDArray[np.bool_], ends: Sequence[_Ends]) -> SumColumns:
+def _columns(sides: _Sides, equal: Bool, ends: Sequence[_Ends]) -> SumColumns:
     device, golden, x, y = sides
     ones = _ones(x)
     error = x - y
@@ -205,11 +203,11 @@ def _side(values: Float32, wide: Float64, ones: Float64, ends: _Ends) -> SideCol
     return SideColumns(totals, squares, spreads, *ends, _counted(values == 0.0))
 
 
-def _counted(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _counted(flags: Bool) -> Int64:
     """How many of each row are set, mostly none."""
     if not flags.any():
         return np.zeros(len(flags), np.int64)
-    found: NDArray[np.int64] = np.count_nonzero(flags, axis=1)
+    found: Int64 = np.count_nonzero(flags, axis=1)
     return found
 
 
@@ -256,9 +254,9 @@ def _divergences(sides: _Sides, columns: SumColumns) -> Float64:
     return np.array([device, golden, row_products(sides.x, ratio)])
 
 
-def _at(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
+def _at(values: Array, places: Array) -> Array:
     """Of each row the value at its place."""
-    found: NDArray[Any] = values[np.arange(len(places)), places]
+    found: Array = values[np.arange(len(places)), places]
     return found
 
 

@@ -19,9 +19,8 @@ from divergraph.metrics.figures import DECIBELS
 from divergraph.metrics.measure import ZERO_TOLERANCE, Wanted
 from divergraph.metrics.pairs.measurement import Measurement
 from divergraph.metrics.sums import EPSILON
+from divergraph.values.array_types import Bool, Float32, Float64, Int64
 from graphstore.model import Figures, MetricSet, SideFigures
-
-Float64 = NDArray[np.float64]
 
 
 class SideColumns(NamedTuple):
@@ -30,9 +29,9 @@ class SideColumns(NamedTuple):
     total: Float64
     square: Float64
     spread: Float64
-    low: NDArray[np.float32]
-    high: NDArray[np.float32]
-    zeros: NDArray[np.int64]
+    low: Float32
+    high: Float32
+    zeros: Int64
 
 
 class SumColumns(NamedTuple):
@@ -47,8 +46,8 @@ class SumColumns(NamedTuple):
     worst: Float64
     relative: Float64
     worst_relative: Float64
-    equal: NDArray[np.int64]
-    place: NDArray[np.int64]
+    equal: Int64
+    place: Int64
     worst_device: Float64
     worst_golden: Float64
 
@@ -66,7 +65,7 @@ class SmallTable:
     elements: int
     rtol: float
     reals: Float64
-    counts: NDArray[np.int64]
+    counts: Int64
 
     def __iter__(self) -> Iterator[tuple[MetricSet, Figures]]:
         """The metrics and figures of each row."""
@@ -137,10 +136,10 @@ class PairMeasurements(Sequence[Measurement]):
         return list(self)[place]
 
 
-def are_done(columns: SumColumns, elements: int, want: Wanted) -> NDArray[np.bool_]:
+def are_done(columns: SumColumns, elements: int, want: Wanted) -> Bool:
     """Rows of which nothing has to be said but numbers: both sides have a norm that counts
     as one, and no element is bad."""
-    usual: NDArray[np.bool_] = columns.worst <= _tolerances(columns, elements, want)
+    usual: Bool = columns.worst <= _tolerances(columns, elements, want)
     for side in columns[:2]:
         usual &= np.sqrt(side.square) > EPSILON
     return usual

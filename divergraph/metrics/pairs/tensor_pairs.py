@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from divergraph.metrics.measure import DEFAULT, Wanted, measure
 from divergraph.metrics.metrics import overflow_flag
@@ -31,6 +30,7 @@ from divergraph.metrics.statistics import (
     statistics_of,
 )
 from divergraph.metrics.sweep import Sweeper
+from divergraph.values.array_types import Array
 from divergraph.values.one_tensor import is_closed
 from divergraph.values.pairs import PairValues, Unaligned, read_device, read_golden, read_sides
 from divergraph.values.tensor_pair import TensorPair, is_blocked
@@ -212,7 +212,7 @@ def _of_contents(pair: AnyPair, contents: Contents) -> _Opened:
     return _Opened(tensor_pair(pair), _as_stored(values, expected, device.kind, golden.kind))
 
 
-def _as_stored(device: NDArray[Any], golden: NDArray[Any], *dtypes: DType | None) -> PairValues:
+def _as_stored(device: Array, golden: Array, *dtypes: DType | None) -> PairValues:
     return PairValues(device, golden, device, (dtypes[0], dtypes[1]))
 
 
@@ -238,13 +238,13 @@ def _by_statistics(pair: TensorPair) -> Measurement:
     )
 
 
-def _without_padding(pair: TensorPair) -> NDArray[Any] | Unread:
+def _without_padding(pair: TensorPair) -> Array | Unread:
     """The device's values without padding, where the golden shape is known."""
     shape = pair.golden.shape if is_blocked(pair.device) else None
     return read_device(pair, shape, lambda: read_golden(pair))
 
 
-def _statistics(side: TensorStatistics | NDArray[Any] | Unread) -> TensorStatistics:
+def _statistics(side: TensorStatistics | Array | Unread) -> TensorStatistics:
     assert not isinstance(side, Unread)
     return side if isinstance(side, TensorStatistics) else statistics_of(side)
 
