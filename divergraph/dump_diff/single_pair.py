@@ -17,11 +17,11 @@ from divergraph.metrics.flat import Flat, blocks, flat, is_mapped
 from divergraph.metrics.inspection import Inspection, Look, finite_errors, unit_of
 from divergraph.metrics.measure import Wanted
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers
+from divergraph.metrics.pairs.work import PartWork
 from divergraph.values.array_types import Array
 from divergraph.values.pairs import read_pair
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
-from graphstore.errors import ImportFormatError
 from graphstore.model import DType
 
 _BLOCK = 32_768
@@ -93,10 +93,9 @@ def _seen(work: LookAtPart, device: Array, golden: Array, workers: Workers) -> _
 
 
 @dataclass(frozen=True, slots=True)
-class LookAtPart:
-    """Looks at a part of a pair: work of a job."""
+class LookAtPart(PartWork):
+    """Looks at a part of a pair."""
 
-    pair: TensorPair
     atol: float
     rtol: float
     first: int
@@ -106,17 +105,6 @@ class LookAtPart:
     def __call__(self, item: _Part) -> _Seen:
         """What is seen of the elements from one place of the flat tensors to another."""
         return self.look(*_values(self.pair), *item)
-
-    def lost(self, item: _Part, why: str) -> _Seen:
-        """A part that nobody can look at.
-
-        Raises:
-            ImportFormatError: always, as a look that leaves something out is none.
-        """
-        raise ImportFormatError(
-            self.pair.device.path,
-            f"elements {item[0]} to {item[1]} against {self.pair.golden.path}: {why}",
-        )
 
     def look(self, device: Array, golden: Array, start: int, stop: int) -> _Seen:
         """The same of arrays that are open."""

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
@@ -96,9 +96,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
         result = _write_all(request, graph, executor, feeds, folder, model, progress)
     if model != request.model:
         model = request.output / model.name
-    return CaptureResult(
-        request.output, model, result.executor, result.tensors, result.bytes, result.left_out
-    )
+    return replace(result, folder=request.output, model=model)
 
 
 def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:

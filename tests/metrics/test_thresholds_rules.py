@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.metrics.limits import QUANTITIES
 from divergraph.metrics.limits.defaults import BY_DTYPE, DEFAULT_FAIL, DEFAULT_WARN
+from divergraph.metrics.limits.quantities import QUANTITIES
 from divergraph.metrics.limits.thresholds import NO_LIMIT, Thresholds, load_thresholds
 from divergraph.metrics.measure import measure
 from graphstore.errors import ConfigError

@@ -47,16 +47,10 @@ from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# Of ONNX Runtime's element types, those numpy lacks and float32 holds, with their number in
-# onnx.proto, TensorProto.DataType.
-_NARROW = {
-    "bfloat16": 16,
-    "float8e4m3fn": 17,
-    "float8e4m3fnuz": 18,
-    "float8e5m2": 19,
-    "float8e5m2fnuz": 20,
-    "float8e8m0": 24,
-}
+# Of ONNX Runtime's element types, those numpy lacks and float32 holds.
+_NARROW = frozenset(
+    ("bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0")
+)
 _NUMPY = {
     "float": "float32",
     "double": "float64",
@@ -87,6 +81,7 @@ class OnnxRuntimeExecutor:
 
     def __init__(self, path: Path, graph: ModelGraph) -> None:
         import onnxruntime
+        from onnx import TensorProto
 
         self.name = f"onnxruntime {onnxruntime.__version__}"
         self.inputs: tuple[Tensor, ...] = graph.inputs
@@ -94,7 +89,9 @@ class OnnxRuntimeExecutor:
         self._model, self._weights = load_without_weights(path)
         self._types = self._probe(root_tensors(self._model.graph))
         self._narrow = {
-            name: _NARROW[kind] for name, kind in self._types.items() if kind in _NARROW
+            name: TensorProto.DataType.Value(kind.upper())
+            for name, kind in self._types.items()
+            if kind in _NARROW
         }
         self._source = Explodable(self._model)
         made = sorted(self._types, key=lambda name: self._source.rank[self._source.makers[name]])

@@ -12,7 +12,6 @@ is nearly constant, the second depends on the scale, the third on values near ze
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from divergraph.metrics.limits.quantities import WORST_ERROR
 from divergraph.metrics.limits.rules import LimitRule, LimitScope
@@ -22,57 +21,45 @@ _DISTANCE = Metric.RELATIVE_EUCLIDEAN_DISTANCE.value
 _COSINE = Metric.COSINE_SIMILARITY.value
 _EQUAL = "equal_share"
 
-DEFAULT_FAIL: Mapping[str, float] = MappingProxyType(
-    {_COSINE: 0.99, _DISTANCE: 0.05, WORST_ERROR: 0.5}
-)
-DEFAULT_WARN: Mapping[str, float] = MappingProxyType(
-    {_COSINE: 0.999, _DISTANCE: 0.01, WORST_ERROR: 0.2}
-)
-SUPPORTING: Mapping[str, float] = MappingProxyType(
-    {
-        Metric.KULLBACK_LEIBLER_DIVERGENCE.value: 0.005,
-        Metric.ROOT_MEAN_SQUARE_ERROR.value: 1.0,
-        Metric.MEAN_RELATIVE_ERROR.value: 1.0,
-    }
-)
+DEFAULT_FAIL: Mapping[str, float] = {_COSINE: 0.99, _DISTANCE: 0.05, WORST_ERROR: 0.5}
+DEFAULT_WARN: Mapping[str, float] = {_COSINE: 0.999, _DISTANCE: 0.01, WORST_ERROR: 0.2}
+SUPPORTING: Mapping[str, float] = {
+    Metric.KULLBACK_LEIBLER_DIVERGENCE.value: 0.005,
+    Metric.ROOT_MEAN_SQUARE_ERROR.value: 1.0,
+    Metric.MEAN_RELATIVE_ERROR.value: 1.0,
+}
 
-BY_DTYPE: Mapping[DType, tuple[float, float, float, float, float, float]] = MappingProxyType(
-    {
-        # fail: distance, cosine, worst error; then the same of warn
-        DType.BFLOAT16: (0.1, 0.99, 0.75, 0.04, 0.998, 0.35),
-        DType.FLOAT8_E4M3FN: (0.2, 0.97, 1.0, 0.1, 0.99, 0.5),
-        DType.FLOAT8_E4M3FNUZ: (0.2, 0.97, 1.0, 0.1, 0.99, 0.5),
-        DType.HIFLOAT8: (0.2, 0.97, 1.0, 0.1, 0.99, 0.5),
-        DType.FLOAT8_E5M2: (0.35, 0.93, 2.0, 0.18, 0.98, 1.0),
-        DType.FLOAT8_E5M2FNUZ: (0.35, 0.93, 2.0, 0.18, 0.98, 1.0),
-        DType.INT8: (0.1, 0.99, 0.75, 0.05, 0.998, 0.35),
-        DType.UINT8: (0.1, 0.99, 0.75, 0.05, 0.998, 0.35),
-        DType.INT4: (0.3, 0.95, 1.0, 0.15, 0.99, 0.5),
-        DType.UINT4: (0.3, 0.95, 1.0, 0.15, 0.99, 0.5),
-    }
-)
+BY_DTYPE: Mapping[DType, tuple[float, float, float, float, float, float]] = {
+    # fail: distance, cosine, worst error; then the same of warn
+    DType.BFLOAT16: (0.1, 0.99, 0.75, 0.04, 0.998, 0.35),
+    DType.FLOAT8_E4M3FN: (0.2, 0.97, 1.0, 0.1, 0.99, 0.5),
+    DType.FLOAT8_E4M3FNUZ: (0.2, 0.97, 1.0, 0.1, 0.99, 0.5),
+    DType.HIFLOAT8: (0.2, 0.97, 1.0, 0.1, 0.99, 0.5),
+    DType.FLOAT8_E5M2: (0.35, 0.93, 2.0, 0.18, 0.98, 1.0),
+    DType.FLOAT8_E5M2FNUZ: (0.35, 0.93, 2.0, 0.18, 0.98, 1.0),
+    DType.INT8: (0.1, 0.99, 0.75, 0.05, 0.998, 0.35),
+    DType.UINT8: (0.1, 0.99, 0.75, 0.05, 0.998, 0.35),
+    DType.INT4: (0.3, 0.95, 1.0, 0.15, 0.99, 0.5),
+    DType.UINT4: (0.3, 0.95, 1.0, 0.15, 0.99, 0.5),
+}
 
-UNIT: Mapping[DType, float] = MappingProxyType(
-    {
-        DType.BFLOAT16: 2.0**-8,
-        DType.FLOAT8_E4M3FN: 2.0**-4,
-        DType.FLOAT8_E4M3FNUZ: 2.0**-4,
-        DType.HIFLOAT8: 2.0**-3,
-        DType.FLOAT8_E5M2: 2.0**-3,
-        DType.FLOAT8_E5M2FNUZ: 2.0**-3,
-    }
-)
+UNIT: Mapping[DType, float] = {
+    DType.BFLOAT16: 2.0**-8,
+    DType.FLOAT8_E4M3FN: 2.0**-4,
+    DType.FLOAT8_E4M3FNUZ: 2.0**-4,
+    DType.HIFLOAT8: 2.0**-3,
+    DType.FLOAT8_E5M2: 2.0**-3,
+    DType.FLOAT8_E5M2FNUZ: 2.0**-3,
+}
 """Unit roundoff of coarse floats; :data:`USUAL_UNIT` for all others."""
 
 USUAL_UNIT = 2.0**-11
 
-SMALLEST_STEP: Mapping[DType, float] = MappingProxyType(
-    {
-        DType.FLOAT16: 2.0**-24,
-        DType.FLOAT8_E4M3FN: 2.0**-9,
-        DType.FLOAT8_E5M2: 2.0**-16,
-    }
-)
+SMALLEST_STEP: Mapping[DType, float] = {
+    DType.FLOAT16: 2.0**-24,
+    DType.FLOAT8_E4M3FN: 2.0**-9,
+    DType.FLOAT8_E5M2: 2.0**-16,
+}
 """The distance of a float type's smallest numbers; :data:`NUMERICAL_ZERO` for all others."""
 
 NUMERICAL_ZERO = 1e-12
@@ -116,9 +103,7 @@ DEFAULT = LimitRule("default", DEFAULT_FAIL, DEFAULT_WARN, built_in=True, suppor
 
 BUILT_IN: tuple[LimitRule, ...] = (DEFAULT, *(_of_dtype(*each) for each in BY_DTYPE.items()))
 
-_WHOLE: Mapping[str, float | None] = MappingProxyType(
-    {_DISTANCE: None, _COSINE: None, WORST_ERROR: None}
-)
+_WHOLE: Mapping[str, float | None] = {_DISTANCE: None, _COSINE: None, WORST_ERROR: None}
 INDICES = LimitRule(
     "default.indices",
     {**_WHOLE, _EQUAL: 0.99},

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from types import MappingProxyType
 from typing import TypeAlias
 
 from divergraph.metrics.sums import EPSILON
@@ -128,5 +127,5 @@ _ALL = (
     Quantity("max_ulp", _figure(attrgetter("max_ulp")), _WORST),
 )
 
-QUANTITIES: Mapping[str, Quantity] = MappingProxyType({each.name: each for each in _ALL})
+QUANTITIES: Mapping[str, Quantity] = {each.name: each for each in _ALL}
 """Everything that can have a limit, by name. ``standard_deviation`` cannot."""

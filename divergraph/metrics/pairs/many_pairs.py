@@ -22,14 +22,13 @@ from divergraph.metrics.pairs.tensor_pairs import (
     measured_pair,
     tensor_pair,
 )
-from divergraph.metrics.pairs.work import MeasureWork, measuring_journal, own_sweeper
+from divergraph.metrics.pairs.work import MeasureWork, PartWork, measuring_journal, own_sweeper
 from divergraph.metrics.second_pass import Second, folded_second
 from divergraph.metrics.sums import NO_SECOND, SecondSums, Sums
 from divergraph.metrics.sweep import BLOCK, Seen, Sweeper, folded
 from divergraph.values.pairs import read_pair
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
-from graphstore.errors import ImportFormatError
 
 LEAST_BYTES = 256 << 20
 """Smaller pairs are not worth being measured in parts."""
@@ -180,29 +179,18 @@ def _is_open(values: Flat) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstSweep:
-    """The first sweep over a part of a pair: work of a job."""
-
-    pair: TensorPair
+class FirstSweep(PartWork):
+    """The first sweep over a part of a pair."""
 
     def __call__(self, item: _Part) -> list[Sums]:
         """The record of each block from one place of the flat tensors to another."""
         return list(own_sweeper().first_blocks(*_sides(self.pair, *item), item[0]))
 
-    def lost(self, item: _Part, why: str) -> list[Sums]:
-        """A part that nobody can read.
-
-        Raises:
-            ImportFormatError: always, as sums that leave something out are none.
-        """
-        raise _lost(self.pair, item, why)
-
 
 @dataclass(frozen=True, slots=True)
-class SecondSweep:
+class SecondSweep(PartWork):
     """The second sweep over a part of a pair, of which the first saw what is told."""
 
-    pair: TensorPair
     asked: Second
 
     def __call__(self, item: _SeenPart) -> _Found:
@@ -215,20 +203,7 @@ class SecondSweep:
         sides = _sides(self.pair, start, stop)
         return list(own_sweeper().second_blocks(*sides, asked, seen, start)), places
 
-    def lost(self, item: _SeenPart, why: str) -> _Found:
-        """A part that nobody can read.
-
-        Raises:
-            ImportFormatError: always, as sums that leave something out are none.
-        """
-        raise _lost(self.pair, item[:2], why)
-
 
 def _sides(pair: TensorPair, start: int, stop: int) -> tuple[Flat, Flat]:
     values = or_raise(read_pair(pair))
     return flat_float32(values.device)[start:stop], flat_float32(values.golden)[start:stop]
-
-
-def _lost(pair: TensorPair, part: Sequence[int], why: str) -> ImportFormatError:
-    what = f"elements {part[0]} to {part[1]} against {pair.golden.path}: {why}"
-    return ImportFormatError(pair.device.path, what)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NoReturn
 
 from divergraph.jobs.journal import Journal, file_key
 from divergraph.metrics.measure import DEFAULT, Wanted
@@ -19,6 +20,8 @@ from divergraph.metrics.pairs.tensor_pairs import (
     tensor_pair,
 )
 from divergraph.metrics.sweep import Sweeper
+from divergraph.values.tensor_pair import TensorPair
+from graphstore.errors import ImportFormatError
 from graphstore.model import DumpTensorRef, Reason
 
 _NAMING = 50
@@ -50,6 +53,22 @@ class MeasureWork:
             device_dtype=pair.device.dtype,
             golden_dtype=pair.golden.dtype,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PartWork:
+    """Work of a job on parts of *pair*: elements from one place of the flat tensors to another."""
+
+    pair: TensorPair
+
+    def lost(self, item: Sequence[Any], why: str) -> NoReturn:
+        """A part that nobody can read.
+
+        Raises:
+            ImportFormatError: always, as what leaves something out is no result.
+        """
+        what = f"elements {item[0]} to {item[1]} against {self.pair.golden.path}: {why}"
+        raise ImportFormatError(self.pair.device.path, what)
 
 
 def own_sweeper() -> Sweeper:

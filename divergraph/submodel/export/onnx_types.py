@@ -11,17 +11,17 @@ from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from graphstore.model import DType
 from importers.dumps.decode import decode
+from importers.onnx_model.values import DTYPES
 
 _HALF = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8}
 """Types of 16 bits with the largest relative error of one rounding."""
-_ONNX = {
-    DType.BFLOAT16: 16,
-    DType.FLOAT8_E4M3FN: 17,
-    DType.FLOAT8_E4M3FNUZ: 18,
-    DType.FLOAT8_E5M2: 19,
-    DType.FLOAT8_E5M2FNUZ: 20,
-    DType.FLOAT8_E8M0: 24,
-}
+_NARROW = frozenset(
+    (
+        *(DType.BFLOAT16, DType.FLOAT8_E4M3FN, DType.FLOAT8_E4M3FNUZ),
+        *(DType.FLOAT8_E5M2, DType.FLOAT8_E5M2FNUZ, DType.FLOAT8_E8M0),
+    )
+)
+_ONNX = {dtype: number for number, dtype in DTYPES.items() if dtype in _NARROW}
 """Numbers of TensorProto.DataType; dumps hold these types as float32."""
 
 
