@@ -326,7 +326,8 @@ def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
         names = ", ".join(path.name for path in index.unmatched[:3])
         count = len(index.unmatched)
         belong = "file belongs" if count == 1 else "files belong"
-        asked = f": is --{side} the graph that was run?" if _strange(index) else ""
+        strange = count > max(_A_FEW, index.files // 2)  # more than belong to an op
+        asked = f": is --{side} the graph that was run?" if strange else ""
         yield f"{side} dump: {count} {belong} to no op ({names}){asked}"
     for record in index.overflows[:_LISTED]:
         where = f"op {record.op}" if record.op else f"task {record.task} of stream {record.stream}"
@@ -339,11 +340,6 @@ def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
         names = ", ".join(path.name for path in index.superseded[:3])
         older = counted(len(index.superseded), "older file")
         yield f"{side} dump: {older} passed over, a later dump of the same op counts ({names})"
-
-
-def _strange(index: DumpIndex) -> bool:
-    """Whether more of the files belong to no op than to one."""
-    return len(index.unmatched) > max(_A_FEW, index.files // 2)
 
 
 def statistics_remark(comparisons: Iterable[Comparison]) -> Iterator[str]:

@@ -252,7 +252,7 @@ def _only_fed(definition: Any, paths: Collection[str]) -> frozenset[str]:
     names = {path.partition(":")[0] for path in paths}
     found = [node for node in definition.node if node.name in names and node.op in _ASKS_FOR_PATHS]
     for node in found:
-        _placeholder(node, _string())
+        _placeholder(node, import_module("tensorflow.core.framework.types_pb2").DT_STRING)
     return frozenset(node.name for node in found)
 
 
@@ -346,7 +346,3 @@ def _become(node: Any, op: str, inputs: list[str]) -> None:
     node.Clear()
     node.name, node.op = name, op
     node.input.extend(inputs)
-
-
-def _string() -> int:
-    return int(import_module("tensorflow.core.framework.types_pb2").DT_STRING)

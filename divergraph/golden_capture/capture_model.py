@@ -89,7 +89,8 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
         model = request.model
         if executor is None:
             progress.stage(f"making the {request.device} model")
-            model = _stand_in(request, folder, feeds)
+            model = folder / f"{model.stem}.{request.device}.onnx"
+            make_stand_in(request.model, request.device, model, feeds)
             graph = read_graph(model)
             executor = open_executor(model, graph)
             opened.callback(executor.close)
@@ -147,12 +148,6 @@ def _guesses_named(request: CaptureRequest, inputs: Sequence[Tensor]) -> Iterato
             raise
         hint = f"the unknown sizes of {', '.join(guessed)} were taken as 1: give --inputs NAME=FILE"
         raise ExecutionError(error.what, where=error.where, hint=hint) from error
-
-
-def _stand_in(request: CaptureRequest, folder: Path, feeds: Mapping[str, Array]) -> Path:
-    target = folder / f"{request.model.stem}.{request.device}.onnx"
-    make_stand_in(request.model, request.device, target, feeds)
-    return target
 
 
 def _write_all(

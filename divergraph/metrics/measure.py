@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from divergraph.metrics.error_places import Places
 from divergraph.metrics.figures import figures_of, figures_of_empty
 from divergraph.metrics.flat import flat_float32
+from divergraph.metrics.limits import notes
 from divergraph.metrics.metrics import (
-    are_bool,
     check_sides,
-    metrics_of_empty,
+    every_metric,
     scales_for_divergence,
     ten_metrics,
 )
@@ -25,7 +25,7 @@ from divergraph.metrics.second_pass import NOTHING, Second
 from divergraph.metrics.sums import Sums
 from divergraph.metrics.sweep import Sweeper
 from divergraph.values.array_types import Array
-from graphstore.model import Figures, MetricSet
+from graphstore.model import Figures, Metric, MetricSet
 
 __all__ = ["DEFAULT", "PairMeasurement", "Sweeper", "Wanted", "measure", "tolerance"]
 
@@ -81,10 +81,12 @@ def measure(
     """
     check_sides(device, golden)
     if device.size == 0:
-        return PairMeasurement(metrics_of_empty(), figures_of_empty(want.atol or 0.0, want.rtol))
+        said = dict.fromkeys(Metric, notes.EMPTY)
+        equal = every_metric(0.0, cosine_similarity=1.0, notes=said)
+        return PairMeasurement(equal, figures_of_empty(want.atol or 0.0, want.rtol))
     x, y = flat_float32(device), flat_float32(golden)
     sweeper = sweeper or Sweeper()
-    both_bool = are_bool(device, golden)
+    both_bool = device.dtype.kind == golden.dtype.kind == "b"
     asked = NOTHING
 
     def ask(sums: Sums) -> Second | None:

@@ -47,11 +47,6 @@ def check_sides(device: Array, golden: Array) -> None:
             raise UnsupportedElementError(f"{side} elements of type {array.dtype} have no metrics")
 
 
-def are_bool(device: Array, golden: Array) -> bool:
-    """True for two bool tensors, for which most metrics are not defined."""
-    return device.dtype.kind == "b" and golden.dtype.kind == "b"
-
-
 def scales_for_divergence(
     sums: Sums, both_bool: bool
 ) -> tuple[DistributionScale, DistributionScale] | None:
@@ -75,11 +70,6 @@ def overflow_flag(device: Array) -> bool | None:
 
 def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
     """The metrics that follow from the sums of a sweep and the divergence."""
-    result = _metrics(sums, divergence)
-    return _of_booleans(result, sums) if both_bool else result
-
-
-def _metrics(sums: Sums, divergence: float) -> MetricSet:
     said: dict[Metric, str] = {}
     count = sums.elements
     result = MetricSet(
@@ -106,7 +96,7 @@ def _metrics(sums: Sums, divergence: float) -> MetricSet:
     if not sums.finite:
         text = notes.nonfinite(count, sums.device, sums.golden, sums.unlike)
         said.update({metric: text for metric in Metric if not _is_finite(result, metric)})
-    return result
+    return _of_booleans(result, sums) if both_bool else result
 
 
 def _cosine(sums: Sums, said: dict[Metric, str]) -> float:
@@ -165,11 +155,6 @@ def _of_booleans(metrics: MetricSet, sums: Sums) -> MetricSet:
         different=round(sums.square_error),
         notes=dict(metrics.notes) | dict.fromkeys(undefined, notes.BOOLEAN),
     )
-
-
-def metrics_of_empty() -> MetricSet:
-    """The metrics of two tensors without elements: they are equal."""
-    return every_metric(0.0, cosine_similarity=1.0, notes=dict.fromkeys(Metric, notes.EMPTY))
 
 
 def every_metric(value: float, **others: Any) -> MetricSet:

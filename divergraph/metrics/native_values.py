@@ -74,14 +74,9 @@ def own_block(device: Array, golden: Array, start: int) -> OwnBlock:
     )
 
 
-def absolute_errors(device: Array, golden: Array) -> Float64:
-    """|x - y| of a flat block, in the own types: 0 for the same NaN or infinity on both
-    sides, infinite for one against another value."""
-    return errors_and_finiteness(device, golden)[0]
-
-
 def errors_and_finiteness(device: Array, golden: Array) -> tuple[Float64, bool]:
-    """:func:`absolute_errors` of a flat block, and whether all errors and values are finite."""
+    """|x - y| of a flat block, in the own types: 0 for the same NaN or infinity on both sides,
+    infinite for one against another value; and whether all errors and values are finite."""
     x, y = _values(device), _values(golden)
     error = _differences(x, y, 0)
     np.abs(error, out=error)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.metrics.error_places import Places
-from divergraph.metrics.native_values import absolute_errors
+from divergraph.metrics.native_values import errors_and_finiteness
 from divergraph.metrics.reductions import summed
 from divergraph.metrics.sums import DistributionScale, SecondSums, combine_second
 from divergraph.values.array_types import Array, Bool, Float64
@@ -73,7 +73,7 @@ def count_bad(device: Array, golden: Array, asked: Second, start: int) -> tuple[
 
 def bad_elements(device: Array, golden: Array, atol: float, rtol: float) -> Bool:
     """Which elements of a flat block are bad, in their own types."""
-    error = absolute_errors(device, golden)
+    error, _ = errors_and_finiteness(device, golden)
     bound = np.abs(golden.astype(np.float64))
     bound *= rtol
     bound += atol

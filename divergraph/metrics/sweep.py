@@ -208,6 +208,8 @@ class Sweeper:
         absolute = np.abs(error)
         # A NaN golden counts as zero.
         relative = np.where(np.abs(y) > EPSILON, np.abs(x / y - 1.0), 0.0)
+        finite = np.isfinite(x) & np.isfinite(y)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
         result = Sums(
             len(x),
             _odd_side(x),
@@ -218,7 +220,7 @@ class Sweeper:
             float(np.maximum.reduce(absolute)),
             float(np.add.reduce(relative)),
             float(np.maximum.reduce(relative)),
-            _unlike(x, y),
+            int(np.count_nonzero(~finite & ~same)),
             0,
             0,
             0,
@@ -312,12 +314,6 @@ def _odd_side(values: Float64) -> SideSums:
         return SideSums(total, square, math.nan, low, high, nans, infinities)
     centred = values - total / len(values)
     return SideSums(total, square, dot(centred, centred), low, high)
-
-
-def _unlike(x: Float64, y: Float64) -> int:
-    finite = np.isfinite(x) & np.isfinite(y)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    return int(np.count_nonzero(~finite & ~same))
 
 
 def _float32(values: Array) -> Float32:

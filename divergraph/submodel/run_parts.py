@@ -42,10 +42,11 @@ class RunParts(RunGraphs):
             for item in data.comparisons
             if item.io is TensorIO.OUTPUT and item.shape is not None
         }
-        self._outputs: dict[TensorRef, TensorRef] = {}
+        self.matched_outputs: dict[TensorRef, TensorRef] = {}
+        """The device output that was held against each golden one."""
         for output, pair in pairs.items():
             if output in shapes:
-                self._outputs.setdefault(pair.match.golden, output)
+                self.matched_outputs.setdefault(pair.match.golden, output)
         tensors = {output: pair.tensors for output, pair in pairs.items()}
         self._values = RunValues(tensors, shapes, sources.golden_dump, sources.device_dump, memory)
         self._texts = TextValues(data.golden, sources.golden_dump)
@@ -60,14 +61,10 @@ class RunParts(RunGraphs):
         """Cuts the device graph."""
         return Selector(self.device, _facts_of(self.sources.device_dump, as_stored=True))
 
-    def matched_outputs(self) -> Mapping[TensorRef, TensorRef]:
-        """The device output that was held against each golden one."""
-        return self._outputs
-
     def floor(self, key: TensorRef) -> float | None:
         """The relative error the device's arithmetic explains in a golden tensor, if the
         root-cause analysis told."""
-        output = self._outputs.get(key)
+        output = self.matched_outputs.get(key)
         return None if output is None else self._floors.get(output)
 
     @cached_property
@@ -111,7 +108,7 @@ class RunParts(RunGraphs):
         golden layout and shape; None if nothing stands for it or can be read."""
         if isinstance(key, str):
             return self._values.device_input(key)
-        output = self._outputs.get(key)
+        output = self.matched_outputs.get(key)
         return None if output is None else self._values.device(output)
 
 

@@ -134,15 +134,9 @@ class _Placing:
 
 # The ops of a body get the ids the model graph has for them, and the call becomes an IdentityN
 # that hands the results on, so every tensor is found under its name in the model graph.
-def inline_calls(definition: Any, graph: ModelGraph, fed: Set[str]) -> None:
-    """Inline the calls of *definition*, of which *graph* was read, that change nothing.
+class CallInliner:
+    """Inlines the calls of *definition*, of which *graph* was read, that change nothing."""
 
-    What reads a call's results reads them where they are made, unless the call is *fed*.
-    """
-    _Inliner(definition, graph).inline(fed)
-
-
-class _Inliner:
     def __init__(self, definition: Any, graph: ModelGraph) -> None:
         self._definition = definition
         self._functions = {each.signature.name: each for each in definition.library.function}
@@ -156,6 +150,7 @@ class _Inliner:
                 self._ops.setdefault(op.subgraph, []).append(op)
 
     def inline(self, fed: Set[str]) -> None:
+        """What reads a call's results reads them where they are made, unless the call is *fed*."""
         waiting = list(self._definition.node)
         while waiting:
             node = waiting.pop()

@@ -155,7 +155,7 @@ class TensorFlowAdditiveRun:
         made = {
             tensor.name: tensor
             for op in part.ops
-            if not subgraphs.in_loop(op)
+            if op.name not in subgraphs.in_loops
             for tensor in op.outputs
             if tensor.dtype.name in _FLOATS and tensor.name not in feeds  # _ref types are none
         }

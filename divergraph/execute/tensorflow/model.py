@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from divergraph.execute.contract import Array
-from divergraph.execute.tensorflow.calls_in_place import calls_in_place, inline_calls
+from divergraph.execute.tensorflow.calls_in_place import CallInliner, calls_in_place
 from divergraph.execute.tensorflow.chunks import chunks, dead_tensors, item_size, known_size
 from divergraph.execute.tensorflow.files import (
     as_typed,
@@ -28,8 +28,8 @@ from divergraph.execute.tensorflow.state import (
 )
 from divergraph.execute.tensorflow.step import (
     Step,
+    StepFinder,
     changes_outside,
-    find_step,
     in_order,
     is_variable,
     loops,
@@ -109,7 +109,7 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     tf = tensorflow()
     meta = load_meta_graph(graph)
     fed = frozenset(name for name in options.get("feed", "").split(",") if name)
-    inline_calls(meta.graph_def, graph, fed)
+    CallInliner(meta.graph_def, graph).inline(fed)
     paths = own_paths(meta)
     outside = keep_inside(meta.graph_def, paths)
     no_part = {path.partition(":")[0]: "takes the path of a file" for path in paths} | outside
@@ -119,7 +119,8 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     first_ops = initializers(imported, meta)
     train = _train_ops(imported, meta, options.get("train_op", ""))
     closed = changes_outside(meta.graph_def) | _other_signatures(meta, options)
-    step = find_step(imported, train, frozenset(first_ops.values()), fed, closed, no_part)
+    first = frozenset(first_ops.values())
+    step = StepFinder(imported, train, first, fed, closed, no_part).step()
     used = needed((imported.get_tensor_by_name(name).op for name in step.tensors), fed)
     preparation = Preparation(imported, meta, _first_values(graph, options), used, fed, outside)
     inputs = dict.fromkeys((*step.placeholders, *preparation.placeholders(), *sorted(fed)))

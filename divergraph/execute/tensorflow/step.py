@@ -114,24 +114,6 @@ class Step:
     placeholders: tuple[str, ...]
 
 
-def find_step(
-    graph: Any,
-    train: Iterable[str],
-    initializers: frozenset[str],
-    fed: frozenset[str],
-    closed: Mapping[str, str],
-    outside: Mapping[str, str],
-) -> Step:
-    """The step of *graph* that ends with the ops *train*, with the tensors *fed* given.
-
-    *initializers* are the ops that give variables their first values, *closed* says why
-    certain ops are no part of a run: placeholders of other signatures, by op name, and functions
-    that change something (see :func:`changes_outside`), by function name. *outside* says of what
-    else may not run why, by op name.
-    """
-    return _Finder(graph, tuple(train), initializers, fed, closed, outside).step()
-
-
 def needed(starts: Iterable[Any], fed: frozenset[str]) -> set[Any]:
     """The ops *starts* and all that run before them, tensors *fed* taken as given."""
     found: set[Any] = set()
@@ -185,11 +167,19 @@ def _before(op: Any) -> Iterator[Any]:
     yield from op.control_inputs
 
 
-class _Finder:
+class StepFinder:
+    """Finds the step of *graph* that ends with the ops *train*, with the tensors *fed* given.
+
+    *initializers* are the ops that give variables their first values, *closed* says why
+    certain ops are no part of a run: placeholders of other signatures, by op name, and functions
+    that change something (see :func:`changes_outside`), by function name. *outside* says of what
+    else may not run why, by op name.
+    """
+
     def __init__(
         self,
         graph: Any,
-        train: tuple[str, ...],
+        train: Iterable[str],
         initializers: frozenset[str],
         fed: frozenset[str],
         closed: Mapping[str, str],
@@ -209,6 +199,7 @@ class _Finder:
         self._useless = self._only_preparing()
 
     def step(self) -> Step:
+        """The step."""
         left_out: dict[str, str] = {}
         kept: list[Any] = []
         for op in self._ordered:

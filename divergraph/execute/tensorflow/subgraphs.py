@@ -62,7 +62,7 @@ class RunnableSubgraphs:
             if read.taken is not None
         }
         self._meta = meta
-        self._in_loops = in_loops
+        self.in_loops = in_loops
         self._variable = variable
         self._nodes = {node.name: node for node in meta.graph_def.node}
 
@@ -99,9 +99,7 @@ class RunnableSubgraphs:
                 pushes = self._pushes(op)
                 waiting += [each.outputs[0] for each in pushes]
                 # The way back takes as many turns as were made, after they were made.
-                frames = {
-                    self._in_loops[each.name] for each in pushes if each.name in self._in_loops
-                }
+                frames = {self.in_loops[each.name] for each in pushes if each.name in self.in_loops}
                 counted.update(self._counts(frames))
                 waiting += [self._tensor(name) for name in self._counts(frames) if name in given]
         return TensorFlowSubgraph(piece, tuple(ops), tuple(variables))
@@ -110,7 +108,7 @@ class RunnableSubgraphs:
         """What puts an op without inputs into a loop, or into a branch."""
         if op.inputs:
             return []
-        if op.name in self._in_loops:
+        if op.name in self.in_loops:
             return [each for each in op.control_inputs if each.outputs]
         by = self._branches.get(op.name)
         return [] if by is None else [self._tensor(by.tensor).op]
@@ -125,15 +123,11 @@ class RunnableSubgraphs:
         return [
             exit_.outputs[0].name
             for exit_ in self._of_types(("Exit",))
-            if self._in_loops.get(exit_.name) in frames and exit_.outputs[0].dtype.is_integer
+            if self.in_loops.get(exit_.name) in frames and exit_.outputs[0].dtype.is_integer
         ]
 
     def _of_types(self, types: tuple[str, ...]) -> list[Any]:
         return [op for op in self._graph.get_operations() if op.type in types]
-
-    def in_loop(self, op: Any) -> bool:
-        """Whether *op* is computed anew in each turn of a loop."""
-        return op.name in self._in_loops
 
     def run(
         self, slices: Sequence[TensorFlowSubgraph], given: Sequence[Mapping[str, Array]]
@@ -207,7 +201,8 @@ class RunnableSubgraphs:
         held = {_origin(each).name for op in part.ops for each in self._handles(op)}
         for name in part.variables:
             variable = self._graph.get_operation_by_name(name)
-            kind = variable_type(variable)
+            resource = variable.type in HANDLES
+            kind = variable.get_attr("dtype") if resource else variable.outputs[0].dtype.base_dtype
             called = f"{number}/{name}" + ("/value_" if name in held else "")
             self._placeholder(definition, called, kind)
             renamed[variable.outputs[0].name] = called
@@ -229,7 +224,7 @@ class RunnableSubgraphs:
                 if each in self._handles(op) and each.op.name in held:
                     inputs[at] = f"{number}/{each.op.name}/held_"
             inputs = self._with_variables(definition, op, inputs, node.name, own)
-            loop = op.name in self._in_loops
+            loop = op.name in self.in_loops
             before = op.control_inputs if loop else self._placed_by(op)
             inputs += [f"^{number}/{each.name}" for each in before if each.name in own]
             inputs += [f"^{number}/{name}" for name in behind.get(op.name, ()) if name in own]
@@ -315,13 +310,6 @@ def _arguments(op: Any) -> list[tuple[Any, Any]]:
     """Declared arguments with what is given for them, of ops that take no lists."""
     declared = op.op_def.input_arg if op.op_def is not None else ()
     return list(zip(declared, op.inputs, strict=False))
-
-
-def variable_type(variable: Any) -> Any:
-    """The element type of what a variable holds."""
-    if variable.type in HANDLES:
-        return variable.get_attr("dtype")
-    return variable.outputs[0].dtype.base_dtype
 
 
 def producer_ops(meta: Any) -> Any:

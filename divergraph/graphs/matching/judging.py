@@ -48,9 +48,10 @@ def judge(candidates: Sequence[Candidate]) -> CounterpartChoice | None:
     Others of another value that are about as near lower the confidence, less so if the
     type of the op decides.
     """
-    near = sorted((each for each in candidates if each.apart < FAR), key=_preference)
+    near = [each for each in candidates if each.apart < FAR]
     if not near:
         return None
+    near.sort(key=lambda each: (each.apart, not each.kin))
     best = near[0]
     contenders = [each for each in near if each.apart <= best.apart * _CLEAR]
     doubt = 1.0
@@ -62,7 +63,3 @@ def judge(candidates: Sequence[Candidate]) -> CounterpartChoice | None:
             doubt = _NOTHING_DECIDES
     confidence = next((sure for limit, sure in _STEPS if best.apart <= limit), 0.0)
     return CounterpartChoice(best, confidence * doubt) if confidence else None
-
-
-def _preference(candidate: Candidate) -> tuple[float, bool]:
-    return candidate.apart, not candidate.kin

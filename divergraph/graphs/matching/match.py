@@ -42,10 +42,6 @@ _HANDING_ON = _MOVING | _QUANTISING | {"Cast", "TransData"}
 _STRUCTURE_ALONE = 0.8
 
 
-def _no_executor() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class MatchSources:
     """What matching goes by besides the graphs: dumps, the user's pins, the golden model.
@@ -56,7 +52,7 @@ class MatchSources:
 
     golden_dump: DumpIndex
     device_dump: DumpIndex
-    open_executor: Callable[[], Executor | None] = _no_executor
+    open_executor: Callable[[], Executor | None] = lambda: None
     pins: Pins = NO_PINS
     memory: int = DEFAULT_MEMORY
 
@@ -270,18 +266,16 @@ class _Matcher:
 
     def _judged(self, ref: TensorRef, candidates: Sequence[Candidate]) -> CounterpartChoice | None:
         """The verdict on candidates for a device tensor, those pins forbid left out."""
-        kind = self._device_ops[ref.op].type
+        kind, of_constants = self._device_ops[ref.op].type, ref.op in self._device_constants
         return judge(
             [
                 replace(each, kin=self._reach.ops[each.golden.op].type == kind)
                 for each in candidates
-                if self._pins.allows(ref, each.golden) and self._computes_alike(ref, each.golden)
+                # A Conv of zeros gives its bias: that is not the bias, whatever the values.
+                if self._pins.allows(ref, each.golden)
+                and (each.golden.op not in self._golden_constants or of_constants)
             ]
         )
-
-    def _computes_alike(self, ref: TensorRef, golden: TensorRef) -> bool:
-        """A Conv of zeros gives its bias: that is not the bias, whatever the values."""
-        return golden.op not in self._golden_constants or ref.op in self._device_constants
 
     def _may_be(self, ref: TensorRef, part: ReachedPart, size: int) -> bool:
         golden_size = self._golden_values.size(part.output)

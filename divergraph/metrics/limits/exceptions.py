@@ -186,7 +186,7 @@ def _of_tiny(
     error = metrics.max_absolute_error
     if (device in INTEGERS or golden in INTEGERS) and error >= 0.5:  # by statistics: rounded
         return Fixed(Level.FAIL, (Metric.MAX_ABSOLUTE_ERROR,), _TINY_INTEGERS)
-    if limits.has_own(Metric.MAX_RELATIVE_ERROR) or not metrics.max_relative_error > TINY_RATIO:
+    if Metric.MAX_RELATIVE_ERROR in limits.own or not metrics.max_relative_error > TINY_RATIO:
         return None
     peak = golden_root(metrics) * math.sqrt(metrics.elements)
     if figures is not None:

@@ -84,7 +84,7 @@ class Limit:
 class EffectiveLimits:
     """What holds for one kind of tensor: (quantity, fail limit, warn limit) in the order
     of :data:`QUANTITIES`; ``label`` names the most specific rule that applied, ``within``
-    is what a verdict says where nothing is over."""
+    is what a verdict says where nothing is over; ``own`` are the quantities a file limits here."""
 
     checks: tuple[tuple[Quantity, Limit | None, Limit | None], ...]
     supporting: tuple[Limit, ...]
@@ -92,10 +92,6 @@ class EffectiveLimits:
     built_in: bool
     own: frozenset[str]
     within: str
-
-    def has_own(self, name: str) -> bool:
-        """True if a file sets, or switches off, a limit of this quantity here."""
-        return name in self.own
 
 
 def in_order(rules: Iterable[LimitRule]) -> tuple[LimitRule, ...]:

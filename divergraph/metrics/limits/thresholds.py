@@ -8,9 +8,10 @@ value at its limit passes. docs/how-to/thresholds.md says what the defaults catc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from divergraph.metrics.limits.defaults import (
@@ -196,7 +197,11 @@ def _judgement(
     failed = {limit.quantity.shown for limit in over}
     warned = {limit.quantity.shown for limit in past}
     level = Level.FAIL if over else Level.WARN if past else Level.PASS
-    text = _decider(over or past).text if level is not Level.PASS else ""
+    text = (
+        max(over or past, key=attrgetter("rule.specificity")).text
+        if level is not Level.PASS
+        else ""
+    )
     if special is not None:
         (failed if special.level is Level.FAIL else warned).update(special.shown)
         if level is Level.PASS or (special.level is Level.FAIL and level is Level.WARN):
@@ -204,11 +209,6 @@ def _judgement(
     if level is Level.FAIL:
         failed |= {limit.quantity.shown for limit in limits.supporting if _supports(limit, metrics)}
     return ThresholdJudgement(level, _ordered(failed), _ordered(warned - failed), text)
-
-
-def _decider(limits: Iterable[Limit]) -> Limit:
-    """The most specific limit; of equal ones the first."""
-    return max(limits, key=lambda limit: limit.rule.specificity)
 
 
 def _supports(limit: Limit, metrics: MetricSet) -> bool:

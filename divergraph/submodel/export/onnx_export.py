@@ -92,7 +92,7 @@ class _Part:
         fields += [(NODE, self._file.nodes[place]) for place in self._ordered()]
         fields += [(INITIALIZER, span) for span in weights if span not in outside]
         fields += [(INITIALIZER, tensor) for tensor in self._moved(outside, beside)]
-        fields += [(SPARSE, span) for span in self._sparse(taken)]
+        fields += [(SPARSE, self._file.sparse[n]) for n in sorted(taken & self._file.sparse.keys())]
         fields += [(INITIALIZER, tensor) for tensor in self._constants()]
         fields += [(INPUT, info) for info in self._inputs(taken)]
         fields += [(OUTPUT, _info(tensor)) for tensor in self._part.outputs]
@@ -154,11 +154,6 @@ class _Part:
 
         info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
         return info.SerializeToString()
-
-    def _sparse(self, taken: Iterable[str]) -> Iterator[FieldSpan]:
-        for name in sorted(set(taken)):
-            if name in self._file.sparse:
-                yield self._file.sparse[name]
 
     def _constants(self) -> Iterator[bytes]:
         from onnx import numpy_helper

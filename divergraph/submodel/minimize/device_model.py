@@ -88,7 +88,7 @@ class DeviceModel(RunningOracle):
         found |= {tensor.name: tensor.name for tensor in self._parts.golden.inputs}
         if use_run:
             ops = self._graph.op_index()
-            for golden, device in self._parts.matched_outputs().items():
+            for golden, device in self._parts.matched_outputs.items():
                 found[golden] = ops[device.op].outputs[device.port].name
         return found
 
