@@ -197,11 +197,8 @@ def _judgement(
     failed = {limit.quantity.shown for limit in over}
     warned = {limit.quantity.shown for limit in past}
     level = Level.FAIL if over else Level.WARN if past else Level.PASS
-    text = (
-        max(over or past, key=attrgetter("rule.specificity")).text
-        if level is not Level.PASS
-        else ""
-    )
+    deciding = max(over or past, key=attrgetter("rule.specificity"), default=None)
+    text = "" if deciding is None else deciding.text
     if special is not None:
         (failed if special.level is Level.FAIL else warned).update(special.shown)
         if level is Level.PASS or (special.level is Level.FAIL and level is Level.WARN):
