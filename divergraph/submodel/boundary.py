@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from divergraph.submodel.arguments import argument_values
 from divergraph.submodel.constants import READS, feeds_the_model, is_another_each_run, steady_ops
@@ -79,21 +80,16 @@ class Boundaries:
                 if not inside and name not in self._initializers:
                     users.setdefault(key, []).append(op)
         for key, by in users.items():
-            facts = self._facts(key)
-            tensor = self._tensor(key)
-            dtype, shape = with_facts(tensor, facts)
-            ref = key if isinstance(key, TensorRef) else None
-            yield BoundaryTensor(
-                tensor.name or str(key),
-                ref,
-                dtype,
-                shape,
-                tensor.layout,
-                tuple(dict.fromkeys(by)),
-                side=not starts & set(by),
-                frozen=ref is not None and self._tells_shape(ref),
-                dumped=facts.dumped,
-            )
+            frozen = isinstance(key, TensorRef) and self._tells_shape(key)
+            side = not starts & set(by)
+            yield replace(self._at_boundary(key, dict.fromkeys(by)), side=side, frozen=frozen)
+
+    def _at_boundary(self, key: TensorRef | str, users: Iterable[str]) -> BoundaryTensor:
+        tensor, facts = self._tensor(key), self._facts(key)
+        dtype, shape = with_facts(tensor, facts)
+        ref = key if isinstance(key, TensorRef) else None
+        name, by = tensor.name or str(key), tuple(users)
+        return BoundaryTensor(name, ref, dtype, shape, tensor.layout, by, dumped=facts.dumped)
 
     def _taken(self, op: Op) -> Iterator[tuple[TensorRef | None, str]]:
         """What an op takes, what its bodies take from around it too."""
@@ -137,26 +133,14 @@ class Boundaries:
         """The outputs of *ends*, or every tensor that is used outside *chosen*."""
         users = self._users_outside(chosen)
         for op in self.in_order(chosen):
-            for port, tensor in enumerate(self._ops[op].outputs):
-                ref = TensorRef(op, port)
-                used = ref in users or ref in self._outputs
+            made = self._ops[op].makes
+            taken = [ref in users or ref in self._outputs for ref in made]
+            for ref, used in zip(made, taken, strict=True):
                 if not (op in ends or (all_of_them and used)):
                     continue
-                if op in ends and not used and self._has_used_port(op, users):
+                if op in ends and not used and any(taken):
                     continue  # a second output nobody takes
-                facts = self._facts(ref)
-                dtype, shape = with_facts(tensor, facts)
-                by = tuple(users.get(ref, ()))
-                yield BoundaryTensor(
-                    tensor.name or str(ref), ref, dtype, shape, tensor.layout, by,
-                    dumped=facts.dumped,
-                )  # fmt: skip
-
-    def _has_used_port(self, op: str, users: dict[TensorRef, list[str]]) -> bool:
-        ports = range(len(self._ops[op].outputs))
-        return any(
-            TensorRef(op, port) in users or TensorRef(op, port) in self._outputs for port in ports
-        )
+                yield self._at_boundary(ref, users.get(ref, ()))
 
     def _users_outside(self, chosen: set[str]) -> dict[TensorRef, list[str]]:
         users: dict[TensorRef, list[str]] = {}

@@ -255,14 +255,12 @@ class Selector:
     # the set
 
     def _down(self, ops: Sequence[str]) -> set[int]:
-        return set(descendants(self.arrays, [self.arrays.number[op] for op in ops]).tolist()) | {
-            self.arrays.number[op] for op in ops
-        }
+        numbers = [self.arrays.number[op] for op in ops]
+        return {*numbers, *descendants(self.arrays, numbers).tolist()}
 
     def _up(self, ops: Sequence[str]) -> set[int]:
-        return set(ancestors(self.arrays, [self.arrays.number[op] for op in ops]).tolist()) | {
-            self.arrays.number[op] for op in ops
-        }
+        numbers = [self.arrays.number[op] for op in ops]
+        return {*numbers, *ancestors(self.arrays, numbers).tolist()}
 
     def _lying_between(self, starts: Sequence[str], ends: Sequence[str]) -> set[str]:
         """Ops of one body on ways from starts to ends; the bodies they own go with them."""

@@ -30,9 +30,7 @@ class Unaligned(NamedTuple):
     """Both sides can be read, but the device's values fit golden's shape in no way."""
 
     why: Unread
-    golden: Array
-    stored: Array
-    dtypes: tuple[DType | None, DType | None]
+    stored: PairValues
 
 
 def read_pair(pair: TensorPair) -> PairValues | Unread:
@@ -51,8 +49,8 @@ def read_sides(pair: TensorPair) -> PairValues | Unaligned | Unread:
     try:
         device = _aligned(pair, stored, golden.shape)
     except LayoutError as error:
-        why = unread(pair.device.path, error)
-        return Unaligned(why, golden, stored, (device_dtype, golden_dtype))
+        as_stored = PairValues(stored, golden, stored, (device_dtype, golden_dtype))
+        return Unaligned(unread(pair.device.path, error), as_stored)
     if device.dtype is not golden.dtype:
         device = with_zero_of(device, golden)
     return PairValues(device, golden, stored, (device_dtype, golden_dtype))

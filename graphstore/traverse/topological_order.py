@@ -162,6 +162,12 @@ def _kahn(rank: Sequence[int], start: Sequence[int], successors: Sequence[int]) 
     return order
 
 
+def lowest_first(size: int, sources: Sequence[int], targets: Sequence[int]) -> list[int]:
+    """The nodes 0 to *size* - 1 in topological order, the lowest that is free to go first; those
+    in or after a loop are missing."""
+    return _kahn(range(size), *_csr(size, sources, targets))
+
+
 def _csr(
     size: int, sources: Sequence[int] | Int32, targets: Sequence[int] | Int32
 ) -> tuple[list[int], list[int]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphstore.errors import ExecutionError
+from graphstore.traverse.topological_order import lowest_first
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
@@ -69,6 +70,22 @@ def captured_names(node: NodeProto) -> set[str]:
             known |= set(inner.output)
         found |= {value.name for value in body.output} - known
     return found
+
+
+def in_makers_order(nodes: Sequence[NodeProto]) -> list[int]:
+    """The places of *nodes* so that makers come before users, as the file has them where it can
+    be so: tools that append nodes write files in which they do not. Nodes that wait for each
+    other are missing.
+    """
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    edges = {
+        (makers[name], place)
+        for place, node in enumerate(nodes)
+        for name in (*node.input, *captured_names(node))
+        if makers.get(name, place) != place
+    }
+    sources, targets = [source for source, _ in edges], [target for _, target in edges]
+    return lowest_first(len(nodes), sources, targets)
 
 
 def bodies(node: NodeProto) -> Iterator[GraphProto]:

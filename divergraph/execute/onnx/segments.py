@@ -39,7 +39,7 @@ def segments(
         ExecutionError: something they need is nowhere.
     """
     whole = slice_of(source, RunnableSubgraph("", tuple(feeds), tuple(wanted)))
-    graph = source.model.graph
+    graph = source.graph
     sizes = tensor_sizes(source.model, feeds)
     needs = {place: _needs(source, place) for place in whole.nodes}
     last_use = {name: place for place in whole.nodes for name in needs[place]}
@@ -84,7 +84,7 @@ def tensor_sizes(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, int
 
 def _needs(source: Explodable, place: int) -> set[str]:
     """What the node at *place* takes, weights left out."""
-    node = source.model.graph.node[place]
+    node = source.graph.node[place]
     names = {name for name in node.input if name} | captured_names(node)
     return {
         name for name in names if name not in source.weights and name not in source.sparse_weights
@@ -99,7 +99,7 @@ def _groups(
     last_use: Mapping[str, int],
     unfeedable: frozenset[str],
 ) -> Iterator[list[int]]:
-    graph = source.model.graph
+    graph = source.graph
     group: list[int] = []
     held = 0
     open_until = -1  # a sequence made in the group is used up to here

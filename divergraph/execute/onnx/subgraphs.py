@@ -7,15 +7,14 @@ inputs. Source of the idea and its measurements: the project's study of root cau
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
-from divergraph.execute.onnx.files import bodies, captured_names
+from divergraph.execute.onnx.files import bodies, captured_names, in_makers_order
 from divergraph.execute.side_by_side import Slice
 from graphstore.errors import ExecutionError
 
@@ -23,56 +22,24 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 
-@dataclass(frozen=True)
 class Explodable:
     """A model looked up by tensor: which node makes it, which tensors are weights.
 
-    ``rank`` is each node's place in an order in which makers come before users; tools that
-    append nodes write files in which they do not.
+    ``rank`` is each node's place in an order in which makers come before users.
     """
 
-    model: ModelProto
-    makers: Mapping[str, int] = field(init=False)
-    weights: Mapping[str, int] = field(init=False)
-    sparse_weights: Mapping[str, int] = field(init=False)
-    rank: Sequence[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        graph = self.model.graph
-        makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
-        weights = {tensor.name: k for k, tensor in enumerate(graph.initializer)}
-        sparse = {tensor.values.name: k for k, tensor in enumerate(graph.sparse_initializer)}
-        object.__setattr__(self, "makers", makers)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "sparse_weights", sparse)
-        object.__setattr__(self, "rank", _ranks(graph, makers))
-
-
-def _ranks(graph: GraphProto, makers: Mapping[str, int]) -> list[int]:
-    """Each node's rank; of nodes that could come next, the first of the file does."""
-    waiting: list[int] = []
-    users: dict[int, list[int]] = {}
-    for place, node in enumerate(graph.node):
-        names = {name for name in node.input if name} | captured_names(node)
-        needed = {makers[name] for name in names if name in makers} - {place}
-        waiting.append(len(needed))
-        for maker in needed:
-            users.setdefault(maker, []).append(place)
-    ready = [place for place, count in enumerate(waiting) if count == 0]
-    ranks = [-1] * len(waiting)
-    number = 0
-    while ready:
-        place = heapq.heappop(ready)
-        ranks[place] = number
-        number += 1
-        for user in users.get(place, ()):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heapq.heappush(ready, user)
-    if number < len(ranks):
-        stuck = graph.node[ranks.index(-1)]
-        raise ExecutionError(f"the model's nodes wait for each other, {stuck.name!r} among them")
-    return ranks
+    def __init__(self, model: ModelProto) -> None:
+        graph = self.graph = model.graph
+        self.model = model
+        self.makers = {name: k for k, node in enumerate(graph.node) for name in node.output if name}
+        self.weights = {tensor.name: k for k, tensor in enumerate(graph.initializer)}
+        sparse = graph.sparse_initializer
+        self.sparse_weights = {tensor.values.name: k for k, tensor in enumerate(sparse)}
+        order = in_makers_order(graph.node)
+        if len(order) < len(graph.node):
+            stuck = graph.node[min(set(range(len(graph.node))).difference(order))].name
+            raise ExecutionError(f"the model's nodes wait for each other, {stuck!r} among them")
+        self.rank = {place: number for number, place in enumerate(order)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +71,7 @@ def slice_of(source: Explodable, piece: RunnableSubgraph) -> OnnxSubgraph:
         elif source.makers[name] not in nodes:
             place = source.makers[name]
             nodes.add(place)
-            node = source.model.graph.node[place]
+            node = source.graph.node[place]
             wanted += [each for each in node.input if each]
             wanted += captured_names(node)
     return OnnxSubgraph(piece, tuple(sorted(nodes, key=source.rank.__getitem__)), tuple(weights))
@@ -134,7 +101,7 @@ def explode(
     weights: dict[str, None] = {}
     for number, (part, given) in enumerate(zip(slices, values, strict=True)):
         renamed = _renamed(source, part, number)
-        owns = any(True for place in part.nodes for _ in bodies(source.model.graph.node[place]))
+        owns = any(True for place in part.nodes for _ in bodies(source.graph.node[place]))
         for name in part.piece.inputs:
             # A branch that is not taken need not fit the shapes there are.
             shape = [None] * given[name].ndim if owns else given[name].shape
@@ -144,7 +111,7 @@ def explode(
             if name in part.weights:  # asked for as it is
                 graph.node.append(helper.make_node("Identity", [name], [renamed[name]]))
         for place in part.nodes:
-            node = _copy(source.model.graph.node[place], renamed, number)
+            node = _copy(source.graph.node[place], renamed, number)
             _set_aside(node, {renamed[name] for name in part.piece.inputs})
             graph.node.append(node)
         for name in part.made:
@@ -193,7 +160,7 @@ def _renamed(source: Explodable, part: OnnxSubgraph, number: int) -> dict[str, s
     """New names of all tensors of a slice but its weights."""
     names = {*part.piece.inputs, *part.made}
     for place in part.nodes:
-        names.update(name for name in source.model.graph.node[place].output if name)
+        names.update(name for name in source.graph.node[place].output if name)
     return {name: tensor_name(number, name) for name in names}
 
 
@@ -240,7 +207,7 @@ def _rename_captured(body: GraphProto, renamed: Mapping[str, str]) -> None:
 
 
 def _copy_weights(source: Explodable, names: Iterable[str], graph: GraphProto) -> None:
-    old = source.model.graph
+    old = source.graph
     for name in names:
         if name in source.weights:
             graph.initializer.append(old.initializer[source.weights[name]])

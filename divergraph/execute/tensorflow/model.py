@@ -20,7 +20,6 @@ from divergraph.execute.tensorflow.files import (
     tensorflow_told,
 )
 from divergraph.execute.tensorflow.state import (
-    FirstValues,
     Preparation,
     initializers,
     own_paths,
@@ -122,7 +121,10 @@ def open_model(graph: ModelGraph, options: Mapping[str, str]) -> Model:
     first = frozenset(first_ops.values())
     step = StepFinder(imported, train, first, fed, closed, no_part).step()
     used = needed((imported.get_tensor_by_name(name).op for name in step.tensors), fed)
-    preparation = Preparation(imported, meta, _first_values(graph, options), used, fed, outside)
+    folder = options.get("variables", "")
+    arrays = values_of_dump(graph, Path(folder)) if folder else {}
+    checkpoint = options.get("checkpoint", "") or saved_values(graph)
+    preparation = Preparation(imported, meta, checkpoint, arrays, used, fed, outside)
     inputs = dict.fromkeys((*step.placeholders, *preparation.placeholders(), *sorted(fed)))
     return Model(
         f"tensorflow {tf.__version__}",
@@ -184,12 +186,6 @@ def _other_signatures(meta: Any, options: Mapping[str, str]) -> dict[str, str]:
         for name in sorted(inputs)
         for placeholder in inputs[name] - inputs[chosen]
     }
-
-
-def _first_values(graph: ModelGraph, options: Mapping[str, str]) -> FirstValues:
-    folder = options.get("variables", "")
-    arrays = values_of_dump(graph, Path(folder)) if folder else {}
-    return FirstValues(options.get("checkpoint", "") or saved_values(graph), arrays)
 
 
 def _moves(op: Any) -> bool:

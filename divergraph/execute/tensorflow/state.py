@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,6 @@ from graphstore.model import ModelGraph, TensorIO
 
 _TABLES = ("InitializeTable", "LookupTableImport")
 _MAIN = ("saved_model_main_op", "legacy_init_op")
-
-
-@dataclass(frozen=True, slots=True)
-class FirstValues:
-    """Where variables get their values: a checkpoint's prefix, and arrays by variable."""
-
-    checkpoint: str = ""
-    arrays: Mapping[str, Array] = field(default_factory=dict)
 
 
 def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
@@ -76,26 +67,30 @@ def initializers(graph: Any, meta: Any) -> dict[str, str]:
 
 
 class Preparation:
-    """Brings each session of one graph into the same state."""
+    """Brings each session of one graph into the same state.
+
+    Variables get their values from the *checkpoint* of this prefix, those in *arrays* from there.
+    """
 
     def __init__(
         self,
         graph: Any,
         meta: Any,
-        first: FirstValues,
+        checkpoint: str,
+        arrays: Mapping[str, Array],
         used: set[Any],
         fed: frozenset[str],
         outside: Mapping[str, str],
     ) -> None:
         self._graph = graph
         self._outside = outside
-        self._first = first
+        self._checkpoint, self._arrays = checkpoint, arrays
         self._fed = fed
         self._variables = sorted((op for op in used if is_variable(op)), key=lambda op: op.name)
-        self._reader = _reader(first.checkpoint)
+        self._reader = _reader(checkpoint)
         self._named = [op for op in self._variables if self._stored(op)]
         rest = [op for op in self._variables if op not in self._named]
-        self._restore = _restore_op(graph, meta) if first.checkpoint and rest else ("", "")
+        self._restore = _restore_op(graph, meta) if checkpoint and rest else ("", "")
         if self._why_not(self._restore[0]):
             self._restore = ("", "")
         known = initializers(graph, meta)
@@ -113,7 +108,7 @@ class Preparation:
         self._assigns = {op.name: _assign(graph, op) for op in self._named}
         late = [*self._tables(used), *_main_ops(graph, meta), *self._iterators(used)]
         self._late = [op for op in late if not self._why_not(op)]
-        self._assets = _assets(meta, first.checkpoint)
+        self._assets = _assets(meta, checkpoint)
 
     def placeholders(self) -> tuple[str, ...]:
         """What must be fed to prepare a session."""
@@ -139,7 +134,7 @@ class Preparation:
         hint = "--checkpoint PREFIX or --variables DIR says where their values are"
         with tensorflow_told("TensorFlow cannot prepare the variables", hint=hint):
             if restore:
-                session.run(restore, {filename: self._first.checkpoint})
+                session.run(restore, {filename: self._checkpoint})
             init = self._init
             if self._asks:
                 there = session.run(list(self._asks.values()))
@@ -159,13 +154,13 @@ class Preparation:
         return {op for op, is_there in zip(self._checks, there, strict=True) if not is_there}
 
     def _stored(self, op: Any) -> bool:
-        if op.name in self._first.arrays:
+        if op.name in self._arrays:
             return True
         return self._reader is not None and self._reader.has_tensor(_saved_name(op))
 
     def _value(self, name: str, kind: Any) -> Any:
-        if name in self._first.arrays:
-            return as_typed(self._first.arrays[name], kind)
+        if name in self._arrays:
+            return as_typed(self._arrays[name], kind)
         return self._reader.get_tensor(_saved_name(self._graph.get_operation_by_name(name)))
 
     def _why_not(self, op: str) -> str:

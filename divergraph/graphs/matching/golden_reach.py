@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from divergraph.graphs.lineage.tensor_names import RESHAPING
-from graphstore.model import ModelGraph, Op, TensorRef
+from graphstore.model import ModelGraph, TensorRef
 
 _DEPTH = 12
 """Original ops one device op is taken to be made of, in a row."""
@@ -28,21 +28,14 @@ class ReachedPart:
     graph_inputs: tuple[str, ...]
 
 
-@dataclass
 class GoldenReach:
     """Who uses which golden tensor."""
 
-    graph: ModelGraph
-    ops: dict[str, Op] = field(init=False)
-    users: dict[TensorRef, list[str]] = field(init=False)
-    _inputs: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ops = self.graph.op_index()
-        self._inputs = frozenset(tensor.name for tensor in self.graph.inputs)
-        self.users = {
-            ref: [op.id for op in readers] for ref, readers in self.graph.readers().items()
-        }
+    def __init__(self, graph: ModelGraph) -> None:
+        self.graph = graph
+        self.ops = graph.op_index()
+        self._inputs = frozenset(tensor.name for tensor in graph.inputs)
+        self.users = {ref: [op.id for op in readers] for ref, readers in graph.readers().items()}
 
     def root(self, ref: TensorRef) -> TensorRef:
         """The tensor whose values *ref* has: what was reshaped or cast to make it."""

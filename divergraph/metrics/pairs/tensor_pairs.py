@@ -136,8 +136,7 @@ def _opened_or_reason(pair: AnyPair) -> _Opened | Measurement:
     if isinstance(values, Unread):
         return _unread(pair, values)
     if isinstance(values, Unaligned):
-        opened = _Opened(pair, _as_stored(values.stored, values.golden, *values.dtypes))
-        return opened.without(values.why.reason, values.why.detail)
+        return _Opened(pair, values.stored).without(values.why.reason, values.why.detail)
     return _Opened(pair, values)
 
 

@@ -237,14 +237,18 @@ def blobs_by_layer(buffer: Buffer, path: Path) -> dict[str, list[bytes]]:
         raise ImportFormatError(path, "no binary Caffe net", hint="give the .caffemodel")
     found: dict[str, list[bytes]] = {}
     try:
-        for place in spans(buffer):
-            if place.number in (V1_LAYERS, LAYERS) and place.wire_type == BLOCK:
-                name, blobs = _blobs(buffer, place)
-                if blobs:
-                    found[name] = blobs
+        for place in _layer_places(buffer):
+            name, blobs = _blobs(buffer, place)
+            if blobs:
+                found[name] = blobs
     except ValueError as error:
         raise ImportFormatError(path, f"damaged Caffe net: {error}") from error
     return found
+
+
+def _layer_places(buffer: Buffer) -> Iterator[FieldSpan]:
+    layers = (V1_LAYERS, LAYERS)
+    return (each for each in spans(buffer) if each.number in layers and each.wire_type == BLOCK)
 
 
 def _blobs(buffer: Buffer, place: FieldSpan) -> tuple[str, list[bytes]]:
@@ -295,9 +299,7 @@ def _lines(fields: Fields, depth: int) -> Iterator[str]:
 
 
 def _binary_texts(buffer: Buffer) -> Iterator[str]:
-    for place in spans(buffer):
-        if place.number not in (V1_LAYERS, LAYERS) or place.wire_type != BLOCK:
-            continue
+    for place in _layer_places(buffer):
         old = place.number == V1_LAYERS
         rest = b"".join(
             bytes(buffer[field.key : field.end])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from divergraph.execute.contract import Array
-from divergraph.execute.onnx.files import captured_names
+from divergraph.execute.onnx.files import captured_names, in_makers_order
 from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.export.contract import PartSource, WrittenPart, another_model
 from divergraph.submodel.export.onnx_file import (
@@ -89,7 +89,8 @@ class _Part:
         inline = sum(span.end - span.start for span in weights) < _LARGEST_MESSAGE
         outside = {span for span in weights if not inline or self._file.has_external(span)}
         fields: list[tuple[int, bytes | FieldSpan]] = [(NAME, self._name())]
-        fields += [(NODE, self._file.nodes[place]) for place in self._ordered()]
+        order = [self._places[at] for at in in_makers_order(self._nodes)]
+        fields += [(NODE, self._file.nodes[place]) for place in order]
         fields += [(INITIALIZER, span) for span in weights if span not in outside]
         fields += [(INITIALIZER, tensor) for tensor in self._moved(outside, beside)]
         fields += [(SPARSE, self._file.sparse[n]) for n in sorted(taken & self._file.sparse.keys())]
@@ -106,37 +107,6 @@ class _Part:
             if span.number == NAME:
                 return self._file.bytes_of(span)
         return b"part"
-
-    def _ordered(self) -> list[int]:
-        """Places of the nodes so that makers come before users, as the checker asks; tools
-        that append nodes write files in which they do not."""
-        makers = {
-            name: place
-            for place, node in zip(self._places, self._nodes, strict=True)
-            for name in node.output
-            if name
-        }
-        order: list[int] = []
-        done: set[int] = set()
-        by_place = dict(zip(self._places, self._nodes, strict=True))
-        for first in self._places:
-            waiting = [first]
-            while waiting:
-                place = waiting[-1]
-                node = by_place[place]
-                needed = [
-                    makers[name]
-                    for name in (*node.input, *sorted(captured_names(node)))
-                    if name in makers and makers[name] not in done and makers[name] != place
-                ]
-                if needed and place not in done:
-                    waiting += needed
-                    continue
-                waiting.pop()
-                if place not in done:
-                    done.add(place)
-                    order.append(place)
-        return order
 
     def _inputs(self, taken: Iterable[str]) -> Iterator[bytes | FieldSpan]:
         listed = self._file.constants_are_inputs
