@@ -17,6 +17,7 @@ from typing import Any
 from divergraph.execute.tensorflow.files import SEEDED
 from divergraph.execute.tensorflow.step import called_functions, waits
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_resource
+from graphstore.traverse.reach import reached
 
 # Which ops may run: a model is a program, and a stranger's must not reach outside. TensorFlow's
 # own registry decides. Ops it calls stateless compute from their inputs and do nothing else, but
@@ -287,15 +288,10 @@ def _unfilled(nodes: Mapping[str, Any], why: Mapping[str, str]) -> dict[str, str
 
 
 def _behind(start: str, nodes: Mapping[str, Any], why: Mapping[str, str]) -> str:
-    waiting, seen = [start], {start}
-    while waiting:
-        name = waiting.pop()
-        if name in why:
-            return why[name]
-        before = {entry.partition(":")[0] for entry in _data(nodes[name])} if name in nodes else ()
-        waiting += [each for each in before if each not in seen]
-        seen.update(before)
-    return ""
+    def before(name: str) -> Iterator[str]:
+        return (each.partition(":")[0] for each in (_data(nodes[name]) if name in nodes else ()))
+
+    return next((why[name] for name in reached([start], before) if name in why), "")
 
 
 def _empty(node: Any, functions: _Functions, definition: Any, names: Collection[str]) -> None:

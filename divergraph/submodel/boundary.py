@@ -10,6 +10,7 @@ from divergraph.submodel.constants import READS, feeds_the_model, is_another_eac
 from divergraph.submodel.selection import BoundaryTensor, Facts, Refusal, RefusalRule, with_facts
 from graphstore.model import ModelGraph, Op, Tensor, TensorRef
 from graphstore.traverse.arrays import GraphArrays
+from graphstore.traverse.reach import reached
 
 _NO_TENSOR = frozenset(
     (
@@ -59,14 +60,7 @@ class Boundaries:
     def feeding_constants(self, chosen: set[str]) -> set[str]:
         """Ops that only make constants and feed the part: a cut there changes what a
         compiler does with them."""
-        found: set[str] = set()
-        waiting = list(chosen)
-        while waiting:
-            for parent in self.parents(waiting.pop()):
-                if parent in self.constants and parent not in chosen and parent not in found:
-                    found.add(parent)
-                    waiting.append(parent)
-        return found
+        return reached(chosen, lambda op: self.parents(op) & self.constants).keys() - chosen
 
     def going_in(
         self, chosen: set[str], constants: set[str], starts: set[str]

@@ -8,14 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.metrics.limits.defaults import SUPPORTING
-from divergraph.metrics.limits.thresholds import (
-    DEFAULT_FAIL,
-    DEFAULT_WARN,
-    ThresholdJudgement,
-    Thresholds,
-    load_thresholds,
-)
+from divergraph.metrics.limits.defaults import DEFAULT_FAIL, DEFAULT_WARN, SUPPORTING
+from divergraph.metrics.limits.thresholds import ThresholdJudgement, Thresholds, load_thresholds
 from divergraph.metrics.measure import measure
 from graphstore.errors import ConfigError
 from graphstore.model import Level, Metric

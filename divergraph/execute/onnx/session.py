@@ -85,15 +85,14 @@ def open_session(
     for name, value in given.items():
         options.add_initializer(name, value)
     try:
-        return OnnxSession(_opened(model, options), tuple(given.values()))
+        session = _opened(model, options)
     except runtime_errors() as error:
         newest = _NEWEST_FORM.search(str(error))
-        if newest is None:
-            raise ExecutionError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
-    with onnxruntime_told("ONNX Runtime refuses the model"):
-        return OnnxSession(
-            _opened(model, options, ir_version=int(newest[1])), tuple(given.values())
-        )
+        with onnxruntime_told("ONNX Runtime refuses the model"):
+            if newest is None:
+                raise
+            session = _opened(model, options, ir_version=int(newest[1]))
+    return OnnxSession(session, tuple(given.values()))
 
 
 def _opened(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from divergraph.execute.tensorflow.step import in_order
+from divergraph.execute.tensorflow.step import before, in_order
+from graphstore.traverse.reach import reached
 
 _SWITCHES = ("Switch", "RefSwitch")
 _MERGES = ("Merge", "RefMerge")
@@ -89,14 +90,6 @@ def _dead(
 def _hangs_on(op: Any, others: Sequence[Any]) -> bool:
     """Whether a switch of *others* stands before *op*."""
     undecided = set(others) - {op}
-    seen: set[Any] = set()
-    waiting = [each.op for each in op.inputs] + list(op.control_inputs)
-    while waiting:
-        before = waiting.pop()
-        if before in undecided:
-            return True
-        if before not in seen:
-            seen.add(before)
-            waiting += [each.op for each in before.inputs]
-            waiting += before.control_inputs
-    return False
+    # What stands before an undecided switch need not be looked at.
+    found = reached([op], lambda each: () if each in undecided else before(each))
+    return not undecided.isdisjoint(found)

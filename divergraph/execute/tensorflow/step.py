@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_resource
+from graphstore.traverse.reach import reached
+from importers.tensorflow.frames import ENTER, frames
 from importers.tensorflow.nodes import ENTER, frames
 
 _FORWARDS_REFS = frozenset(
@@ -116,15 +118,12 @@ class Step:
 
 def needed(starts: Iterable[Any], fed: frozenset[str]) -> set[Any]:
     """The ops *starts* and all that run before them, tensors *fed* taken as given."""
-    found: set[Any] = set()
-    waiting = list(starts)
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting += [each.op for each in op.inputs if each.name not in fed]
-            waiting += op.control_inputs
-    return found
+
+    def unfed(op: Any) -> Iterator[Any]:
+        yield from (each.op for each in op.inputs if each.name not in fed)
+        yield from op.control_inputs
+
+    return set(reached(starts, unfed))
 
 
 def in_order(graph: Any) -> list[Any]:
@@ -133,17 +132,17 @@ def in_order(graph: Any) -> list[Any]:
     done: set[Any] = set()
     ordered: list[Any] = []
     for start in ops:
-        path = [(start, _before(start))] if start not in done else []
+        path = [(start, before(start))] if start not in done else []
         done.add(start)
         while path:
-            op, before = path[-1]
-            following = next((each for each in before if each not in done), None)
+            op, left = path[-1]
+            following = next((each for each in left if each not in done), None)
             if following is None:
                 path.pop()
                 ordered.append(op)
             else:
                 done.add(following)
-                path.append((following, _before(following)))
+                path.append((following, before(following)))
     return ordered
 
 
@@ -158,11 +157,12 @@ def loops(graph: Any) -> dict[str, str]:
         if op.type in ENTER:
             frame = op.get_attr("frame_name").decode("utf-8", "backslashreplace")
             names[op.name] = numbers.setdefault(frame, str(len(numbers)))
-    inputs = {op.name: [each.name for each in _before(op)] for op in ops}
+    inputs = {op.name: [each.name for each in before(op)] for op in ops}
     return frames({op.name: op.type for op in ops}, inputs, names)
 
 
-def _before(op: Any) -> Iterator[Any]:
+def before(op: Any) -> Iterator[Any]:
+    """The ops that run right before *op*."""
     yield from (each.op for each in op.inputs)
     yield from op.control_inputs
 

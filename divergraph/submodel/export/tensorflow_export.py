@@ -8,7 +8,7 @@ of functions' bodies are written under the ids they have in the graph.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from divergraph.submodel.export.tensorflow_schema import new_graph, read_whole
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
 from graphstore.model import DType, Op, TensorRef
+from graphstore.traverse.reach import reached
 from importers.kept import some
 from importers.tensorflow.functions import Attrs, Library, declared, filled_in
 from importers.tensorflow.nodes import GraphNodes
@@ -105,17 +106,14 @@ class _Part:
 
     def _kept(self) -> list[str]:
         """The ops to write: the chosen ones and what they need of the constants."""
-        needed: set[str] = set()
-        waiting = [op for op in self._part.chosen if op in self._ops]
-        while waiting:
-            op = waiting.pop()
-            if op in needed:
-                continue
-            needed.add(op)
-            if not self._is_constant(self._ops[op]):
-                for ref in self._ops[op].inputs:
-                    made = ref and (ref.producer or self._arguments.get(ref.tensor))
-                    waiting += [made.op] if made and made.op in self._own else []
+
+        def taken(op: str) -> Iterator[str]:
+            for ref in self._ops[op].inputs if not self._is_constant(self._ops[op]) else ():
+                made = ref and (ref.producer or self._arguments.get(ref.tensor))
+                if made and made.op in self._own:
+                    yield made.op
+
+        needed = reached((op for op in self._part.chosen if op in self._ops), taken)
         return [op for op in self._part.ops if op in needed]
 
     def _is_constant(self, op: Op) -> bool:
@@ -280,13 +278,11 @@ def _add_functions(definition: Any, whole: Any) -> None:
     """Copy the functions that are called, and those they call."""
     known = {function.signature.name: function for function in whole.library.function}
     library = Library(whole.library.function)
-    needed: dict[str, None] = {}
-    waiting = list(definition.node)
-    while waiting:
-        for call in library.calls(waiting.pop()):
-            if call.function not in needed:
-                needed[call.function] = None
-                waiting += known[call.function].node_def
+
+    def called(nodes: Iterable[Any]) -> Iterator[str]:
+        return (call.function for node in nodes for call in library.calls(node))
+
+    needed = reached(called(definition.node), lambda name: called(known[name].node_def))
     for name in sorted(needed):
         definition.library.function.add().CopyFrom(known[name])
 

@@ -10,6 +10,7 @@ from divergraph.submodel.minimize.search import SuspectUnits
 from divergraph.submodel.minimize.space import Space
 from divergraph.submodel.run_parts import RunParts
 from graphstore.model import Comparison, Guilt, ModelGraph, TensorIO
+from graphstore.traverse.reach import reached
 
 
 def space_of(parts: RunParts) -> Space:
@@ -117,16 +118,10 @@ class BlamedOps:
 
     def _users(self, constants: Iterable[str]) -> list[str]:
         """The ops that are no constants and take these, in execution order."""
-        arrays = self._parts.selector.arrays
-        waiting = [arrays.number[op] for op in constants]
-        seen = set(waiting)
-        found = []
-        while waiting:
-            for other in arrays.successors(waiting.pop()).tolist():
-                if other not in seen:
-                    seen.add(other)
-                    if arrays.ids[other] in self._living:
-                        found.append(other)
-                    else:
-                        waiting.append(other)
-        return [arrays.ids[number] for number in sorted(found)]
+        arrays, living = self._parts.selector.arrays, self._living
+
+        def users(number: int) -> list[int]:
+            return [] if arrays.ids[number] in living else arrays.successors(number).tolist()
+
+        found = sorted(reached((arrays.number[op] for op in constants), users))
+        return [arrays.ids[number] for number in found if arrays.ids[number] in living]

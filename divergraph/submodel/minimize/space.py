@@ -103,16 +103,16 @@ class Space:
             or not any(other in part for other in self._after[unit])
         )
 
-    def above(self, core: Iterable[int], within: Units | None = None) -> list[list[int]]:
+    def above(self, core: Iterable[int]) -> list[list[int]]:
         """The ancestors of *core* by the length of the longest way to it, nearest first.
 
         The core with the first n of these is convex for each n, if the core is one unit.
         """
-        return self._levels(core, self._before, self._all if within is None else within, -1)
+        return self._levels(core, self._before, -1)
 
-    def below(self, core: Iterable[int], within: Units | None = None) -> list[list[int]]:
+    def below(self, core: Iterable[int]) -> list[list[int]]:
         """The descendants of *core*, alike."""
-        return self._levels(core, self._after, self._all if within is None else within, 1)
+        return self._levels(core, self._after, 1)
 
     def around(self, core: Iterable[int], within: Units | None = None) -> list[list[int]]:
         """All units connected with *core* by the fewest edges in any direction."""
@@ -147,10 +147,10 @@ class Space:
         return found
 
     def _levels(
-        self, core: Iterable[int], side: Sequence[Sequence[int]], allowed: Units, turn: int
+        self, core: Iterable[int], side: Sequence[Sequence[int]], turn: int
     ) -> list[list[int]]:
         starts = set(core)
-        reached = self._reached(starts, side, 0, len(side)) & (allowed | starts)
+        reached = self._reached(starts, side, 0, len(side)) & (self._all | starts)
         distance = dict.fromkeys(starts, 0)
         for unit in sorted(reached, reverse=turn < 0):
             here = distance.get(unit)
