@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from graphstore.model import ModelGraph, Op
 from importers.dumps.arrays.golden_names import GoldenNames
@@ -51,6 +52,11 @@ class DumpFileNames:
     def mapping(self) -> str:
         """The content of ``mapping.csv``; empty if no name needed it."""
         return "".join(f"{short},{full}\n" for short, full in self._mapped)
+
+    def write_mapping(self, folder: Path) -> None:
+        """Explain the names in *folder* that need it."""
+        if text := self.mapping():
+            (folder / MAPPING).write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def _file(self, stem: str) -> str:
         plain = stem.translate(_SEPARATORS)

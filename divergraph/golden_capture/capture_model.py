@@ -15,11 +15,11 @@ from pathlib import Path
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
 from divergraph.execute.installed import open_executor
 from divergraph.execute.stand_ins import StandIn, make_stand_in
-from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.dump_names import DumpFileNames
 from divergraph.files.npy_file import write_npy
 from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.branches import Branches, Save
-from divergraph.golden_capture.feeds import full_name, missing_inputs, random_feeds, read_feeds
+from divergraph.golden_capture.feeds import check_fed, full_name, random_feeds, read_feeds
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.version import __version__
 from graphstore.errors import ExecutionError, InputError
@@ -126,9 +126,7 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array
     if request.seed is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
         feeds |= random_feeds(rest, request.seed)
-    error = missing_inputs(inputs, feeds)
-    if error is not None:
-        raise error
+    check_fed(inputs, feeds)
     return feeds
 
 
@@ -185,9 +183,7 @@ def _write_all(
         tensors += branches.run({name: at for name, at in places.items() if at.exists()})
         inner = branches.left_out
     unclear = [Unavailable(name, "no file name tells it from others") for name in names.unclear]
-    mapping = names.mapping()
-    if mapping:
-        (folder / MAPPING).write_text(mapping, encoding="utf-8")
+    names.write_mapping(folder)
     left_out = (*executor.unavailable, *inner, *unclear)
     result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
     _write_manifest(request, result, inputs)

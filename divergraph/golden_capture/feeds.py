@@ -58,16 +58,17 @@ def random_feeds(inputs: Sequence[Tensor], seed: int) -> dict[str, Array]:
     return {tensor.name: _random(tensor, seed) for tensor in inputs}
 
 
-def missing_inputs(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> InputError | None:
-    """The error to raise if an input has no value."""
+def check_fed(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> None:
+    """Refuse inputs without a value.
+
+    Raises:
+        InputError: there is one.
+    """
     missing = [tensor for tensor in inputs if tensor.name not in feeds]
-    if not missing:
-        return None
-    wanted = ", ".join(f"{tensor.name} ({_described(tensor)})" for tensor in missing)
-    return InputError(
-        f"no value for {wanted}",
-        hint="give --inputs NAME=FILE for each, or --random SEED",
-    )
+    if missing:
+        wanted = ", ".join(f"{tensor.name} ({_described(tensor)})" for tensor in missing)
+        hint = "give --inputs NAME=FILE for each, or --random SEED"
+        raise InputError(f"no value for {wanted}", hint=hint)
 
 
 def _described(tensor: Tensor) -> str:

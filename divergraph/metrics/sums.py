@@ -127,14 +127,9 @@ class OwnSums(NamedTuple):
     @classmethod
     def combined(cls, parts: Sequence[OwnSums]) -> OwnSums:
         """The sums of all parts together."""
-        return cls(
-            device=OwnSide.combined([part.device for part in parts]),
-            golden=OwnSide.combined([part.golden for part in parts]),
-            device_square=Scaled.total([part.device_square for part in parts]),
-            golden_square=Scaled.total([part.golden_square for part in parts]),
-            product=Scaled.total([part.product for part in parts]),
-            square_error=Scaled.total([part.square_error for part in parts]),
-        )
+        device, golden, *products = zip(*parts, strict=True)
+        sides = OwnSide.combined(device), OwnSide.combined(golden)
+        return cls(*sides, *map(Scaled.total, products))
 
 
 EPSILON = 2.0**-52

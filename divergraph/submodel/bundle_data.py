@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.dump_names import DumpFileNames
 from divergraph.files.npy_file import write_npy, write_raw
 from divergraph.submodel.export.contract import WrittenPart
 from divergraph.submodel.export.ge_export import with_bodies
@@ -124,9 +124,7 @@ class PartData:
             for port, tensor in enumerate(op.outputs):
                 if self._is_dumped(key := keys.get(tensor.name)):
                     self._save(folder / names.of_output(op, port), key)
-        mapping = names.mapping()
-        if mapping:
-            (folder / MAPPING).write_text(mapping, encoding="utf-8", errors="backslashreplace")
+        names.write_mapping(folder)
 
     def _keys_by_name(self) -> dict[str, TensorRef | str]:
         """The golden tensors of the part by what they are called in the written one."""
@@ -239,6 +237,4 @@ class DevicePartData(PartData):
                 if self.parts.has_golden(TensorRef(op, port)):
                     value = self.parts.golden_value(TensorRef(op, port))
                     write_npy(folder / names.of_output(ops[op], port), value)
-        mapping = names.mapping()
-        if mapping:
-            (folder / MAPPING).write_text(mapping, encoding="utf-8", errors="backslashreplace")
+        names.write_mapping(folder)

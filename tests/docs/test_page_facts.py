@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from divergraph.metrics.limits.thresholds import DEFAULT_FAIL, DEFAULT_WARN
+from divergraph.metrics.limits.defaults import DEFAULT_FAIL, DEFAULT_WARN
 from divergraph.text.words import STATE_MARKS
 from graphstore.model import Level, LineageRule, Metric, OpState, Verdict
 from tui.style.glyphs import UNICODE

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from divergraph.metrics.limits.defaults import (
     BUILT_IN,
-    DEFAULT_FAIL,
-    DEFAULT_WARN,
     INDICES,
     are_indices,
     coarser,
@@ -33,8 +31,6 @@ from divergraph.metrics.limits.rules import (
     in_order,
 )
 from graphstore.model import DType, Figures, Level, Metric, MetricSet
-
-__all__ = ["DEFAULT_FAIL", "DEFAULT_WARN", "ThresholdJudgement", "Thresholds", "load_thresholds"]
 
 ROUNDING = 1e-6
 """Relative Euclidean distance up to which the sides are equal but for float32 rounding: the
