@@ -15,12 +15,7 @@ from divergraph.metrics.error_places import Places
 from divergraph.metrics.figures import figures_of, figures_of_empty
 from divergraph.metrics.flat import flat_float32
 from divergraph.metrics.limits import notes
-from divergraph.metrics.metrics import (
-    check_sides,
-    every_metric,
-    scales_for_divergence,
-    ten_metrics,
-)
+from divergraph.metrics.metrics import check_sides, every_metric, scales_for_divergence, ten_metrics
 from divergraph.metrics.second_pass import NOTHING, Second
 from divergraph.metrics.sums import Sums
 from divergraph.metrics.sweep import Sweeper

@@ -15,23 +15,8 @@ import numpy as np
 from divergraph.metrics.flat import Flat, blocks
 from divergraph.metrics.native_values import own_block
 from divergraph.metrics.reductions import dot, summed
-from divergraph.metrics.second_pass import (
-    KEPT,
-    PIECE,
-    Second,
-    count_bad,
-    distribute,
-    folded_second,
-)
-from divergraph.metrics.sums import (
-    EPSILON,
-    NO_SECOND,
-    SecondSums,
-    SideSums,
-    Sums,
-    Worst,
-    combine,
-)
+from divergraph.metrics.second_pass import KEPT, PIECE, Second, count_bad, distribute, folded_second
+from divergraph.metrics.sums import EPSILON, NO_SECOND, SecondSums, SideSums, Sums, Worst, combine
 from divergraph.values.array_types import Array, Float32, Float64
 
 BLOCK = 131_072
@@ -229,13 +214,7 @@ class Sweeper:
         return _with_own(result, device, golden, start)
 
     def _second_block(
-        self,
-        device: Array,
-        golden: Array,
-        asked: Second,
-        start: int,
-        seen: Seen,
-        loaded: bool,
+        self, device: Array, golden: Array, asked: Second, start: int, seen: Seen, loaded: bool
     ) -> SecondSums:
         bad, first_bad = 0, -1
         if seen[0] > asked.atol:

@@ -21,12 +21,7 @@ from divergraph.execute.contract import (
     chosen_tensors,
 )
 from divergraph.execute.side_by_side import run_in_batches
-from divergraph.execute.tensorflow.files import (
-    as_typed,
-    new_session,
-    plain,
-    tensorflow_told,
-)
+from divergraph.execute.tensorflow.files import as_typed, new_session, plain, tensorflow_told
 from divergraph.execute.tensorflow.model import TensorFlowRun, open_model
 from divergraph.execute.tensorflow.subgraphs import RunnableSubgraphs
 from graphstore.model import Framework, ModelGraph, Tensor

@@ -58,9 +58,7 @@ def new_session(graph: Any) -> Any:
     """A session that runs *graph* as it is: one thread, no optimiser, no accelerator."""
     v1 = tensorflow().compat.v1
     config = v1.ConfigProto(
-        intra_op_parallelism_threads=1,
-        inter_op_parallelism_threads=1,
-        device_count={"GPU": 0},
+        intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0}
     )
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     plain = config.graph_options.optimizer_options

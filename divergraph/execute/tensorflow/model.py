@@ -19,12 +19,7 @@ from divergraph.execute.tensorflow.files import (
     tensorflow,
     tensorflow_told,
 )
-from divergraph.execute.tensorflow.state import (
-    Preparation,
-    initializers,
-    own_paths,
-    values_of_dump,
-)
+from divergraph.execute.tensorflow.state import Preparation, initializers, own_paths, values_of_dump
 from divergraph.execute.tensorflow.step import (
     Step,
     StepFinder,

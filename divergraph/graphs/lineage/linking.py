@@ -77,9 +77,7 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
 
 
 def relinked(
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
-    golden: GoldenTensors,
-    device: ModelGraph,
+    outputs: Mapping[TensorRef, TensorMatch | Unmatched], golden: GoldenTensors, device: ModelGraph
 ) -> Lineage:
     """The lineage of *outputs*: op links follow from them, inserted ops pass values on."""
     found = dict(outputs)

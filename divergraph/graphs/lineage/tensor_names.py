@@ -267,11 +267,7 @@ def folded_activations(
 
 
 def _in_front(
-    golden: GoldenTensors,
-    golden_ops: Mapping[str, Op],
-    op: Op,
-    ref: TensorRef,
-    activation: Op,
+    golden: GoldenTensors, golden_ops: Mapping[str, Op], op: Op, ref: TensorRef, activation: Op
 ) -> TensorMatch | Unmatched:
     """The counterpart of what feeds the folded activation, by name; else found by values."""
     source = activation.source()

@@ -58,10 +58,7 @@ class MatchSources:
 
 
 def match_more(
-    lineage: Lineage,
-    device: ModelGraph,
-    sources: MatchSources,
-    progress: Progress = NO_PROGRESS,
+    lineage: Lineage, device: ModelGraph, sources: MatchSources, progress: Progress = NO_PROGRESS
 ) -> Lineage:
     """*lineage* with counterparts for outputs it has none for, where the evidence is enough.
 

@@ -69,14 +69,7 @@ ONE_STEP = frozenset({DType.INT8, DType.UINT8, DType.QINT8, DType.QUINT8})
 """Types of quantised values: on a grid, so rounding either way is one step."""
 
 INTEGERS = frozenset(
-    {
-        DType.INT16,
-        DType.INT32,
-        DType.INT64,
-        DType.UINT16,
-        DType.UINT32,
-        DType.UINT64,
-    }
+    {DType.INT16, DType.INT32, DType.INT64, DType.UINT16, DType.UINT32, DType.UINT64}
 )
 WIDE_INTEGERS = frozenset({DType.INT64, DType.UINT64})
 """Indices, shapes and counters: a wrong one is wrong however near it is."""

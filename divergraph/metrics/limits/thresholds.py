@@ -14,12 +14,7 @@ from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
-from divergraph.metrics.limits.defaults import (
-    BUILT_IN,
-    INDICES,
-    are_indices,
-    coarser,
-)
+from divergraph.metrics.limits.defaults import BUILT_IN, INDICES, are_indices, coarser
 from divergraph.metrics.limits.exceptions import TINY, Fixed, excused, fixed, of_nonfinite
 from divergraph.metrics.limits.rules import (
     EffectiveLimits,

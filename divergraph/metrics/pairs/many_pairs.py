@@ -17,11 +17,7 @@ from divergraph.metrics.error_places import Places
 from divergraph.metrics.flat import Flat, Strided, flat_float32, is_mapped
 from divergraph.metrics.measure import DEFAULT, Wanted
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.pairs.tensor_pairs import (
-    AnyPair,
-    measured_pair,
-    tensor_pair,
-)
+from divergraph.metrics.pairs.tensor_pairs import AnyPair, measured_pair, tensor_pair
 from divergraph.metrics.pairs.work import MeasureWork, PartWork, measuring_journal, own_sweeper
 from divergraph.metrics.second_pass import Second, folded_second
 from divergraph.metrics.sums import NO_SECOND, SecondSums, Sums

@@ -85,9 +85,7 @@ class KnownSums(Sweeper):
 
 
 def measured_together(
-    numbers: Sequence[int],
-    pairs: Sequence[tuple[Array, Array]],
-    want: Wanted,
+    numbers: Sequence[int], pairs: Sequence[tuple[Array, Array]], want: Wanted
 ) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
     """What can be told of pairs of floats or small integers, all of one size up to
     :data:`MOST_ELEMENTS`: tables of those that are done, and what stands for the sweeps over

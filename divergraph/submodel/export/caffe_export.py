@@ -15,12 +15,7 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from divergraph.files.os_errors import os_errors_told
-from divergraph.submodel.export.contract import (
-    PartSource,
-    WrittenPart,
-    another_model,
-    free_name,
-)
+from divergraph.submodel.export.contract import PartSource, WrittenPart, another_model, free_name
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph, Op, TensorRef

@@ -267,12 +267,7 @@ class PartSearch:
         return self._smallest(part, len(shells), failing, "halved", passed)
 
     def _smallest(
-        self,
-        part: Callable[[int], Units],
-        fails: int,
-        failing: Units,
-        why: str,
-        passes: int = 0,
+        self, part: Callable[[int], Units], fails: int, failing: Units, why: str, passes: int = 0
     ) -> tuple[int, Units]:
         """The smallest n above *passes* for which ``part(n)`` fails, as *fails* does."""
         jobs = self._prober.limits.jobs

@@ -42,9 +42,7 @@ class Space:
         if bonds or bool((sources >= targets).any()):
             extra = np.asarray(bonds, np.int32).reshape(-1, 2)
             of, count, edges = condense(
-                size,
-                np.concatenate((sources, extra[:, 0])),
-                np.concatenate((targets, extra[:, 1])),
+                size, np.concatenate((sources, extra[:, 0])), np.concatenate((targets, extra[:, 1]))
             )
         else:
             of, count, edges = np.arange(size, dtype=np.int32), size, (sources, targets)

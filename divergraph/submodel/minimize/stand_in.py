@@ -22,11 +22,7 @@ from divergraph.submodel.selection import Selection
 from graphstore.errors import InputError
 from graphstore.model import Framework
 
-_PRECISION = {
-    StandIn.FP16: FP16,
-    StandIn.INT8: INT8,
-    StandIn.OPTIMIZED: FP32,
-}
+_PRECISION = {StandIn.FP16: FP16, StandIn.INT8: INT8, StandIn.OPTIMIZED: FP32}
 
 
 class StandInOracle(RunningOracle):
