@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from divergraph.graphs.lineage import Lineage, Unmatched
+from divergraph.graphs.lineage.golden_tensors import Counterpart
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.model import (
     Comparison,
@@ -95,9 +96,7 @@ class _Pairing:
             why = Unmatched(Reason.INSERTED, "inserted by the compiler, no original")
         return _not_compared(op, TensorIO.OUTPUT, -1, why, None, None)
 
-    def _pair(
-        self, op: Op, io: TensorIO, port: int, match: TensorMatch | Unmatched
-    ) -> Pair | Comparison:
+    def _pair(self, op: Op, io: TensorIO, port: int, match: Counterpart) -> Pair | Comparison:
         device = self._device.tensors.get((op.id, io, port))
         if isinstance(match, Unmatched):
             return _not_compared(op, io, port, match, None, device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from divergraph.execute.tensorflow.step import changes_outside, reaches_outside
@@ -222,20 +222,14 @@ class CallInliner:
         return new
 
 
+@dataclass(frozen=True, slots=True)
 class _Place:
     """Where a body is put: its arguments, its ops' new names, what runs before it."""
 
-    def __init__(
-        self,
-        args: Mapping[str, str],
-        ids: Mapping[str, str],
-        before: Sequence[str],
-        attrs: Mapping[str, Any],
-    ) -> None:
-        self.args = args
-        self.ids = ids
-        self.before = before
-        self.attrs = attrs
+    args: Mapping[str, str]
+    ids: Mapping[str, str]
+    before: Sequence[str]
+    attrs: Mapping[str, Any]
 
     def control(self, name: str) -> str:
         """The op a control input of the body means."""

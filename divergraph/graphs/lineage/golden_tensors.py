@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from graphstore.model import GraphKind, ModelGraph, Op, Reason, TensorRef
+from graphstore.model import GraphKind, ModelGraph, Op, Reason, TensorMatch, TensorRef
 from importers.dumps.arrays.golden_names import coarse
 from importers.nesting import inlined_names
 
@@ -16,6 +17,11 @@ class Unmatched:
 
     reason: Reason
     detail: str = ""
+
+
+Counterpart: TypeAlias = TensorMatch | Unmatched
+"""The golden tensor a device tensor should equal, or why there is none."""
+Outputs: TypeAlias = Mapping[TensorRef, Counterpart]
 
 
 def _unique(pairs: Iterable[tuple[str, Op]]) -> dict[str, Op]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from divergraph.graphs.lineage.fusion_groups import MULTI_OP, fusion_key
-from divergraph.graphs.lineage.golden_tensors import GoldenTensors, Unmatched
+from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
 from divergraph.graphs.lineage.tensor_names import RESHAPING, link_by_tensor_names, link_ops
 from graphstore.model import (
     Framework,
@@ -38,11 +38,11 @@ class Lineage:
     """
 
     links: tuple[LineageLink, ...]
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched]
+    outputs: Outputs
     golden: GoldenTensors
     device_ops: Mapping[str, Op]
 
-    def input_match(self, op: Op, position: int) -> TensorMatch | Unmatched | None:
+    def input_match(self, op: Op, position: int) -> Counterpart | None:
         """The golden tensor that input *position* of a device op should equal.
 
         That is the producer's golden tensor. None if the input is not connected or no
@@ -76,9 +76,7 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     return Lineage(tuple(links), outputs, index, ops)
 
 
-def relinked(
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched], golden: GoldenTensors, device: ModelGraph
-) -> Lineage:
+def relinked(outputs: Outputs, golden: GoldenTensors, device: ModelGraph) -> Lineage:
     """The lineage of *outputs*: op links follow from them, inserted ops pass values on."""
     found = dict(outputs)
     links = link_ops(golden, device, found)
@@ -91,10 +89,7 @@ def relinked(
 
 
 def _passed_on(
-    op: Op,
-    ops: Mapping[str, Op],
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
-    keeping: frozenset[str],
+    op: Op, ops: Mapping[str, Op], outputs: Outputs, keeping: frozenset[str]
 ) -> TensorMatch | None:
     """The golden tensor whose value an inserted Cast or TransData passes on, if any."""
     target = TensorRef(op.id, 0)
@@ -132,15 +127,10 @@ def behind_transpose(match: TensorMatch, op: Op) -> TensorMatch | None:
     return replace(match, device=TensorRef(op.id, 0), reorder=reorder)
 
 
-def _is_passing_on(
-    op: Op, outputs: Mapping[TensorRef, TensorMatch | Unmatched], keeping: frozenset[str]
-) -> bool:
+def _is_passing_on(op: Op, outputs: Outputs, keeping: frozenset[str]) -> bool:
     found = outputs.get(TensorRef(op.id, 0))
     inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
     return inserted and op.type in keeping and bool(op.inputs)
-
-
-Outputs = dict[TensorRef, TensorMatch | Unmatched]
 
 
 # GE writes ``_datadump_original_op_names``, and for outputs ``_datadump_origin_name`` and
@@ -149,11 +139,11 @@ Outputs = dict[TensorRef, TensorMatch | Unmatched]
 # attributes always come first.
 def link_by_attributes(
     golden: GoldenTensors, device: ModelGraph
-) -> tuple[list[LineageLink], Outputs]:
+) -> tuple[list[LineageLink], dict[TensorRef, Counterpart]]:
     """Links of every device op and the golden tensor of every device output."""
     group_sizes = Counter(fusion_key(op) for op in device.ops)
     links: list[LineageLink] = []
-    outputs: Outputs = {}
+    outputs: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
         alone = group_sizes[fusion_key(op)] == 1
         ports: dict[str, tuple[int, int, LineageRule]] = {}
@@ -168,7 +158,7 @@ def link_by_attributes(
 
 def _output(
     golden: GoldenTensors, op: Op, port: int, tensor: Tensor, *, alone: bool
-) -> TensorMatch | Unmatched:
+) -> Counterpart:
     named = _origin_name(op, port, tensor, alone=alone)
     if isinstance(named, Unmatched):
         return named

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from divergraph.graphs.lineage.golden_tensors import GoldenTensors, Unmatched
+from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
 from graphstore.model import LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
 
 HANDING_ON = frozenset(
@@ -25,17 +25,15 @@ _BY_NAME = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
 _PARTS = 6
 """Ops in a row that one original may become."""
 
-Outputs = Mapping[TensorRef, TensorMatch | Unmatched]
-
 
 def split_originals(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
-) -> dict[TensorRef, TensorMatch | Unmatched]:
+) -> dict[TensorRef, Counterpart]:
     """What stands in *outputs* under the name of an original written as several ops, put right."""
     readers, behind = golden.graph.readers(), device.readers()
     types = {op.id: op.type for op in device.ops}
     by_name = {op.name: op for op in device.ops if op.name}
-    found: dict[TensorRef, TensorMatch | Unmatched] = {}
+    found: dict[TensorRef, Counterpart] = {}
     for ref, match in outputs.items():
         if not isinstance(match, TensorMatch) or match.rule not in _BY_NAME:
             continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from divergraph.graphs.lineage.golden_tensors import GoldenTensors, Unmatched
+from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
 from divergraph.graphs.lineage.split_originals import HANDING_ON, split_originals
 from graphstore.model import (
     LineageLink,
@@ -32,17 +32,15 @@ _FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
 RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops whose output holds their first input's values in the same order."""
 
-Outputs = dict[TensorRef, TensorMatch | Unmatched]
-
 
 def link_by_tensor_names(
     golden: GoldenTensors, device: ModelGraph
-) -> tuple[list[LineageLink], Outputs]:
+) -> tuple[list[LineageLink], dict[TensorRef, Counterpart]]:
     """Links of every device op and the golden tensor of every device output."""
     golden_ops = golden.graph.op_index()
     blocked = _blocked_ops(device)
     claimed = _claimed(golden, device, blocked)
-    outputs: Outputs = {}
+    outputs: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
         for ref in op.makes:
             if ref in claimed:
@@ -58,9 +56,7 @@ def link_by_tensor_names(
     return link_ops(golden, device, outputs), outputs
 
 
-def link_ops(
-    golden: GoldenTensors, device: ModelGraph, outputs: Mapping[TensorRef, TensorMatch | Unmatched]
-) -> list[LineageLink]:
+def link_ops(golden: GoldenTensors, device: ModelGraph, outputs: Outputs) -> list[LineageLink]:
     """Links of every device op, given the golden tensors of the outputs."""
     golden_ops = golden.graph.op_index()
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
@@ -86,9 +82,9 @@ def _claimed(
 def _moved_away(
     golden_ops: Mapping[str, Op],
     device: ModelGraph,
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    outputs: Outputs,
     claimed: Mapping[TensorRef, TensorRef],
-) -> Outputs:
+) -> dict[TensorRef, Counterpart]:
     """The outputs matched by the name of their op alone whose golden tensor another op gives.
 
     An optimiser that moves a Transpose behind a Shape leaves the Shape its name and gives its
@@ -97,7 +93,7 @@ def _moved_away(
     """
     ops = device.op_index()
     owners = {golden: ref for ref, golden in claimed.items()}
-    found: Outputs = {}
+    found: dict[TensorRef, Counterpart] = {}
     for ref, match in outputs.items():
         if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_NAME:
             continue
@@ -147,7 +143,7 @@ def _blocked_ops(device: ModelGraph) -> set[str]:
 
 def _renamed(
     golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
-) -> TensorMatch | Unmatched:
+) -> Counterpart:
     """Where the tensor's name is new: by the op's name, else why there is no counterpart."""
     same_name = golden.by_name.get(op.name)
     if same_name is not None and same_name.type == op.type:
@@ -163,7 +159,7 @@ def _renamed(
     )
 
 
-def _match_behind_reshapes(device: ModelGraph, outputs: Outputs) -> None:
+def _match_behind_reshapes(device: ModelGraph, outputs: dict[TensorRef, Counterpart]) -> None:
     """A tensor of a new name that is only reshaped into a known one has its values.
 
     A fused op keeps the name of the last original's tensor unless the optimiser puts a
@@ -185,7 +181,7 @@ def _op_links(
     golden: GoldenTensors,
     golden_ops: dict[str, Op],
     op: Op,
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+    outputs: Outputs,
     surviving: set[TensorRef],
 ) -> Iterator[LineageLink]:
     linked: set[str] = set()
@@ -239,14 +235,11 @@ _QUANTISE, _DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 
 
 def folded_activations(
-    golden: GoldenTensors,
-    golden_ops: Mapping[str, Op],
-    device: ModelGraph,
-    outputs: Mapping[TensorRef, TensorMatch | Unmatched],
-) -> dict[TensorRef, TensorMatch | Unmatched]:
+    golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
+) -> dict[TensorRef, Counterpart]:
     """What stands in *outputs* under a folded activation's name, put right."""
     users = device.readers()
-    found: dict[TensorRef, TensorMatch | Unmatched] = {}
+    found: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
         for ref in op.makes:
             match = outputs[ref]
@@ -268,7 +261,7 @@ def folded_activations(
 
 def _in_front(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], op: Op, ref: TensorRef, activation: Op
-) -> TensorMatch | Unmatched:
+) -> Counterpart:
     """The counterpart of what feeds the folded activation, by name; else found by values."""
     source = activation.source()
     same = golden.by_name.get(op.name)

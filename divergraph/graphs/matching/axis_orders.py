@@ -7,10 +7,11 @@ nearest ops on the device side whose order is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from divergraph.graphs.lineage import Lineage, Unmatched
+from divergraph.graphs.lineage import Lineage
+from divergraph.graphs.lineage.golden_tensors import Outputs
 from divergraph.values.closeness import best_reorder, distance, only_order
 from divergraph.values.dumped_values import DumpedValues
 from divergraph.values.orders import reordered
@@ -69,7 +70,7 @@ def _where_shapes_differ(
 class _Orders:
     def __init__(
         self,
-        outputs: Mapping[TensorRef, TensorMatch | Unmatched],
+        outputs: Outputs,
         device: ModelGraph,
         device_values: DumpedValues,
         golden_values: DumpedValues,

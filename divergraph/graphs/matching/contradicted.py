@@ -7,9 +7,10 @@ golden values, or on the golden side one of an op of this type, whose values the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from divergraph.graphs.lineage import Lineage, Unmatched
+from divergraph.graphs.lineage.golden_tensors import Outputs
 from divergraph.graphs.lineage.split_originals import HANDING_ON
 from divergraph.graphs.matching.by_value import is_telling, squeezed
 from divergraph.values.array_types import Array
@@ -19,8 +20,6 @@ from graphstore.model import LineageRule, Reason, TensorMatch, TensorRef
 
 _AGREE = 0.3
 """Relative distance up to which values are taken for the same on any device that works."""
-
-Outputs = Mapping[TensorRef, TensorMatch | Unmatched]
 
 
 def contradicted(

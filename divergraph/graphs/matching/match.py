@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Executor
 from divergraph.graphs.lineage import Lineage, Unmatched
+from divergraph.graphs.lineage.golden_tensors import Counterpart
 from divergraph.graphs.lineage.linking import behind_transpose, relinked
 from divergraph.graphs.matching.axis_orders import with_axis_orders
 from divergraph.graphs.matching.by_value import ValueLookup
@@ -90,7 +91,7 @@ def _pinned_only(lineage: Lineage, pins: Pins) -> Lineage:
     return replace(lineage, outputs=outputs, links=(*lineage.links, *links))
 
 
-def _apply(pins: Pins, outputs: dict[TensorRef, TensorMatch | Unmatched]) -> None:
+def _apply(pins: Pins, outputs: dict[TensorRef, Counterpart]) -> None:
     """The user's word on *outputs*."""
     for device, golden in pins.pinned.items():
         outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
@@ -101,7 +102,7 @@ def _apply(pins: Pins, outputs: dict[TensorRef, TensorMatch | Unmatched]) -> Non
 
 class _Matcher:
     def __init__(self, lineage: Lineage, device: ModelGraph, sources: MatchSources) -> None:
-        self.outputs: dict[TensorRef, TensorMatch | Unmatched] = dict(lineage.outputs)
+        self.outputs: dict[TensorRef, Counterpart] = dict(lineage.outputs)
         self._lineage = lineage
         self._device_ops = lineage.device_ops
         self._device = device
