@@ -13,7 +13,6 @@ from typing import Any
 
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_resource
 from graphstore.traverse.reach import reached
-from importers.tensorflow.frames import ENTER, frames
 from importers.tensorflow.nodes import ENTER, frames
 
 _FORWARDS_REFS = frozenset(
