@@ -30,6 +30,7 @@ from divergraph.thresholds.verdicts import (
     outputs_by_op,
     verdict,
 )
+from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
@@ -202,7 +203,7 @@ class _Comparing:
             thresholds=self.thresholds.as_mapping(),
             inputs=with_folder(self._inputs()),
             warnings=(*linked.notes, *self._warnings(outputs, origin_ids, comparisons)),
-            version=_version(),
+            version=__version__,
         )
         data = RunData(
             run,
@@ -284,12 +285,6 @@ def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str])
                 f"{item.op}: its input {item.port} already differs from golden {item.golden}, "
                 "so the error may come from outside the compared ops"
             )
-
-
-def _version() -> str:
-    from divergraph.version import __version__
-
-    return __version__
 
 
 _LISTED = 5

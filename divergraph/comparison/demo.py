@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from divergraph.comparison import CompareRequest
+from divergraph.version import __version__
 from graphstore.errors import InputError
 
 _ARCHIVE = "lenet_train.tar.xz"
@@ -36,8 +37,6 @@ def demo_folder() -> Path:
         InputError: the cache folder cannot be written.
     """
     import platformdirs
-
-    from divergraph.version import __version__
 
     folder = Path(platformdirs.user_cache_dir("divergraph")) / f"demo-{__version__}"
     if folder.is_dir():

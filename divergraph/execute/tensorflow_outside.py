@@ -14,6 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from divergraph.execute.tensorflow.calls_in_place import CALLS
 from divergraph.execute.tensorflow.files import SEEDED
 from divergraph.execute.tensorflow.step import called_functions, waits
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_resource
@@ -121,7 +122,6 @@ _READS_A_FILE = {
 }
 """Ops that read a file, which may be the user's checkpoint or beside the model: the input that
 takes its path."""
-_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
 _ASKS_FOR_PATHS = frozenset(("Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 _FILLS = {
     "MakeIterator": 1,
@@ -205,7 +205,7 @@ class _Functions:
             body = self._known[name]
             if body.why:
                 return body.why, ()
-            if body.paths and node.op not in _CALLS and node.op != name:
+            if body.paths and node.op not in CALLS and node.op != name:
                 return _sentence(node), ()
             paths |= body.paths
         return "", paths

@@ -35,6 +35,7 @@ from divergraph.submodel.export.ge_export import write_ge_part
 from divergraph.submodel.export.onnx_types import codes_of, half_tolerance, halves_inside
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import BoundaryTensor, Selection
+from divergraph.version import __version__
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers.dumps.names import CAPTURED
@@ -110,7 +111,7 @@ def _source(
     parts: RunParts, part: Selection, request: BundleRequest, of_device: bool
 ) -> PartSource:
     if of_device:
-        return PartSource(parts.device, parts.sources.device_path, None, {})
+        return PartSource(parts.device, parts.sources.device_path)
     values = {t.name: parts.golden_value(t.key) for t in part.inputs if t.frozen}
     values |= parts.variables(part)
     return PartSource(parts.golden, parts.sources.golden_path, request.weights, values)
@@ -125,7 +126,7 @@ def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selec
     if found is not None:
         target = folder / "device"
         target.mkdir()
-        source = PartSource(parts.device, parts.sources.device_path, None, {})
+        source = PartSource(parts.device, parts.sources.device_path)
         write_ge_part(source, found, target, whole=False)
     return found
 
@@ -206,8 +207,6 @@ def _manifest(
     written: WrittenPart,
     data: PartData,
 ) -> dict[str, Any]:
-    from divergraph.version import __version__
-
     folder = data.folder
     run = parts.data.run
     device_notes = _device_notes(parts, part, data, of_device=is_of_device(parts, wanted))

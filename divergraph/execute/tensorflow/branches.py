@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
 
-_SWITCHES = frozenset(("Switch", "RefSwitch"))
-_MERGES = frozenset(("Merge", "RefMerge"))
+SWITCHES = frozenset(("Switch", "RefSwitch"))
+MERGES = frozenset(("Merge", "RefMerge"))
 _Side = tuple[str, int]
 """The op that decides, and whether it has to be true."""
 
@@ -44,7 +44,7 @@ class _Branches:
         waiting = list(op.control_inputs)
         while waiting:
             before = self._ops.get(waiting.pop())
-            if before is None or before.id in seen or before.type in _MERGES:
+            if before is None or before.id in seen or before.type in MERGES:
                 continue
             seen.add(before.id)
             for ref in before.takes:
@@ -56,7 +56,7 @@ class _Branches:
 
     def _side(self, ref: TensorRef | None) -> _Side | None:
         """The side of a Switch (of no loop) that *ref* is."""
-        if ref is None or self._ops[ref.op].type not in _SWITCHES:
+        if ref is None or self._ops[ref.op].type not in SWITCHES:
             return None
         by = self._ops[ref.op].source(1)
         while by is not None:

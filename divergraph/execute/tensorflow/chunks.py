@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from divergraph.execute.tensorflow.branches import MERGES, SWITCHES
 from divergraph.execute.tensorflow.step import before, in_order
 from graphstore.traverse.reach import reached
 
-_SWITCHES = ("Switch", "RefSwitch")
-_MERGES = ("Merge", "RefMerge")
 _UNKNOWN_SHARE = 8
 """A tensor of unknown size is taken for this part of the memory allowed."""
 
@@ -25,7 +24,7 @@ def dead_tensors(
     Only ops of *asked* count. *fetch* is called for what decides the branches.
     """
     ordered = [op for op in in_order(graph) if op in asked]
-    switches = [op for op in ordered if op.type in _SWITCHES and op.name not in in_loops]
+    switches = [op for op in ordered if op.type in SWITCHES and op.name not in in_loops]
     taken: dict[Any, bool] = {}
     while True:
         dead = _dead(ordered, in_loops, taken, fed)
@@ -75,7 +74,7 @@ def _dead(
     for op in ordered:
         inputs = [each.name in dead for each in op.inputs if each.name not in fed]
         controls = [each in dead_ops for each in op.control_inputs]
-        if op.type in _MERGES and op.name not in in_loops:
+        if op.type in MERGES and op.name not in in_loops:
             gone = bool(inputs) and all(inputs)
         else:
             gone = any(inputs) or any(controls)

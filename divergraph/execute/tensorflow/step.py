@@ -31,7 +31,7 @@ _WAITING = (
     *("Stage", "Unstage", "MapStage", "MapUnstage", "Recv", "_Recv"),
 )
 _CALLERS = ("PartitionedCall", "If", "While", "Case", "For", "RemoteCall", "BatchFunction")
-_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 _NOT_KEPT = {"string": "texts", "resource": "a resource", "variant": "a variant"}
 
 
@@ -208,13 +208,13 @@ class StepFinder:
                 reason = self._reason(op, tensor)
                 if reason:
                     left_out[tensor.name] = reason
-                elif op.type not in _PLACEHOLDERS:
+                elif op.type not in PLACEHOLDERS:
                     kept.append(tensor)
         ran = needed((tensor.op for tensor in kept), self._fed)
         placeholders = [
             op.outputs[0].name
             for op in self._ordered
-            if op in ran and op.type in _PLACEHOLDERS and op.outputs[0].name not in self._fed
+            if op in ran and op.type in PLACEHOLDERS and op.outputs[0].name not in self._fed
         ]
         late = frozenset(tensor.name for tensor in kept if tensor.op in self._late)
         names = tuple(tensor.name for tensor in kept)
@@ -238,7 +238,7 @@ class StepFinder:
         touches = self._outside.get(op.name) or _touches(op.type)
         if touches:
             return touches
-        if op.type in _PLACEHOLDERS and op.name in self._closed:
+        if op.type in PLACEHOLDERS and op.name in self._closed:
             return self._closed[op.name]
         if op not in self._step and (op.type in self._closed or op.type.endswith(_CALLERS)):
             called = (self._closed.get(name) for name in called_functions(op.node_def))

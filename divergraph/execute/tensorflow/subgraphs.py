@@ -17,7 +17,7 @@ from divergraph.execute.tensorflow.files import (
     tensorflow_told,
 )
 from divergraph.execute.tensorflow.late_reads import late_reads
-from divergraph.execute.tensorflow.step import is_variable, writes
+from divergraph.execute.tensorflow.step import PLACEHOLDERS, is_variable, writes
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph
@@ -178,7 +178,7 @@ class RunnableSubgraphs:
     def _check(self, op: Any, tensor: Any) -> None:
         if op.name in self._outside:
             raise ExecutionError(self._outside[op.name])
-        if op.type in ("Placeholder", "PlaceholderV2"):
+        if op.type in PLACEHOLDERS:
             raise ExecutionError(f"the piece needs {tensor.name!r}, which is not among its inputs")
         changed = [_origin(each) for arg, each in _arguments(op) if arg.is_ref]
         if writes(op) and not (changed and all(is_variable(each) for each in changed)):

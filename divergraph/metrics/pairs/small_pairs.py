@@ -109,18 +109,14 @@ def rows_at_once(size: int) -> int:
     return max(1, AT_ONCE // size)
 
 
+@np.errstate(all="ignore")
 def measured_rows(
-    numbers: Sequence[int], device: Array, golden: Array, want: Wanted
+    pairs: Sequence[int], x: Array, y: Array, want: Wanted
 ) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
-    """As :func:`measured_together`, of some pairs that are the rows of *device* and *golden*."""
-    with np.errstate(all="ignore"):
-        x, y = (side.astype(np.float32, copy=False) for side in (device, golden))
-        return _measured(np.array(numbers), x, y, want)
-
-
-def _measured(
-    numbers: Int64, device: Float32, golden: Float32, want: Wanted
-) -> tuple[list[SmallTable], dict[int, KnownSums]]:
+    """As :func:`measured_together`, of the pairs of these numbers that are the rows of *x* and
+    *y*, the device's and golden's."""
+    numbers = np.array(pairs)
+    device, golden = (side.astype(np.float32, copy=False) for side in (x, y))
     size = device.shape[1]
     equal = device == golden
     ends = [_ends(side) for side in (device, golden)]

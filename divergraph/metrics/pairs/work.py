@@ -21,6 +21,7 @@ from divergraph.metrics.pairs.tensor_pairs import (
 )
 from divergraph.metrics.sweep import Sweeper
 from divergraph.values.tensor_pair import TensorPair
+from divergraph.version import __version__
 from graphstore.errors import ImportFormatError
 from graphstore.model import DumpTensorRef, Reason
 
@@ -82,8 +83,6 @@ def own_sweeper() -> Sweeper:
 def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Measurement]:
     """Keeps what was measured of *pairs*. A measurement counts again as long as both
     files, what is read of them, and this version stay the same."""
-    from divergraph.version import __version__
-
     now = time.time()
 
     def key(number: int) -> str:

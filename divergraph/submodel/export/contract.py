@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
 from itertools import chain, count
@@ -33,8 +33,8 @@ class PartSource:
 
     graph: ModelGraph
     model: Path
-    weights: Path | None
-    values: Mapping[str, Array]
+    weights: Path | None = None
+    values: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
