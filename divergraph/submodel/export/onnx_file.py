@@ -50,11 +50,7 @@ class OnnxFile:
     @cached_property
     def initializers(self) -> Mapping[str, FieldSpan]:
         """Dense weights by name."""
-        return {
-            self._text(span, _TENSOR_NAME): span
-            for span in self.inner
-            if span.number == INITIALIZER
-        }
+        return self._named(INITIALIZER, _TENSOR_NAME)
 
     @cached_property
     def sparse(self) -> Mapping[str, FieldSpan]:
@@ -76,14 +72,12 @@ class OnnxFile:
     @cached_property
     def inputs(self) -> Mapping[str, FieldSpan]:
         """The declared inputs of the graph by name."""
-        return {self._text(span, _INFO_NAME): span for span in self.inner if span.number == INPUT}
+        return self._named(INPUT, _INFO_NAME)
 
     @cached_property
     def infos(self) -> Mapping[str, FieldSpan]:
         """What the file says of inner tensors, by name."""
-        return {
-            self._text(span, _INFO_NAME): span for span in self.inner if span.number == VALUE_INFO
-        }
+        return self._named(VALUE_INFO, _INFO_NAME)
 
     def node(self, place: int) -> NodeProto:
         """One node of the root graph."""
@@ -115,6 +109,10 @@ class OnnxFile:
             field.number == 14 and field.value == 1  # data_location EXTERNAL
             for field in self._fields(span)
         )
+
+    def _named(self, number: int, name: int) -> dict[str, FieldSpan]:
+        """The fields of the graph of this number by their own field *name*."""
+        return {self._text(span, name): span for span in self.inner if span.number == number}
 
     def _fields(self, span: FieldSpan) -> Iterator[FieldSpan]:
         return spans(self.buffer, span.start, span.end)
