@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ from graphstore.errors import ImportFormatError
 from importers.kept import MAX_TEXT
 from importers.proto.text_reader import Buffer
 from importers.proto.values import BinarySpan, Value
-from importers.proto.wire import BLOCK, FIXED32, VARINT, FieldSpan, WireError, read_varint, spans
+from importers.proto.wire import BLOCK, FIXED32, VARINT, WireError, read_varint, walk
 
 Read: TypeAlias = list[tuple[bytes, Value]]
 
@@ -97,12 +97,16 @@ class BinaryReader:
         Raises:
             ImportFormatError: with the byte, where the message is damaged.
         """
-        for field in self._spans_in(span.offset, span.offset + span.size):
-            self._left = MAX_FIELDS
-            found: Read = []
-            self._add(kind, field, found, 1)
-            for name, value in found:
-                yield name, value, field.key
+        schema = _SCHEMA[kind]
+        try:
+            for field in walk(self._buffer, span.offset, span.offset + span.size):
+                self._left = MAX_FIELDS
+                found: Read = []
+                self._add(schema, field, found, 1)
+                for name, value in found:
+                    yield name, value, field[2]
+        except WireError as error:
+            raise self.error(error.at, error.what) from error
 
     def error(self, offset: int, what: str) -> ImportFormatError:
         """An error at byte *offset*."""
@@ -116,35 +120,39 @@ class BinaryReader:
         except ValueError as error:
             raise self.error(offset, str(error)) from error
 
-    def _spans_in(self, at: int, end: int) -> Iterator[FieldSpan]:
-        try:
-            yield from spans(self._buffer, at, end)
-        except WireError as error:
-            raise self.error(error.at, error.what) from error
-
     def _fields(self, kind: str, at: int, end: int, depth: int) -> Read:
         if depth > MAX_DEPTH:
             raise self.error(at, f"messages are nested deeper than {MAX_DEPTH}")
         found: Read = []
-        for span in self._spans_in(at, end):
-            self._add(kind, span, found, depth)
+        schema = _SCHEMA[kind]
+        try:
+            for span in walk(self._buffer, at, end):
+                self._add(schema, span, found, depth)
+        except WireError as error:
+            raise self.error(error.at, error.what) from error
         return found
 
-    def _add(self, kind: str, span: FieldSpan, found: Read, depth: int) -> None:
-        """Add the field at *span* of a message *kind* to *found*, if it is known."""
+    def _add(
+        self,
+        schema: Mapping[int, _Field],
+        span: tuple[int, int, int, int, int, int],
+        found: Read,
+        depth: int,
+    ) -> None:
+        """Add the field at *span* (see :class:`FieldSpan`) to *found*, if *schema* knows it."""
+        number, kind, key, start, end, value = span
         self._left -= 1
         if self._left < 0:
-            raise self.error(span.key, f"more than {MAX_FIELDS} fields in one block")
-        field = _SCHEMA[kind].get(span.number)
+            raise self.error(key, f"more than {MAX_FIELDS} fields in one block")
+        field = schema.get(number)
         if field is None:
             return
-        if span.wire_type == BLOCK:
-            self._block(field, span.start, span.end - span.start, found, depth)
-        elif span.wire_type == VARINT and field.holds in ("integer", "truth"):
-            convert = _signed if field.holds == "integer" else bool
-            found.append((field.name, convert(span.value)))
-        elif span.wire_type == FIXED32 and field.holds == "float":
-            found.append((field.name, struct.unpack_from("<f", self._buffer, span.start)[0]))
+        if kind == BLOCK:
+            self._block(field, start, end - start, found, depth)
+        elif kind == VARINT and field.holds in ("integer", "truth"):
+            found.append((field.name, _signed(value) if field.holds == "integer" else value != 0))
+        elif kind == FIXED32 and field.holds == "float":
+            found.append((field.name, struct.unpack_from("<f", self._buffer, start)[0]))
 
     def _block(self, field: _Field, at: int, size: int, found: Read, depth: int) -> None:
         if field.holds not in _SCALARS:
