@@ -193,7 +193,7 @@ class TextValues:
             names = names or GoldenNames(self._graph)
             given = names.find_input(path.name.removesuffix(_ENDING))
             if given is not None:
-                yield given.tensor.name, path
+                yield given[0].name, path
 
 
 def _is_text(path: Path) -> bool:

@@ -10,7 +10,7 @@ from graphstore.errors import InputError
 from graphstore.model import ModelGraph
 from importers.contract import HEAD_BYTES, Confidence, Detection
 from importers.proto.text_reader import outline
-from importers.proto.wire import BLOCK, FIXED32, VARINT, WireField, outer_fields
+from importers.proto.wire import BLOCK, FIXED32, VARINT, outer_fields
 
 if TYPE_CHECKING:
     from importers.caffe.net import Net
@@ -96,25 +96,16 @@ def _binary(head: bytes) -> Detection:
     fields = outer_fields(head)
     if any(field.wire_type not in _FIELDS.get(field.number, ()) for field in fields):
         return _NO
+    # A layer has a name and a type in words, then the blobs it reads and writes; of a V1 layer
+    # the type is a number, its name the fourth field.
     for field in fields:
-        if (field.number == 100 and _is_layer(field)) or (field.number == 2 and _is_old(field)):
+        inner = outer_fields(field.content)
+        kinds = {each.kind for each in inner}
+        named = {(1, BLOCK), (2, BLOCK)} if field.number == 100 else {(4, BLOCK), (5, VARINT)}
+        if field.number == 100:
+            sound = all(each.wire_type == BLOCK for each in inner if each.number <= 4)
+        else:
+            sound = all(each.wire_type in (BLOCK, VARINT, FIXED32) for each in inner)
+        if field.number in (2, 100) and named <= kinds and sound:
             return Detection(Confidence.SURE, "a binary message with Caffe's layers")
     return _NO
-
-
-def _is_layer(field: WireField) -> bool:
-    """A layer: a name and a type in words, then the blobs it reads and writes."""
-    inner = outer_fields(field.content)
-    kinds = {each.kind for each in inner}
-    return {(1, BLOCK), (2, BLOCK)} <= kinds and all(
-        each.wire_type == BLOCK for each in inner if each.number in (1, 2, 3, 4)
-    )
-
-
-def _is_old(field: WireField) -> bool:
-    """A V1 layer: its type is a number, its name the fourth field."""
-    inner = outer_fields(field.content)
-    kinds = {each.kind for each in inner}
-    return {(4, BLOCK), (5, VARINT)} <= kinds and all(
-        each.wire_type in (BLOCK, VARINT, FIXED32) for each in inner
-    )

@@ -1,4 +1,9 @@
-"""Finds the folder of a graph's dump files in a dump tree, and lists what there is."""
+"""Finds the folder of a graph's dump files in a dump tree, and lists what there is.
+
+The device writes ``{dump_path}/{time}/{device}/{model}/{model id}/{step}/<file>``,
+MindSpore ``rank_{n}/{net}/{graph}/{step}/``, msprobe ``step{n}/rank{n}/``, TensorFlow's
+debugger one folder for each session.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Read a GE graph dump (``ge_proto_*.txt``, text of ``ge.proto.ModelDef``)."""
+"""Read a GE graph dump (``ge_proto_*.txt``, text of ``ge.proto.ModelDef``), or of a folder of
+dumps the graph that ran.
+
+File names: graph_metadef/graph/utils/graph_utils.cc of GE; phases in pipeline order from
+ge_dump_graph_whitelist.h.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Sources: tensorflow/core/ops/functional_ops.cc (what If, While, Case, ... pass on) and
 tensorflow/core/framework/function.proto (how bodies name tensors).
+
+How many outputs an op has, and of which types, a MetaGraphDef says; a bare GraphDef does not.
+For these the table ``op_outputs.txt`` says what matters: ops with no, several or optional
+outputs, and ops whose output type is not their usual type attribute. Any other op has one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Importers of TensorFlow graphs: GraphDef, MetaGraphDef and SavedModel, binary or text."""
+"""Importers of TensorFlow graphs: GraphDef, MetaGraphDef and SavedModel, binary or text.
+
+All three end in ``.pb`` as often as not, and their field numbers overlap; sources are
+graph.proto, meta_graph.proto and saved_model.proto of TensorFlow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Read a TensorFlow file of a known kind into a model graph."""
+"""Read a TensorFlow file of a known kind into a model graph, with what a MetaGraphDef keeps beside
+its graph: collections, control contexts, signatures."""
 
 from __future__ import annotations
 

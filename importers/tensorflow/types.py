@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import kept_list, kept_text, tensor_text
 from importers.number_formats import named_dtype
@@ -32,25 +35,7 @@ def shape_of(shape: pb.TensorShape) -> Shape | None:
 def attr_value(value: pb.AttrValue) -> AttrValue | None:
     """The attribute as kept; types by our names, tensors and functions in words."""
     kind = value.WhichOneof("value")
-    if kind == "list":
-        return _list(value.list)
-    if kind == "type":
-        return _type(value.type)
-    if kind == "shape":
-        return _shape(value.shape)
-    if kind == "tensor":
-        return _tensor(value.tensor)
-    if kind == "func":
-        return f"function {value.func.name}"
-    if kind == "s":
-        return _text(value.s)
-    if kind == "placeholder":
-        return kept_text(value.placeholder)
-    if kind == "i":
-        return value.i
-    if kind == "f":
-        return value.f
-    return value.b if kind == "b" else None
+    return None if kind is None else _READ[kind](getattr(value, kind))
 
 
 def _list(values: pb.AttrValue.ListValue) -> AttrValue:
@@ -83,3 +68,17 @@ def _shape(shape: pb.TensorShape) -> AttrValue:
 
 def _tensor(tensor: pb.Tensor) -> str:
     return tensor_text(dtype_of(tensor.dtype), shape_of(tensor.tensor_shape))
+
+
+_READ: dict[str, Callable[[Any], AttrValue]] = {
+    "list": _list,
+    "type": _type,
+    "shape": _shape,
+    "tensor": _tensor,
+    "s": _text,
+    "placeholder": kept_text,
+    "i": int,
+    "f": float,
+    "b": bool,
+    "func": lambda function: f"function {function.name}",
+}

@@ -150,8 +150,9 @@ class _Scan:
             key = (hits[0].op.id, TensorIO.OUTPUT, hits[0].port)
             self._keep(_Found(file, key, hits[0].timestamp, _output(hits[0].op, hits[0].port)))
         elif (given := self._names.find_input(stem)) is not None:
-            found = _Found(file, ("", TensorIO.OUTPUT, 0), given.timestamp, given.tensor)
-            self._inputs.setdefault(given.tensor.name, []).append(found)
+            tensor, time = given
+            found = _Found(file, ("", TensorIO.OUTPUT, 0), time, tensor)
+            self._inputs.setdefault(tensor.name, []).append(found)
         else:
             self._gathered.strange(file.path, file.damage)
 

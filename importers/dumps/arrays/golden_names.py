@@ -36,14 +36,6 @@ class Hit:
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class InputHit:
-    """A graph input that is no op."""
-
-    tensor: Tensor
-    timestamp: int
-
-
 class _Reading(NamedTuple):
     """One way to take a file's name apart; ``port`` is None if it has no index."""
 
@@ -112,14 +104,14 @@ class GoldenNames:
         for table in self._tables:
             yield from _by_op(table, readings, strict=False)
 
-    def find_input(self, stem: str) -> InputHit | None:
-        """The graph input a file named *stem* holds; for inputs that are no ops."""
+    def find_input(self, stem: str) -> tuple[Tensor, int] | None:
+        """The graph input that is no op which a file named *stem* holds, and its timestamp."""
         for reading in _readings(stem):
             for write in (_as_written, coarse, _coarsest):
                 name = write(reading.name)
                 fitting = [given for given in self._graph.inputs if write(given.name) == name]
                 if len(fitting) == 1 and not reading.port:
-                    return InputHit(fitting[0], reading.timestamp)
+                    return fitting[0], reading.timestamp
         return None
 
 

@@ -1,7 +1,8 @@
-"""Headers of ``.npy`` files, read fast and without ever unpickling.
+"""Headers of ``.npy`` files, and small ones whole, read fast and without ever unpickling.
 
 A dump has thousands of files but few distinct headers, so parsed headers are cached by
-their bytes. Format: versions 1 to 3 of ``numpy.lib.format``.
+their bytes. Format: versions 1 to 3 of ``numpy.lib.format``. A small file takes one read;
+whatever is not plain there, or not as expected, is left to the reader that tells what is wrong.
 """
 
 from __future__ import annotations

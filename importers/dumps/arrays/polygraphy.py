@@ -3,7 +3,7 @@
 ``{"lst": [[runner, [{"outputs": {tensor: array}}, ...iterations]], ...runners]}``; an array
 is ``{"array": base64 of a .npy file}``, possibly inside ``{"values": ...}``. A file of
 inputs, ``[{tensor: array}, ...iterations]``, is read as well. Tensors are named as in the
-ONNX model.
+ONNX model. The base64 stays in the file, which is mapped.
 """
 
 from __future__ import annotations
