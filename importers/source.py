@@ -29,7 +29,7 @@ def read_head(path: Path) -> bytes:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
     if not head:
-        raise ImportFormatError(path, "the file is empty", hint="write it again")
+        raise _empty(path)
     return head
 
 
@@ -46,7 +46,7 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
         try:
             buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except ValueError:
-            raise ImportFormatError(path, "the file is empty", hint="write it again") from None
+            raise _empty(path) from None
         except OSError as error:
             raise ImportFormatError(path, _reason(error)) from error
         with buffer:
@@ -62,7 +62,7 @@ def read_whole(path: Path) -> bytes:
     with _told_errors(path):
         data = path.read_bytes()
     if not data:
-        raise ImportFormatError(path, "the file is empty", hint="write it again")
+        raise _empty(path)
     return data
 
 
@@ -85,10 +85,8 @@ def _told_errors(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise ImportFormatError(path, "no such file or folder") from error
     except PermissionError as error:
-        hint = "give yourself read access to it"
-        raise ImportFormatError(
-            path, "it may not be read (permission denied)", hint=hint
-        ) from error
+        what = "it may not be read (permission denied)"
+        raise ImportFormatError(path, what, hint="give yourself read access to it") from error
     except OSError as error:
         raise ImportFormatError(path, _reason(error)) from error
     except ValueError as error:  # a name with a zero byte in it
@@ -97,3 +95,7 @@ def _told_errors(path: Path) -> Iterator[None]:
 
 def _reason(error: OSError) -> str:
     return f"cannot be read: {error.strerror or error}"
+
+
+def _empty(path: Path) -> ImportFormatError:
+    return ImportFormatError(path, "the file is empty", hint="write it again")

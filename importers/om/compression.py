@@ -29,24 +29,15 @@ class Tables:
     root: Tables | None = None
 
     def op(self, fields: Fields) -> Fields:
-        """The fields of an op with the attributes of the op and its descriptors as named."""
+        """The fields of an op, or of a descriptor in it, with all attributes as named."""
         if not self.names:
             return fields
-        read: list[tuple[bytes, Value]] = []
-        for name, value in fields:
-            if name == b"attr":
-                read.append((name, self._entry(message(value))))
-            elif name in (b"input_desc", b"output_desc"):
-                read.append((name, self._desc(message(value))))
-            else:
-                read.append((name, value))
-        return read
+        return [(name, self._named(name, value)) for name, value in fields]
 
-    def _desc(self, fields: Fields) -> Fields:
-        return [
-            (name, self._entry(message(value)) if name == b"attr" else value)
-            for name, value in fields
-        ]
+    def _named(self, name: bytes, value: Value) -> Value:
+        if name == b"attr":
+            return self._entry(message(value))
+        return self.op(message(value)) if name in (b"input_desc", b"output_desc") else value
 
     def _entry(self, fields: Fields) -> Fields:
         key: str = next((text(value) for name, value in fields if name == b"key"), "")
@@ -67,15 +58,12 @@ class Tables:
 
     def _texts(self, content: Fields) -> Fields:
         """Numbers of texts as the texts: of a single value, or of each in a list."""
-        read: list[tuple[bytes, Value]] = []
-        for name, value in content:
-            if name == b"i":
-                read.append((b"s", self._text(value)))
-            elif name == b"list":
-                read.append((name, self._texts(message(value))))
-            else:
-                read.append((name, value))
-        return read
+        return [
+            (b"s", self._text(value))
+            if name == b"i"
+            else (name, self._texts(message(value)) if name == b"list" else value)
+            for name, value in content
+        ]
 
     def _text(self, value: Value) -> Value:
         index = whole(value)

@@ -61,11 +61,8 @@ class Partition:
 class Container:
     """An offline model from outside; each model lists its partitions in table order."""
 
-    name: str
     version: int
     platform: str
-    model_type: int
-    dynamic: bool
     models: tuple[tuple[Partition, ...], ...]
     warnings: tuple[str, ...] = ()
 
@@ -92,15 +89,7 @@ def read_container(buffer: Buffer, path: Path) -> Container:
         kind = _MODEL_TYPES.get(header.model_type, "a model without a graph")
         hint = "give the single models it was made of"
         raise ImportFormatError(path, f"this is {kind}", offset=82, hint=hint)
-    return Container(
-        name=header.name,
-        version=header.version,
-        platform=header.platform,
-        model_type=header.model_type,
-        dynamic=header.dynamic,
-        models=models,
-        warnings=(*warnings, *tables.warnings),
-    )
+    return Container(header.version, header.platform, models, (*warnings, *tables.warnings))
 
 
 class _Header:
@@ -108,14 +97,12 @@ class _Header:
         self.version, self.length = _VERSION.unpack_from(data)
         self.encrypted = data[80] == 1
         self.model_type = data[82]
-        self.name = _text(data[84:116])
         (count,) = struct.unpack_from("<I", data, 156)
         # Older headers have the platform's version here and no number of models.
         newer = self.version >= _TWO and count <= _MAX_MODELS
         self.count = max(count, 1) if newer else 1
         self.platform = _text(data[160:180] if newer else data[156:176])
         self.model_length: int = struct.unpack_from("<Q", data, 184)[0] if newer else 0
-        self.dynamic = newer and data[193] == 1
         self.wide = self.model_length != 0 or (newer and self.model_type == 3)
 
 
