@@ -126,7 +126,7 @@ def _tensor_ref(
             damages.append((file, damage))
     if ref.statistics is not None and _says_something(ref.statistics):
         return ref, damages
-    if not stored:
+    if not damages:
         damages.append((path, DamagedError("neither values nor statistics of this tensor")))
     return None, damages
 

@@ -25,6 +25,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.dumps.arrays.torch_file import read_torch
+from importers.dumps.bare.index import find_tensors
 from importers.dumps.detect import scan_dumps
 from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.read import read_array
@@ -334,3 +335,11 @@ def test_a_real_run_on_a_gpu(shared_data):
     ref = index.tensors["Module.conv1.Conv2d.forward.0/Functional.conv2d.0.forward", OUT, 0]
     assert ref.shape == (32, 64, 112, 112)
     assert ref.statistics.norm == 954.3693237304688
+
+
+def test_a_file_name_that_is_no_text_is_told(tmp_path, graph):
+    write(tmp_path, {CALL: {"output": [told((2, 3), name=5)]}}, "tensor")
+    (problem,) = scan_dumps(tmp_path, graph).problems
+    assert "neither values nor statistics" in problem.detail
+    (tensor,) = find_tensors(tmp_path).tensors
+    assert "neither values nor statistics" in tensor.damage
