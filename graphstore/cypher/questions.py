@@ -78,7 +78,7 @@ class CypherQueries(CypherTargets):
         values.update(implied)
         if query in _KEPT and place.stamp is not None:
             key = f"{query} {stamped(place)}"
-            whole = self._answers.get(key, lambda: self._whole(place, wanted, values))
+            whole = self._answers.get(key, lambda: self._ask(place, wanted, values))
             return cut(whole, limit)
         text, most = limited(wanted, limit)
         values.update(most)
@@ -132,12 +132,6 @@ class CypherQueries(CypherTargets):
     ) -> str:
         """The plan of a checked query; not all its parameters need a value."""
 
-    def _whole(
-        self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]
-    ) -> QueryResult:
-        """The whole answer of a query of :data:`_KEPT`."""
-        return self._ask(place, query, params)
-
     def _on_arrays(
         self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object], limit: int | None
     ) -> QueryResult:
@@ -184,8 +178,8 @@ class CypherQueries(CypherTargets):
         key, content = place.graph(Side.DEVICE)
         first, edge = first_id(key), None
         if "$end_target" in text and limit is not None:
-            arrays = self._quick_arrays(place, key, content)
-            edge = None if arrays is None else first_edges(arrays, limit)
+            loaded = self._loaded.known(content)
+            edge = None if loaded is None else first_edges(loaded.arrays, limit)
         if edge is not None:
             yield window_values(text, first, edge[0] + 1, edge)
         else:

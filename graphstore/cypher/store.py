@@ -28,7 +28,6 @@ from graphstore.model import (
     Op,
     OpState,
     Origin,
-    Run,
     Side,
 )
 from graphstore.schema import codec
@@ -45,11 +44,6 @@ _TRIES = 3
 
 class CypherStore(CypherQueries):
     """The part of :class:`GraphStore` that runs on named queries."""
-
-    def run(self, name: str) -> Run:
-        """One run."""
-        record = self._run_record(self._run_place(name))
-        return codec.record_of(Run, record["run"])
 
     def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
         """A whole graph, equal to the one saved."""

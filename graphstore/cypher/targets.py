@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
-
-import numpy as np
 
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
@@ -24,9 +21,10 @@ from graphstore.errors import QueryError, StoreError, UnknownNameError
 from graphstore.model import ModelGraph, Side
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
-from graphstore.schema.op_blocks import OpReader
+from graphstore.schema.graph_outline import graph_outline
+from graphstore.schema.op_blocks import BLOCK, ops_of_blocks
 from graphstore.schema.stored_graph import first_id
-from graphstore.traverse.arrays import GraphArrays, Int32, arrays_from_edges
+from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.run_outputs import RunOutputs
 
 _SLICE = 20_000
@@ -34,7 +32,7 @@ _SLICE = 20_000
 _LIST_SLICE = 50_000
 """The same for rows that come in one list, or sorted by the embedded engine."""
 _MANY_OPS = 50
-"""From so many on, ops are found in the list of all of them."""
+"""Of more than so many, the whole graph is loaded to find them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +59,22 @@ class TargetKeys:
         return self.device, self.content
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedGraph:
+    """What searches and traversals of a graph run on."""
+
+    index: OpIndex
+    arrays: GraphArrays
+
+
 class CypherTargets(GraphStore):
     """Finds targets of a Cypher store and reads what is kept of them in memory."""
 
     dialect: Dialect
 
     def __init__(self) -> None:
-        self._arrays: Recent[GraphArrays] = Recent(8)
         self._graphs: Recent[ModelGraph] = Recent(4)
-        self._indexes: Recent[OpIndex] = Recent(8)
+        self._loaded: Recent[LoadedGraph] = Recent(8)
         self._outputs: Recent[RunOutputs] = Recent(4)
         self._errors: Recent[OpErrors] = Recent(4)
         self._answers: Recent[QueryResult] = Recent(16)
@@ -95,9 +100,9 @@ class CypherTargets(GraphStore):
     def _op_count(self, place: TargetKeys) -> int:
         """How many ops the device (or only) graph has."""
         key, content = place.graph(Side.DEVICE)
-        known = self._indexes.known(content)
+        known = self._loaded.known(content)
         if known is not None:
-            return len(known.ids)
+            return len(known.index.ids)
         return int(self._rows(place, "graph_header", {"graph": key})[0]["ops"])
 
     def _errors_of(self, place: TargetKeys) -> OpErrors:
@@ -132,18 +137,11 @@ class CypherTargets(GraphStore):
         """The node ids of those *ops* that there are, by op id."""
         key, content = place.graph(side)
         wanted = {op: plain_text(op) for op in ops}
-        arrays = self._arrays.known(content)
-        if arrays is not None:
-            number: Mapping[str, int] = arrays.number
-        elif len(wanted) > _MANY_OPS:
-            names = set(wanted.values())
-            ids = self._index(place, side).ids
-            number = {op: place for place, op in enumerate(ids) if op in names}
-        else:
+        if self._loaded.known(content) is None and len(wanted) <= _MANY_OPS:
             asked = {"graph": key, "names": list(wanted.values())}
             known = {row["op"]: row["id"] for row in self._rows(place, "op_nodes", asked)}
             return {op: known[text] for op, text in wanted.items() if text in known}
-        first = first_id(key)
+        number, first = self._arrays_of(place, key, content).number, first_id(key)
         return {op: first + number[text] for op, text in wanted.items() if text in number}
 
     def _original_ids(self, place: TargetKeys, side: Side, ops: Iterable[str]) -> Mapping[str, str]:
@@ -186,7 +184,8 @@ class CypherTargets(GraphStore):
             raise StoreError(f"the run {place.name!r} is damaged: its record is missing")
         return rows[0]
 
-    def _read_graph(self, place: TargetKeys, key: str) -> ModelGraph:
+    def _packed(self, place: TargetKeys, key: str) -> tuple[ModelGraph, list[bytes]]:
+        """A graph without its ops, and these in blocks."""
         header = self._rows(place, "graph_header", {"graph": key})
         if not header:
             raise StoreError(f"{place.name!r} is damaged: its graph {key!r} is missing")
@@ -197,44 +196,25 @@ class CypherTargets(GraphStore):
             rows = self._rows(place, "graph_blocks", part)
             blocks.update((row["first"], row["data"]) for row in rows)
         graph = codec.record_of(ModelGraph, header[0]["header"])
-        return replace(graph, ops=tuple(OpReader(blocks.__getitem__).all_ops(count)))
+        return graph, [blocks[first] for first in range(0, count, BLOCK)]
+
+    def _read_graph(self, place: TargetKeys, key: str) -> ModelGraph:
+        graph, blocks = self._packed(place, key)
+        return replace(graph, ops=tuple(ops_of_blocks(blocks)))
+
+    def _load(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
+        def read() -> LoadedGraph:
+            outline = graph_outline(*self._packed(place, key))
+            rows = zip(outline.arrays.ids, outline.names, outline.types, strict=True)
+            return LoadedGraph(OpIndex.of(rows), outline.arrays)
+
+        return self._loaded.get(content, read)
 
     def _arrays_of(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
-        return self._arrays.get(content, lambda: self._read_arrays(place, key, content))
-
-    def _quick_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays | None:
-        """The arrays, if they are here or got in no time."""
-        return self._arrays.known(content)
-
-    def _read_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
-        index = self._indexes.get(content, lambda: self._read_index(place, key))
-        return arrays_from_edges(
-            index.ids,
-            self._pairs(place, "feed_numbers", key),
-            self._pairs(place, "control_numbers", key),
-        )
-
-    def _pairs(self, place: TargetKeys, name: str, key: str) -> tuple[Int32, Int32]:
-        rows = self._rows(place, name, {"graph": key})
-        pairs = rows[0]["pairs"] if rows else None
-        sources, targets = np.divmod(np.asarray(pairs or [], dtype=np.int64), 2**32)
-        return sources.astype(np.int32), targets.astype(np.int32)
+        return self._load(place, key, content).arrays
 
     def _index(self, place: TargetKeys, side: Side) -> OpIndex:
-        key, content = place.graph(side)
-        return self._indexes.get(content, lambda: self._read_index(place, key))
-
-    def _read_index(self, place: TargetKeys, key: str) -> OpIndex:
-        ordered = list[Any]()
-        for first in itertools.count(0, _LIST_SLICE):
-            slice_of = {"graph": key, "first": first, "until": first + _LIST_SLICE}
-            part: Any = self._ask_internal(place, "graph_order", slice_of).rows
-            if self.dialect is Dialect.NEO4J:
-                part = [row[1:] for row in sorted(part[0][0])]
-            ordered.extend(part)
-            if len(part) < _LIST_SLICE:
-                break
-        return OpIndex.of(ordered)
+        return self._load(place, *place.graph(side)).index
 
     def _run_outputs(self, place: TargetKeys) -> RunOutputs:
         """The compared outputs of a run; kept if the run has a stamp."""

@@ -12,10 +12,9 @@ from typing import Any
 
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.entry_facts import entry_info, entry_run
+from graphstore.embedded.entry_facts import entry_info
 from graphstore.embedded.folders import Entry
 from graphstore.embedded.table_writing import arrow_types
-from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import first_id
 from graphstore.schema.tables import NODES, RELS, Column, ColumnType, NodeTable, RelTable
@@ -165,13 +164,7 @@ def _run(
     (row,) = _rows(database, _NODES["Run"])
     name = plain_text(entry.name)
     device, golden = moved[row["device"]], moved[row["golden"]]
-    changed = {
-        "id": name,
-        "name": name,
-        "device": device.new,
-        "golden": golden.new,
-        "run_json": codec.text_of(entry_run(entry)),
-    }
+    changed = {"id": name, "name": name, "device": device.new, "golden": golden.new}
     metrics, findings = (
         int(str(database.ask(_STATEMENTS.filled("count", label=label), {}).rows[0][0]))
         for label in ("Metric", "Finding")

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase, change_database
-from graphstore.embedded.entry_facts import entry_info, entry_run
+from graphstore.embedded.entry_facts import entry_info
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
 from graphstore.embedded.table_writing import write_tables
 from graphstore.errors import StoreError
-from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.tables import SCHEMA_VERSION
 
@@ -92,8 +91,7 @@ class Scratch:
 def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
     name = plain_text(entry.name)
     if entry.kind == "runs":
-        values: dict[str, object] = {"name": name, "text": codec.text_of(entry_run(entry))}
-        return [(_STATEMENTS["name_run"], values)]
+        return [(_STATEMENTS["name_run"], {"name": name})]
     created = entry_info(entry).created
     return [
         (_STATEMENTS["drop_imports"], {}),

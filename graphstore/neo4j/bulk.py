@@ -7,7 +7,7 @@ measured to cost the server a quarter less. Two connections keep two of its core
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
-from graphstore.neo4j.columns import parts
 from graphstore.neo4j.writers import server_code
 from graphstore.schema.records import Records, as_table
 from graphstore.schema.row_slices import Absent, Row, plain_values
@@ -190,14 +189,6 @@ def finding_batches(records: Records, run_key: str) -> Iterator[Batch]:
     """The findings of a run whose graphs are there, with ``FOUND`` and ``ABOUT``."""
     for names, rows in _slices("Finding", records.nodes.get("Finding", ())):
         yield Batch(_of_ops("findings", names), rows, {"run": run_key})
-
-
-def columns_batches(of: str, made: Mapping[str, Callable[[], bytes]]) -> Iterator[Batch]:
-    """Packed columns (:mod:`graphstore.neo4j.columns`) by kind, each made when it is its turn."""
-    cypher = _STATEMENTS["columns"]
-    for kind, make in made.items():
-        for number, data in parts(make()):
-            yield Batch(cypher, [(f"{kind} {number} {of}", of, kind, number, data)])
 
 
 def properties_of(label: str, row: Sequence[object]) -> dict[str, object]:

@@ -21,8 +21,8 @@ _HUBS = 100
 
 _STATEMENTS = load_statements("clearing.neo4j")
 _ROWS_OF = {
-    "PendingRun": ("run_columns", "run_metrics", "run_findings", "run_links", "run_order"),
-    "PendingGraph": ("graph_columns", "graph_blocks", "graph_ops"),
+    "PendingRun": ("run_metrics", "run_findings", "run_links", "run_order"),
+    "PendingGraph": ("graph_blocks", "graph_ops"),
 }
 """The statements that delete the rows of a pending node, in their order."""
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import NameTakenError
-from graphstore.model import Run
 from graphstore.neo4j.writers import Known, known_writers, take_away
-from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import StoredGraph
 
@@ -196,14 +194,7 @@ def rename(run: Statement, name: str, new_name: str) -> None:
         named = item.label != "PendingGraph" and item.name == new_name and not item.hidden
         if owner is not None and named:
             raise _being_written(new_name, owner)
-    for row in run(_STATEMENTS["run_text"], name=name):
-        renamed = replace(codec.record_of(Run, row["text"]), name=new_name)
-        run(
-            _STATEMENTS["rename_run"],
-            id=row["id"],
-            name=new_name,
-            text=codec.text_of(renamed),
-        )
+    run(_STATEMENTS["rename_run"], name=name, new=new_name)
     run(_STATEMENTS["rename_import"], name=name, new=new_name)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
-from graphstore.cypher.op_search import OpIndex
 from graphstore.cypher.queries import Dialect, NamedQuery, load
 from graphstore.cypher.store import CypherStore
 from graphstore.cypher.targets import TargetKeys
@@ -19,14 +17,6 @@ from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j import writing
 from graphstore.neo4j.address import parse_address
-from graphstore.neo4j.columns import (
-    graph_arrays,
-    linked_ops,
-    op_index,
-    originals,
-    run_outputs,
-    unpacked,
-)
 from graphstore.neo4j.connection import Connection
 from graphstore.neo4j.credentials import find_credentials
 from graphstore.neo4j.passwords import Password
@@ -35,8 +25,6 @@ from graphstore.neo4j.server_schema import make_schema, schema_version
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import StoredGraph, graph_info
-from graphstore.traverse.arrays import GraphArrays
-from graphstore.traverse.run_outputs import RunOutputs
 
 _ANY = TargetKeys("", "", "")
 
@@ -125,9 +113,12 @@ class Neo4jStore(CypherStore):
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        rows = self._rows(_ANY, "run_texts", {})
-        found = [codec.record_of(Run, row["run"]) for row in rows]
+        found = list(map(_run_of, self._rows(_ANY, "run_texts", {})))
         return sorted(found, key=lambda run: (run.created, run.name))
+
+    def run(self, name: str) -> Run:
+        """One run."""
+        return _run_of(self._rows(self._run_place(name), "run_text", {})[0])
 
     def graphs(self) -> list[GraphInfo]:
         """All imported graphs (not those inside runs), oldest first."""
@@ -227,51 +218,6 @@ class Neo4jStore(CypherStore):
             self._check_there(place)
         return answer
 
-    def _columns(self, place: TargetKeys, of: str, kind: str) -> dict[str, Any] | None:
-        """Packed columns of a graph or run; None if an older program wrote it."""
-        rows = self._rows(place, "columns", {"of": of, "kind": kind})
-        return unpacked(b"".join(row["data"] for row in rows)) if rows else None
-
-    def _read_index(self, place: TargetKeys, key: str) -> OpIndex:
-        columns = self._columns(place, key, "ops")
-        return super()._read_index(place, key) if columns is None else op_index(columns)
-
-    def _quick_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays | None:
-        return self._arrays_of(place, key, content)
-
-    def _read_arrays(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
-        columns = self._columns(place, key, "edges")
-        if columns is None:
-            return super()._read_arrays(place, key, content)
-        index = self._indexes.get(content, lambda: self._read_index(place, key))
-        return graph_arrays(index.ids, columns)
-
-    def _read_outputs(self, place: TargetKeys) -> RunOutputs:
-        columns = self._columns(place, str(place.run), "outputs")
-        return super()._read_outputs(place) if columns is None else run_outputs(columns)
-
-    def _whole(
-        self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]
-    ) -> QueryResult:
-        links = None
-        if query.name in ("sides", "unlinked_ops"):
-            links = self._columns(place, str(place.run), "links")
-        if links is None:
-            return super()._whole(place, query, params)
-        device, golden = linked_ops(links)
-        if query.name == "sides":
-            names = self._ask_internal(place, "graph_names", {})
-            counts = int(device.sum()), int(golden.sum())
-            columns = (*names.columns, "linked_device_ops", "linked_golden_ops")
-            return QueryResult(columns, tuple((*row, *counts) for row in names.rows))
-        ops = self._columns(place, place.device, "ops")
-        if ops is None:
-            return super()._whole(place, query, params)
-        index, counted = op_index(ops), originals(ops)
-        unlinked = np.flatnonzero(~device).tolist()
-        rows = ((topo, index.ids[topo], index.kinds[topo], counted[topo]) for topo in unlinked)
-        return QueryResult(("topo", "op", "type", "originals"), tuple(rows))
-
     def _check_there(self, place: TargetKeys) -> None:
         """Return if *place* is still shown, so that what was just read of it is whole.
 
@@ -316,3 +262,8 @@ class Neo4jStore(CypherStore):
         if place is None or place.content != stored.content:
             return None
         return next((info for info in self.graphs() if info.name == name), None)
+
+
+def _run_of(row: Mapping[str, Any]) -> Run:
+    """The run behind its record, under its name of now."""
+    return replace(codec.record_of(Run, row["run"]), name=row["name"])

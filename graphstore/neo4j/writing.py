@@ -16,7 +16,6 @@ from graphstore.model import ModelGraph
 from graphstore.neo4j.bulk import (
     LANES,
     Sender,
-    columns_batches,
     finding_batches,
     graph_batches,
     metric_batches,
@@ -25,14 +24,6 @@ from graphstore.neo4j.bulk import (
     run_batches,
 )
 from graphstore.neo4j.clearing import clear, clear_own
-from graphstore.neo4j.columns import (
-    packed_edges,
-    packed_links,
-    packed_ops,
-    packed_outputs,
-    watched_links,
-    watched_metrics,
-)
 from graphstore.neo4j.pending import (
     WriteIntent,
     WriteLease,
@@ -47,6 +38,7 @@ from graphstore.neo4j.pending import (
 )
 from graphstore.neo4j.server_schema import make_search_indexes, set_names_aside
 from graphstore.neo4j.writers import Writer, lost_claim, take_turn
+from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.graph_rows import graph_records
 from graphstore.schema.records import Records
@@ -80,12 +72,10 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
             _send_graphs(writer, sender, wanted, claimed)
             key = claimed.run or name
             records = run_records(data, golden, device, key)
-            _set_facts(writer, "Run", records)
-            packed = _packed_run(records, golden, device)
+            _set_facts(writer, "Run", records, run_json=codec.text_of(data.run))
             sender.stage(metric_batches(records, key))
             sender.stage(run_batches(records))
             sender.stage(finding_batches(records, key))
-            sender.stage(columns_batches(key, packed))
         make_search_indexes(wire)
         _show(writer, lambda run: show_run(run, writer.token, wanted, claimed))
 
@@ -178,30 +168,12 @@ def _send_graphs(writer: Writer, sender: Sender, wanted: WriteIntent, claimed: W
         _set_facts(writer, "Graph", records)
         sender.stage(op_batches(records))
         sender.stage(graph_batches(records))
-        packed = {
-            "ops": partial(packed_ops, by_key[key]),
-            "edges": partial(packed_edges, by_key[key]),
-        }
-        sender.stage(columns_batches(key, packed))
 
 
-def _packed_run(
-    records: Records, golden: StoredGraph, device: StoredGraph
-) -> Mapping[str, Callable[[], bytes]]:
-    """How the columns of a run are made once its metrics and links are written."""
-    metrics = watched_metrics(records.nodes["Metric"])
-    links = watched_links(records.rels["FUSES"])
-    records.nodes["Metric"], records.rels["FUSES"] = metrics.table, links.table
-    return {
-        "outputs": lambda: packed_outputs(metrics, device),
-        "links": lambda: packed_links(links, device, golden),
-    }
-
-
-def _set_facts(writer: Writer, label: str, records: Records) -> None:
-    """Write the properties of a claimed node, and the Model it belongs to."""
+def _set_facts(writer: Writer, label: str, records: Records, **others: str) -> None:
+    """Write the properties of a claimed node, *others* with them, and the Model it belongs to."""
     model = [properties_of("Model", row) for row in records.nodes.get("Model", ())]
-    facts = properties_of(label, records.nodes[label][0])
+    facts = properties_of(label, records.nodes[label][0]) | others
 
     def work(run: Statement) -> None:
         run(_ROWS["model"], rows=model)

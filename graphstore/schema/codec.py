@@ -21,6 +21,7 @@ import numpy as np
 from graphstore.model import AttrValue, Evidence, EvidenceValue, Shape
 
 _T = TypeVar("_T")
+_Text = TypeVar("_Text", str, str | None)
 _Way: TypeAlias = Callable[[Any], Any]
 
 
@@ -205,7 +206,7 @@ def plain_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def plain_texts(texts: Sequence[str | None]) -> Sequence[str | None]:
+def plain_texts(texts: Sequence[_Text]) -> Sequence[_Text]:
     """The same for many at once, faster; None stays None."""
     if "".join(filter(None, texts)).isascii():
         return texts

@@ -158,6 +158,13 @@ def _shape(read: list[int | None] | None) -> Shape | None:
     return None if read is None else tuple(read)
 
 
+def ops_of_blocks(blocks: Sequence[bytes]) -> Iterator[Op]:
+    """The ops of all *blocks* of a graph, in file order."""
+    reader = OpReader(lambda first: blocks[first // BLOCK])
+    for number in range(len(blocks)):
+        yield from reader.ops(number * BLOCK)
+
+
 class OpReader:
     """Ops from their blocks; *block* gives the compressed one that starts at a place.
 
@@ -171,11 +178,10 @@ class OpReader:
         self._other_refs: dict[tuple[int, int], InputRef] = {}
         self._attrs: dict[str, Mapping[str, AttrValue]] = {}
 
-    def all_ops(self, count: int) -> Iterator[Op]:
-        """The first *count* ops in file order."""
-        for first in range(0, count, BLOCK):
-            yield from self._ops_of(first, range(min(BLOCK, count - first)))
-            del self._read[first]  # its references are kept
+    def ops(self, first: int) -> Iterator[Op]:
+        """All ops of the block that starts at *first*."""
+        yield from self._ops_of(first, range(len(self._block_of(first).ids)))
+        del self._read[first]  # its references are kept
 
     def op(self, number: int) -> Op:
         """The op at a place of the file."""

@@ -138,7 +138,6 @@ class RunRows:
             counts.compared,
             counts.over,
             counts.not_compared,
-            codec.text_of(run),
             codec.text_of(data.origins),
             codec.text_of(loose),
             has_followers,

@@ -18,7 +18,7 @@ from graphstore.schema import codec
 from graphstore.schema.packed_graph import PackedGraph, Packing
 from graphstore.traverse.arrays import GraphArrays, Int32
 from graphstore.traverse.edge_columns import EdgeColumns, edge_columns, places
-from graphstore.traverse.topological_order import arrays_in_order, topo_places
+from graphstore.traverse.topological_order import arrays_in_order, sequences, topo_places
 
 _NUMBER_BITS = 27
 """Bits of an id that number what has it within its graph or run; the rest say which."""
@@ -57,7 +57,7 @@ class StoredGraph:
     @cached_property
     def arrays(self) -> GraphArrays:
         """The graph as arrays."""
-        return arrays_in_order(self.graph, self.edges, self.order)
+        return arrays_in_order([op.id for op in self.graph.ops], self.edges, self.order)
 
     def nodes(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
         """The node ids of ops by their *numbers*."""
@@ -108,7 +108,7 @@ def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
     if max(len(graph.ops), sum(len(op.outputs) for op in graph.ops)) >= 2**_NUMBER_BITS:
         raise ValueError(f"graph {graph.name!r} has too many ops or tensors to be stored")
     key = codec.plain_text(graph.id)
-    order = topo_places(graph, edges)
+    order = topo_places(sequences(graph), edges)
     stored = StoredGraph(graph, key, place, edges, order, Packing(graph, edges))
     if key in taken and taken[key] != stored.content:
         return replace(stored, key=f"{key}+{stored.content[:12]}")

@@ -174,7 +174,6 @@ NODES: tuple[NodeTable, ...] = (
             compared="INT64",
             over="INT64",
             not_compared="INT64",
-            run_json="STRING",
             origins_json="STRING",
             loose_links_json="STRING",
             next_measured="BOOL",

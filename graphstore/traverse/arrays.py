@@ -19,8 +19,7 @@ class GraphArrays:
 
     ``ids[i]`` is the op id of number i, ``number`` its inverse. ``successors`` of i are
     ``successor_ops[successor_start[i]:successor_start[i + 1]]``, sorted and without
-    doubles; predecessors alike. Data and call edges only; control edges are in the
-    ``control_*`` arrays of the same form.
+    doubles; predecessors alike. Data and call edges only: control edges carry no error.
     """
 
     ids: tuple[str, ...]
@@ -29,10 +28,6 @@ class GraphArrays:
     successor_ops: Int32
     predecessor_start: Int32
     predecessor_ops: Int32
-    control_successor_start: Int32
-    control_successor_ops: Int32
-    control_predecessor_start: Int32
-    control_predecessor_ops: Int32
 
     def successors(self, number: int) -> Int32:
         """Numbers of the ops fed by op *number*, ascending."""
@@ -46,25 +41,17 @@ class GraphArrays:
 
 
 def arrays_from_edges(
-    ids: Sequence[str],
-    edges: tuple[Sequence[int] | Int32, Sequence[int] | Int32],
-    control: tuple[Sequence[int] | Int32, Sequence[int] | Int32] = ((), ()),
+    ids: Sequence[str], edges: tuple[Sequence[int] | Int32, Sequence[int] | Int32]
 ) -> GraphArrays:
     """Arrays of the ops *ids*, given in topo order.
 
-    *edges* (data and calls) and *control* are each (source numbers, target numbers) of
-    equal length, in any order, doubles allowed.
+    *edges* are (source numbers, target numbers) of equal length, in any order, doubles allowed.
     """
     size = len(ids)
-    forward, backward = _both_ways(size, edges)
-    control_forward, control_backward = _both_ways(size, control)
+    sources, targets = (np.asarray(ends, dtype=np.int32) for ends in edges)
+    forward, backward = csr(size, sources, targets), csr(size, targets, sources)
     return GraphArrays(
-        tuple(ids),
-        {op: number for number, op in enumerate(ids)},
-        *forward,
-        *backward,
-        *control_forward,
-        *control_backward,
+        tuple(ids), {op: number for number, op in enumerate(ids)}, *forward, *backward
     )
 
 
@@ -78,11 +65,3 @@ def csr(size: int, sources: Int32, targets: Int32) -> tuple[Int32, Int32]:
     start = np.zeros(size + 1, dtype=np.int32)
     np.cumsum(np.bincount(source, minlength=size)[:size], out=start[1:])
     return start, target.astype(np.int32)
-
-
-def _both_ways(
-    size: int, edges: tuple[Sequence[int] | Int32, Sequence[int] | Int32]
-) -> tuple[tuple[Int32, Int32], tuple[Int32, Int32]]:
-    sources = np.asarray(edges[0], dtype=np.int32)
-    targets = np.asarray(edges[1], dtype=np.int32)
-    return csr(size, sources, targets), csr(size, targets, sources)

@@ -24,9 +24,19 @@ _Small: TypeAlias = NDArray[np.integer[Any]]
 _Part: TypeAlias = tuple[Int32, Int32, _Small, _Small]
 
 
-@dataclass(frozen=True)
-class EdgeColumns:
-    """The edges with both ends in the graph; ops by their place in the file.
+@dataclass(frozen=True, kw_only=True)
+class EdgeEnds:
+    """The ends of the edges with both ends in the graph; ops by their place in the file."""
+
+    sources: Int32
+    targets: Int32
+    control_sources: Int32
+    control_targets: Int32
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeColumns(EdgeEnds):
+    """All that is said of these edges.
 
     Edge i of the first ``data`` carries data into an op, the rest enter or leave a body;
     ``own_names`` holds, by edge, the name of the tensor where it is not that of the output
@@ -34,14 +44,10 @@ class EdgeColumns:
     the graph, which are in no column.
     """
 
-    sources: Int32
-    targets: Int32
     outputs: _Small
     inputs: _Small
     data: int
     own_names: Mapping[int, str]
-    control_sources: Int32
-    control_targets: Int32
     outside: int
 
     @property
@@ -83,15 +89,15 @@ def edge_columns(graph: ModelGraph, place: Mapping[str, int]) -> EdgeColumns:
     sources, targets, outputs, inputs = map(np.concatenate, zip(*parts, strict=True))
     control_sources, control_targets, loose = _control_edges(ops, place)
     return EdgeColumns(
-        sources,
-        targets,
-        outputs,
-        inputs,
-        data,
-        own_names,
-        control_sources,
-        control_targets,
-        outside + loose,
+        sources=sources,
+        targets=targets,
+        control_sources=control_sources,
+        control_targets=control_targets,
+        outputs=outputs,
+        inputs=inputs,
+        data=data,
+        own_names=own_names,
+        outside=outside + loose,
     )
 
 

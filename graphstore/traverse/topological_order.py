@@ -11,7 +11,7 @@ import numpy as np
 from graphstore.model import ModelGraph
 from graphstore.traverse.arrays import GraphArrays, Int32, arrays_from_edges, csr
 from graphstore.traverse.components import components
-from graphstore.traverse.edge_columns import EdgeColumns, edge_columns, places
+from graphstore.traverse.edge_columns import EdgeEnds, edge_columns, places
 
 _Pairs = tuple[list[int], list[int]]
 
@@ -24,34 +24,37 @@ def topo_order(graph: ModelGraph) -> list[str]:
     loop is; a control edge that would close a loop is ignored.
     """
     edges = edge_columns(graph, places(graph))
-    return [graph.ops[place].id for place in _order(graph, edges)]
+    return [graph.ops[place].id for place in topo_places(sequences(graph), edges).tolist()]
 
 
-def graph_arrays(graph: ModelGraph, columns: EdgeColumns | None = None) -> GraphArrays:
-    """The arrays of *graph*, numbered by :func:`topo_order`; *columns* are its edges."""
-    columns = columns or edge_columns(graph, places(graph))
-    return arrays_in_order(graph, columns, topo_places(graph, columns))
+def graph_arrays(graph: ModelGraph) -> GraphArrays:
+    """The arrays of *graph*, numbered by :func:`topo_order`."""
+    edges = edge_columns(graph, places(graph))
+    order = topo_places(sequences(graph), edges)
+    return arrays_in_order([op.id for op in graph.ops], edges, order)
 
 
-def arrays_in_order(graph: ModelGraph, columns: EdgeColumns, order: Int32) -> GraphArrays:
-    """The arrays of *graph* whose edges and order are known."""
+def arrays_in_order(ids: Sequence[str], edges: EdgeEnds, order: Int32) -> GraphArrays:
+    """The arrays of the ops *ids* (in file order) whose edges and order are known."""
     number = np.empty(len(order), dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     return arrays_from_edges(
-        [graph.ops[place].id for place in order.tolist()],
-        (number[columns.sources], number[columns.targets]),
-        (number[columns.control_sources], number[columns.control_targets]),
+        [ids[place] for place in order.tolist()], (number[edges.sources], number[edges.targets])
     )
 
 
-def topo_places(graph: ModelGraph, columns: EdgeColumns) -> Int32:
+def sequences(graph: ModelGraph) -> list[int]:
+    """What orders ops that do not depend on each other, in file order."""
+    return [op.sequence for op in graph.ops]
+
+
+def topo_places(sequence: Sequence[int], edges: EdgeEnds) -> Int32:
     """The places of the ops in the file, in the order of :func:`topo_order`."""
-    return np.asarray(_order(graph, columns), dtype=np.int32)
+    return np.asarray(_order(sequence, edges), dtype=np.int32)
 
 
-def _order(graph: ModelGraph, columns: EdgeColumns) -> Sequence[int]:
-    size = len(graph.ops)
-    sequence = [op.sequence for op in graph.ops]
+def _order(sequence: Sequence[int], columns: EdgeEnds) -> Sequence[int]:
+    size = len(sequence)
     by_key: Sequence[int] = range(size)
     if any(map(operator.gt, sequence, sequence[1:])):
         by_key = sorted(by_key, key=sequence.__getitem__)  # keeps the places of equals
@@ -61,7 +64,6 @@ def _order(graph: ModelGraph, columns: EdgeColumns) -> Sequence[int]:
     targets = np.concatenate((columns.targets, columns.control_targets))
     if np.all(ranks[sources] < ranks[targets]):
         return by_key  # the lowest rank is always free to go
-    del sequence
     rank = ranks.tolist()
     start, successors = _csr(size, sources, targets)
     order = _kahn(rank, start, successors)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +19,11 @@ from graphstore.model import (
     TensorOrigin,
     TensorRef,
 )
-from graphstore.schema.op_blocks import BLOCK, OpReader, attrs_of, op_blocks
+from graphstore.schema.graph_outline import graph_outline
+from graphstore.schema.op_blocks import BLOCK, OpReader, attrs_of, op_blocks, ops_of_blocks
 from graphstore.schema.packed_graph import Packing
 from graphstore.traverse.edge_columns import edge_columns, places
+from graphstore.traverse.topological_order import graph_arrays
 
 NAMES = st.sampled_from(["a", "b", "c/d", "gone", "ä", "with:0"])
 SHAPES = st.none() | st.lists(st.none() | st.integers(0, 9), max_size=3).map(tuple)
@@ -63,8 +67,19 @@ def blocks_of(graph: ModelGraph) -> list[bytes]:
 @given(graphs())
 def test_all_ops_come_back(graph: ModelGraph) -> None:
     blocks = blocks_of(graph)
-    reader = OpReader(lambda first: blocks[first // BLOCK])
-    assert tuple(reader.all_ops(len(graph.ops))) == graph.ops
+    assert tuple(ops_of_blocks(blocks)) == graph.ops
+
+
+@given(graphs())
+def test_names_and_edges_are_read_without_the_ops(graph: ModelGraph) -> None:
+    outline = graph_outline(replace(graph, ops=()), blocks_of(graph))
+    expected = graph_arrays(graph)
+    assert outline.arrays.ids == expected.ids
+    for name in ("successor_start", "successor_ops", "predecessor_start", "predecessor_ops"):
+        assert getattr(outline.arrays, name).tolist() == getattr(expected, name).tolist()
+    ops = graph.op_index()
+    assert outline.names == [ops[op].name for op in expected.ids]
+    assert outline.types == [ops[op].type for op in expected.ids]
 
 
 def chain(length: int) -> ModelGraph:

@@ -89,12 +89,11 @@ def test_inputs_from_nowhere_do_not_matter() -> None:
     assert topo_order(graph) == ["a"]
 
 
-def test_arrays_are_numbered_by_the_order_and_know_control_edges_apart() -> None:
+def test_arrays_are_numbered_by_the_order_and_have_no_control_edges() -> None:
     arrays = graph_arrays(graph_of(3, [(2, 0)], [(0, 1)]))
     assert arrays.ids == ("op2", "op0", "op1")
     assert arrays.successors(0).tolist() == [1]
     assert arrays.successors(1).tolist() == []
-    assert arrays.control_successor_ops.tolist() == [2]
 
 
 def test_a_long_chain_listed_backwards() -> None:

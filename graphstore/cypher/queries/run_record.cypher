@@ -1,4 +1,3 @@
-// Internal: the stored form of a run, its origins and suspects, and links to ops no graph has.
+// Internal: origins and suspects of a run, and its links to ops no graph has.
 MATCH (r:Run {id: $run})
-RETURN r.run_json AS run, r.origins_json AS origins, r.loose_links_json AS loose_links,
-       r.suspects_json AS suspects
+RETURN r.origins_json AS origins, r.loose_links_json AS loose_links, r.suspects_json AS suspects

@@ -1,9 +1,5 @@
 // Deleting the rows of what is not shown any more, some thousand in each transaction.
 
-// run_columns: packed columns of a run.
-MATCH (x:Columns {of: $key}) WHERE x.kind IN ['outputs', 'links'] WITH x LIMIT $rows DELETE x
-RETURN count(*) AS n
-
 // run_metrics: metrics of a run.
 MATCH (x:Metric {run: $key}) WITH x LIMIT $rows DETACH DELETE x RETURN count(*) AS n
 
@@ -15,10 +11,6 @@ MATCH ()-[x:FUSES {run: $key}]->() WITH x LIMIT $rows DELETE x RETURN count(*) A
 
 // run_order: which measured op follows which in a run.
 MATCH ()-[x:NEXT_MEASURED {run: $key}]->() WITH x LIMIT $rows DELETE x RETURN count(*) AS n
-
-// graph_columns: packed columns of a graph.
-MATCH (x:Columns {of: $key}) WHERE x.kind IN ['ops', 'edges'] WITH x LIMIT $rows DELETE x
-RETURN count(*) AS n
 
 // graph_blocks: the lossless blocks of a graph.
 MATCH (x:OpBlock {graph: $key}) WITH x LIMIT $rows DETACH DELETE x RETURN count(*) AS n

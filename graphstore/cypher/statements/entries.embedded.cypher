@@ -13,7 +13,7 @@ MATCH (n:<label>) WHERE <range> RETURN <columns>
 MATCH (a:<source>)-[r:<type>]->(b:<target>) WHERE <range> RETURN <columns>
 
 // name_run: another name for the run of a database.
-MATCH (r:Run) SET r.name = $name, r.run_json = $text
+MATCH (r:Run) SET r.name = $name
 
 // drop_imports: the names of the graph go; a primary key cannot be set.
 MATCH (i:Import) DELETE i

@@ -66,11 +66,8 @@ MATCH (i:Import {id: $name}) WITH i, [i.graph] AS graphs DELETE i RETURN graphs
 MATCH (g:Graph {id: $key}) REMOVE g:Graph
 SET g:PendingGraph, g.writer = $token, g.hidden = true
 
-// run_text: the record of a run.
-MATCH (r:Run {name: $name}) RETURN r.id AS id, r.run_json AS text
-
-// rename_run: another name for a run.
-MATCH (r:Run {id: $id}) SET r.name = $name, r.run_json = $text
+// rename_run: another name for a run; its record keeps the one it was written with.
+MATCH (r:Run {name: $name}) SET r.name = $new
 
 // rename_import: another name for an imported graph.
 MATCH (i:Import {id: $name}) SET i.id = $new, i.name = $new

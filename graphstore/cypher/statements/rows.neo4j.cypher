@@ -20,10 +20,6 @@ MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row
 CREATE (r)-[:FOUND]->(f:Finding <properties>)
 WITH f, row MATCH (o:Op {id: row[<op>]}) CREATE (f)-[:ABOUT]->(o)
 
-// columns: packed columns.
-UNWIND $rows AS row
-CREATE (n:Columns {id: row[0], of: row[1], kind: row[2], part: row[3], data: row[4]})
-
 // model: the model graphs are of.
 UNWIND $rows AS row MERGE (m:Model {id: row.id}) SET m += row
 

@@ -1,6 +1,0 @@
-// Internal: the ids, names and types of the ops of a graph in topo order, a slice of them.
-// Parameter first: number
-// Parameter until: number
-MATCH (o:Op {graph: $graph}) WHERE o.topo >= $first AND o.topo < $until
-RETURN o.name AS op, coalesce(o.own_name, o.name) AS name, o.type AS type
-ORDER BY o.topo
