@@ -225,12 +225,6 @@ class GraphStore(ABC):
         """The graph as arrays for traversal; cached by content."""
 
     @abstractmethod
-    def find_ops(
-        self, target: str, text: str, side: Side = Side.DEVICE, *, limit: int = 20
-    ) -> list[str]:
-        """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
-
-    @abstractmethod
     def named(
         self,
         query: str,

@@ -13,21 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from graphstore.contract import ListedOp, QueryResult
 from graphstore.cypher.metric_reading import columns_of
-from graphstore.model import (
-    Comparison,
-    DType,
-    Level,
-    Metric,
-    OpState,
-    Reason,
-    Side,
-    Tensor,
-    TensorIO,
-)
+from graphstore.model import Comparison, DType, OpState, Side, Tensor
 from graphstore.schema import codec
-from graphstore.schema.double_columns import with_nan
-from graphstore.schema.metric_values import metrics_of
-from graphstore.schema.split_columns import split_values
+from graphstore.schema.metric_values import choices, comparison_values
 
 Row: TypeAlias = tuple[Any, ...]
 AskSlice: TypeAlias = Callable[[str, int, int], QueryResult]
@@ -37,11 +25,8 @@ Loose: TypeAlias = Mapping[str, Sequence[tuple[int, str]]]
 
 SLICE = 25_000
 _PARTNERS = {Side.DEVICE: "listed_originals", Side.GOLDEN: "listed_device_ops"}
-_IOS = {io.value: io for io in TensorIO}
-_LEVELS = {None: None} | {level.value: level for level in Level}
-_REASONS = {None: None} | {reason.value: reason for reason in Reason}
-_DTYPES = {None: None} | {dtype.value: dtype for dtype in DType}
-_STATES = {state.value: state for state in OpState}
+_DTYPES = choices(DType)
+_STATES = choices(OpState)
 
 _T = TypeVar("_T")
 
@@ -115,28 +100,7 @@ def _partners(rows: Sequence[Row]) -> dict[int, list[tuple[int, str]]]:
 def _results(answer: QueryResult) -> dict[int, list[tuple[OpState, Comparison]]]:
     if not answer.rows:
         return {}
-    columns = with_nan(columns_of(answer))
-    comparisons = map(
-        Comparison,
-        columns["op"],
-        map(_IOS.__getitem__, columns["io"]),
-        columns["port"],
-        repeat(None),
-        repeat(None),
-        metrics_of(columns),
-        map(_LEVELS.__getitem__, columns["level"]),
-        [tuple(map(Metric, names)) if names else () for names in columns["failed"]],
-        map(_REASONS.__getitem__, columns["reason"]),
-        [text or "" for text in columns["detail"]],
-        map(codec.shape_value, columns["shape"]),
-        map(_DTYPES.__getitem__, columns["device_dtype"]),
-        repeat(None),
-        repeat(""),
-        repeat(""),
-        repeat(None),
-        columns["overflow"],
-        repeat(None),
-        split_values(columns),
-    )
+    columns = columns_of(answer)
+    comparisons = comparison_values(columns)
     states = map(_STATES.__getitem__, columns["state"])
     return _by_topo(columns["topo"], zip(states, comparisons, strict=True))

@@ -5,19 +5,21 @@ A store adds how a target is found, how a query is sent, and how rows are writte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from graphstore.contract import ListedOp, QueryResult, RunData
+from graphstore.contract import GraphInfo, ListedOp, QueryResult, RunData
 from graphstore.cypher.listing import listed_ops
 from graphstore.cypher.metric_reading import columns_of, metric_columns
 from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
 from graphstore.cypher.queries import load
 from graphstore.cypher.questions import CypherQueries
 from graphstore.cypher.targets import TargetKeys
-from graphstore.errors import StoreError
+from graphstore.errors import NameTakenError, StoreError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import (
     Comparison,
@@ -35,15 +37,73 @@ from graphstore.schema.codec import plain_text
 from graphstore.schema.finding_rows import finding_value
 from graphstore.schema.metric_values import comparison_values
 from graphstore.schema.op_blocks import BLOCK, OpReader
-from graphstore.schema.stored_graph import first_id
+from graphstore.schema.stored_graph import StoredGraph, first_id, graph_info
 from graphstore.traverse.arrays import GraphArrays
 
 _TRIES = 3
 """How often a run that is replaced while it is read whole is read again."""
 
 
+def utc_now() -> datetime:
+    """The time now, in UTC."""
+    return datetime.now(UTC)
+
+
 class CypherStore(CypherQueries):
-    """The part of :class:`GraphStore` that runs on named queries."""
+    """The part of :class:`GraphStore` that is the same on every store with Cypher.
+
+    With *read_only*, writing raises StoreError; *now* gives the time of what is imported.
+    """
+
+    def __init__(self, url: str, *, read_only: bool, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self.url = url
+        self._read_only = read_only
+        self._now = now
+
+    @abstractmethod
+    def _prepare(self, name: str) -> None:
+        """Make sure that *name* can be written under."""
+
+    @abstractmethod
+    def _numbered(self, graph: ModelGraph) -> StoredGraph:
+        """*graph* with the key and numbers it is stored with."""
+
+    @abstractmethod
+    def _same_graph(self, name: str, stored: StoredGraph) -> GraphInfo | None:
+        """The imported graph of this name, if it is whole and has this content."""
+
+    @abstractmethod
+    def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
+        """Keep a graph under the name and time of *info*; NameTakenError as of save_graph."""
+
+    def save_graph(
+        self,
+        graph: ModelGraph,
+        name: str,
+        *,
+        replace: bool = False,
+        created: str | None = None,
+    ) -> GraphInfo:
+        """Keep *graph* under *name*; visible in one step or not at all."""
+        self._prepare(name)
+        stored = self._numbered(graph)
+        known = self._same_graph(name, stored)
+        if known is not None:
+            return known
+        info = graph_info(graph, name, created or self._now().isoformat(timespec="microseconds"))
+        try:
+            self._write_graph(stored, info, replace=replace)
+        except NameTakenError:
+            known = self._same_graph(name, stored)  # another process was faster
+            if known is None:
+                raise
+            return known
+        return info
+
+    def _check_allowed(self) -> None:
+        if self._read_only:
+            raise StoreError("the store is opened for reading only", where=self.url)
 
     def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
         """A whole graph, equal to the one saved."""
@@ -194,12 +254,6 @@ class CypherStore(CypherQueries):
         raise StoreError(
             f"the run {name!r} is replaced all the time", where=self.url, retryable=True
         )
-
-    def find_ops(
-        self, target: str, text: str, side: Side = Side.DEVICE, *, limit: int = 20
-    ) -> list[str]:
-        """Ids of ops whose name or type fits *text*: exact, then prefix, part, fuzzy."""
-        return self._index(self._place(target), side).find(text, limit)
 
 
 def _link(row: Mapping[str, Any]) -> LineageLink:

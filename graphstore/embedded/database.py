@@ -13,6 +13,7 @@ import numpy as np
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.engine import connect, engine_errors, open_file, opened
 from graphstore.embedded.query_errors import query_error, too_long
@@ -43,20 +44,17 @@ class ReadDatabase:
         self,
         cypher: str,
         params: Mapping[str, object],
-        *,
-        limit: int | None = None,
-        timeout: float | None = None,
-        cancellation: Cancellation | None = None,
+        limits: QueryLimits = NO_LIMITS,
         before: str = "",
     ) -> QueryResult:
-        """The rows of a query, at most *limit*; *timeout* in seconds.
+        """The rows of a query.
 
         *before* is put before it; positions in errors are those in *cypher* itself.
 
         Raises:
             QueryError: the engine refuses the query, it takes too long or is cancelled.
         """
-        stopped = cancellation or Cancellation()
+        stopped, timeout = limits.cancellation or Cancellation(), limits.timeout
         with (
             self._connection() as connection,
             stopped.stopping(connection.interrupt),
@@ -76,7 +74,7 @@ class ReadDatabase:
             if isinstance(result, list):
                 raise QueryError("one statement at a time")
             try:
-                return _collect(result, limit, stopped)
+                return _collect(result, limits.limit, stopped)
             except RuntimeError as error:
                 stopped.check()
                 raise query_error(cypher, str(error), timeout) from error

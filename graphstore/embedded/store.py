@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery
-from graphstore.cypher.store import CypherStore
+from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.cypher.traversals import deepest_way
 from graphstore.embedded.aggregates import check_aggregates, check_lists
@@ -42,16 +42,11 @@ from graphstore.embedded.run_stages import GraphStages, RunStages, graph_keys
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
-from graphstore.errors import InputError, NameTakenError, StoreError
+from graphstore.errors import InputError, NameTakenError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Run
 from graphstore.schema import codec
-from graphstore.schema.stored_graph import StoredGraph, graph_info, stored_graph
-
-
-def utc_now() -> datetime:
-    """The time now, in UTC."""
-    return datetime.now(UTC)
+from graphstore.schema.stored_graph import StoredGraph, stored_graph
 
 
 class EmbeddedStore(CypherStore):
@@ -66,43 +61,16 @@ class EmbeddedStore(CypherStore):
     def __init__(
         self, root: Path, *, read_only: bool = False, now: Callable[[], datetime] = utc_now
     ) -> None:
-        super().__init__()
-        self.url = str(root)
+        super().__init__(str(root), read_only=read_only, now=now)
         self._folder = StoreFolder(root)
-        self._read_only = read_only
-        self._now = now
         self._scratch = Scratch(self._folder, may_write=not read_only)
         self._databases = OpenDatabases(self._folder, self._scratch)
         self._folder.check()
 
-    def save_graph(
-        self,
-        graph: ModelGraph,
-        name: str,
-        *,
-        replace: bool = False,
-        created: str | None = None,
-    ) -> GraphInfo:
-        """Keep *graph* under *name*; visible in one step or not at all."""
-        self._check_name(name)
-        with gc_paused():
-            stored = stored_graph(graph, {})
-        known = self._same_graph(name, stored)
-        if known is None:
-            self._check_free("graphs", name, replace)
-            created = created or self._now().isoformat(timespec="microseconds")
-            try:
-                self._write_graph(stored, graph_info(graph, name, created), replace=replace)
-            except NameTakenError:
-                known = self._same_graph(name, stored)  # another process was faster
-                if known is None:
-                    raise
-        return entry_info(known or self._known(name))
-
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
         name = data.run.name
-        self._check_name(name)
+        self._prepare(name)
         self._check_free("runs", name, replace)
         with gc_paused():
             stages = RunStages(data)
@@ -131,21 +99,13 @@ class EmbeddedStore(CypherStore):
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        answer = self._database_of(target).ask(
-            cypher,
-            values,
-            limit=limits.limit,
-            timeout=limits.timeout,
-            cancellation=limits.cancellation,
-        )
+        answer = self._database_of(target).ask(cypher, values, limits)
         return replace(answer, notes=hop_notes(cypher, lambda: self._graph_depths(target)))
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
-        answer = self._database_of(target).ask(
-            cypher, values, timeout=limits.timeout, before="EXPLAIN LOGICAL "
-        )
+        answer = self._database_of(target).ask(cypher, values, limits, "EXPLAIN LOGICAL ")
         return "\n".join(str(value) for row in answer.rows for value in row).rstrip()
 
     def _database_of(self, target: str | None) -> ReadDatabase:
@@ -181,7 +141,7 @@ class EmbeddedStore(CypherStore):
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a run or imported graph another name, in one step."""
-        self._check_name(new_name)
+        self._prepare(new_name)
         entry = self._known(name)
         if name == new_name:
             return
@@ -243,13 +203,7 @@ class EmbeddedStore(CypherStore):
         says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
         database = self._databases.named(entry) if says_name else self._databases.of(entry)
         text, values = with_numbers(query.text, params)
-        return database.ask(
-            text,
-            values,
-            limit=limits.limit,
-            timeout=limits.timeout,
-            cancellation=limits.cancellation,
-        )
+        return database.ask(text, values, limits)
 
     def _checked_query(
         self, cypher: str, parameters: QueryParameters, target: str | None
@@ -275,11 +229,7 @@ class EmbeddedStore(CypherStore):
             raise self._unknown_target("run or graph", name)
         return entry
 
-    def _check_allowed(self) -> None:
-        if self._read_only:
-            raise StoreError("the store is opened for reading only", where=self.url)
-
-    def _check_name(self, name: str) -> None:
+    def _prepare(self, name: str) -> None:
         self._check_allowed()
         check_new_name(name)
 
@@ -297,13 +247,17 @@ class EmbeddedStore(CypherStore):
                 hint="use --replace to write over it, or another name",
             )
 
-    def _same_graph(self, name: str, stored: StoredGraph) -> Entry | None:
-        """The graph of this name, if it is whole and has this content."""
+    def _numbered(self, graph: ModelGraph) -> StoredGraph:
+        with gc_paused():
+            return stored_graph(graph, {})
+
+    def _same_graph(self, name: str, stored: StoredGraph) -> GraphInfo | None:
         entry = self._entry(name)
         is_same = entry is not None and entry.kind == "graphs" and _holds(entry, stored)
-        return entry if is_same else None
+        return entry_info(entry) if entry is not None and is_same else None
 
     def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
+        self._check_free("graphs", info.name, replace)
         manifest: dict[str, Any] = {
             "kind": "graph",
             "info": asdict(info),

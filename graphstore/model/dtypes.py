@@ -6,6 +6,7 @@ past the importers sees a number. Names follow numpy where numpy has the type.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 import numpy as np
@@ -74,70 +75,17 @@ class DType(StrEnum):
         return None if name is None else np.dtype(name)
 
 
+# Every name says its bits but these two, and those of what has no fixed size.
 _BITS: dict[DType, int] = {
-    DType.FLOAT16: 16,
-    DType.FLOAT32: 32,
-    DType.FLOAT64: 64,
-    DType.BFLOAT16: 16,
-    DType.FLOAT8_E5M2: 8,
-    DType.FLOAT8_E4M3FN: 8,
-    DType.FLOAT8_E4M3FNUZ: 8,
-    DType.FLOAT8_E5M2FNUZ: 8,
-    DType.FLOAT8_E8M0: 8,
-    DType.HIFLOAT8: 8,
-    DType.FLOAT6_E3M2: 6,
-    DType.FLOAT6_E2M3: 6,
-    DType.FLOAT4_E2M1: 4,
-    DType.FLOAT4_E1M2: 4,
-    DType.HIFLOAT4: 4,
-    DType.INT2: 2,
-    DType.INT4: 4,
-    DType.INT8: 8,
-    DType.INT16: 16,
-    DType.INT32: 32,
-    DType.INT64: 64,
-    DType.UINT1: 1,
-    DType.UINT2: 2,
-    DType.UINT4: 4,
-    DType.UINT8: 8,
-    DType.UINT16: 16,
-    DType.UINT32: 32,
-    DType.UINT64: 64,
-    DType.BOOL: 8,
-    DType.COMPLEX32: 32,
-    DType.COMPLEX64: 64,
-    DType.COMPLEX128: 128,
-    DType.QINT8: 8,
-    DType.QINT16: 16,
-    DType.QINT32: 32,
-    DType.QUINT8: 8,
-    DType.QUINT16: 16,
-    DType.RESOURCE: 64,
-    DType.DUAL_SUB_INT8: 8,
-    DType.DUAL_SUB_UINT8: 8,
-}
+    dtype: int(found[1])
+    for dtype in DType
+    if (found := re.search(r"(?:int|float|complex)(\d+)", dtype)) is not None
+} | {DType.BOOL: 8, DType.RESOURCE: 64}
 
+_IN_NUMPY = re.compile(r"u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|bool")
+# Quantised and dual types are stored as the integers they are named after.
 _NUMPY: dict[DType, str] = {
-    DType.FLOAT16: "float16",
-    DType.FLOAT32: "float32",
-    DType.FLOAT64: "float64",
-    DType.INT8: "int8",
-    DType.INT16: "int16",
-    DType.INT32: "int32",
-    DType.INT64: "int64",
-    DType.UINT8: "uint8",
-    DType.UINT16: "uint16",
-    DType.UINT32: "uint32",
-    DType.UINT64: "uint64",
-    DType.BOOL: "bool",
-    DType.COMPLEX64: "complex64",
-    DType.COMPLEX128: "complex128",
-    DType.QINT8: "int8",
-    DType.QINT16: "int16",
-    DType.QINT32: "int32",
-    DType.QUINT8: "uint8",
-    DType.QUINT16: "uint16",
-    DType.RESOURCE: "int64",
-    DType.DUAL_SUB_INT8: "int8",
-    DType.DUAL_SUB_UINT8: "uint8",
-}
+    dtype: name
+    for dtype in DType
+    if _IN_NUMPY.fullmatch(name := dtype.removeprefix("dual_sub_").removeprefix("q"))
+} | {DType.RESOURCE: "int64"}

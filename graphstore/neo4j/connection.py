@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.passwords import Password
@@ -35,7 +36,6 @@ _ANSWER_SECONDS = 20.0
 _READ_RETRY_SECONDS = 30.0
 _WRITE_RETRY_SECONDS = 60.0
 """A long import, and what it reads in between, outlives a restart of the server."""
-_BATCH = 5000
 _EXPLAIN = "EXPLAIN "
 CHANGE_SECONDS = 60.0
 """The server ends a change that takes longer: who made it may sleep, and others wait for it."""
@@ -98,15 +98,9 @@ class Connection:
             raise bad_driver_url(error, url) from error
 
     def read(
-        self,
-        cypher: str,
-        params: Mapping[str, object],
-        *,
-        limit: int | None = None,
-        timeout: float | None = None,
-        cancellation: Cancellation | None = None,
+        self, cypher: str, params: Mapping[str, object], limits: QueryLimits = NO_LIMITS
     ) -> QueryResult:
-        """The rows of a query that only reads, at most *limit*.
+        """The rows of a query that only reads.
 
         If the connection is lost on the way, all is asked again: nothing was handed out.
 
@@ -116,7 +110,7 @@ class Connection:
         """
         import neo4j
 
-        stopped = cancellation or Cancellation()
+        stopped, timeout = limits.cancellation or Cancellation(), limits.timeout
         name = secrets.token_hex(8)
 
         @neo4j.unit_of_work(metadata={_QUERY_NAME: name}, timeout=timeout)
@@ -131,7 +125,7 @@ class Connection:
                 rows: list[tuple[object, ...]] = []
                 for record in result:
                     stopped.check()
-                    if limit is not None and len(rows) == limit:
+                    if len(rows) == limits.limit:
                         return QueryResult(columns, tuple(rows), truncated=True)
                     values = record.values()
                     rows.append(tuple([v if type(v) in _SCALARS else _plain(v) for v in values]))
@@ -169,18 +163,6 @@ class Connection:
         # Where the server is gone, the query ends with an error of its own.
         with suppress(StoreError), self._errors(), self._session(neo4j.READ_ACCESS) as session:
             session.run(_STATEMENTS["terminate"], {"key": _QUERY_NAME, "name": name}).consume()
-
-    def write(self, statements: Sequence[tuple[str, Mapping[str, object]]]) -> None:
-        """Run *statements* in one transaction; it is done again if the server lost it."""
-        import neo4j
-
-        def work(transaction: neo4j.ManagedTransaction) -> None:
-            with self._hopeless():
-                for cypher, params in statements:
-                    transaction.run(cypher, dict(params)).consume()
-
-        with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
-            session.execute_write(work)
 
     def look(self, work: Callable[[Statement], _T]) -> _T:
         """Do *work*, which only reads, in one transaction; as :meth:`change` otherwise."""
@@ -239,18 +221,6 @@ class Connection:
             except neo4j.exceptions.ClientError as error:
                 if not (error.code or "").endswith("AlreadyExists"):
                     raise
-
-    def write_rows(self, cypher: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Run *cypher* on ``$rows``, a batch a transaction."""
-        for first in range(0, len(rows), _BATCH):
-            self.write([(cypher, {"rows": rows[first : first + _BATCH]})])
-
-    def write_alone(self, cypher: str, params: Mapping[str, object]) -> None:
-        """Run a statement that makes its own transactions; it is not tried again."""
-        import neo4j
-
-        with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
-            session.run(cypher, dict(params)).consume()
 
     def server_agent(self) -> str:
         """What the server calls itself, like ``Neo4j/5.26.30``.

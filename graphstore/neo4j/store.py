@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery, load
-from graphstore.cypher.store import CypherStore
+from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.entry_names import check_new_name
-from graphstore.errors import NameTakenError, StoreError
+from graphstore.errors import StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j import writing
 from graphstore.neo4j.address import parse_address
@@ -24,13 +24,9 @@ from graphstore.neo4j.pending import left_behind
 from graphstore.neo4j.server_schema import make_schema, schema_version
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
-from graphstore.schema.stored_graph import StoredGraph, graph_info
+from graphstore.schema.stored_graph import StoredGraph
 
 _ANY = TargetKeys("", "", "")
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Neo4jStore(CypherStore):
@@ -52,13 +48,10 @@ class Neo4jStore(CypherStore):
         *,
         source: str = "",
         read_only: bool = False,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
-        super().__init__()
-        self.url = f"{url}/{database}" if database else url
+        super().__init__(f"{url}/{database}" if database else url, read_only=read_only, now=now)
         self._wire = Connection(url, user, password, database, source)
-        self._read_only = read_only
-        self._now = now
         self._checked = False
         self._has_schema = False
 
@@ -81,30 +74,6 @@ class Neo4jStore(CypherStore):
             source=found.source,
             read_only=read_only,
         )
-
-    def save_graph(
-        self,
-        graph: ModelGraph,
-        name: str,
-        *,
-        replace: bool = False,
-        created: str | None = None,
-    ) -> GraphInfo:
-        """Keep *graph* under *name*; visible in one step or not at all."""
-        self._prepare(name)
-        stored = writing.stored(self._wire, graph)
-        known = self._same_graph(name, stored)
-        if known is not None:
-            return known
-        created = created or self._now().isoformat(timespec="microseconds")
-        try:
-            writing.save_graph(self._wire, stored, name, created, replace=replace)
-        except NameTakenError:
-            known = self._same_graph(name, stored)  # another process was faster
-            if known is None:
-                raise
-            return known
-        return graph_info(graph, name, created)
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
@@ -132,13 +101,7 @@ class Neo4jStore(CypherStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
         self._check_version()
-        return self._wire.read(
-            cypher,
-            values,
-            limit=limits.limit,
-            timeout=limits.timeout,
-            cancellation=limits.cancellation,
-        )
+        return self._wire.read(cypher, values, limits)
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
@@ -148,7 +111,7 @@ class Neo4jStore(CypherStore):
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
-        self._check_writable()
+        self._check_allowed()
         self._place(name)
         make_schema(self._wire)
         writing.delete(self._wire, name)
@@ -176,7 +139,7 @@ class Neo4jStore(CypherStore):
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Remove what writers that died left; a sentence for each thing done."""
-        self._check_writable()
+        self._check_allowed()
         if schema_version(self._wire) is None:
             return ()
         make_schema(self._wire)
@@ -207,13 +170,7 @@ class Neo4jStore(CypherStore):
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
         self._check_version()
-        answer = self._wire.read(
-            query.text,
-            params,
-            limit=limits.limit,
-            timeout=limits.timeout,
-            cancellation=limits.cancellation,
-        )
+        answer = self._wire.read(query.text, params, limits)
         if place is not _ANY:
             self._check_there(place)
         return answer
@@ -240,24 +197,25 @@ class Neo4jStore(CypherStore):
 
     def check_writable(self) -> None:
         """Return if the server is reached and its database may be written."""
-        self._check_writable()
+        self._check_allowed()
         self.graphs()
         self._wire.check_writable()
 
-    def _check_writable(self) -> None:
-        if self._read_only:
-            raise StoreError("the store is opened for reading only", where=self.url)
-
     def _prepare(self, name: str) -> None:
         """Make sure *name* can be written under."""
-        self._check_writable()
+        self._check_allowed()
         check_new_name(name)
         if not self._has_schema:
             make_schema(self._wire)
             self._has_schema = True
 
+    def _numbered(self, graph: ModelGraph) -> StoredGraph:
+        return writing.stored(self._wire, graph)
+
+    def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
+        writing.save_graph(self._wire, stored, info.name, info.created, replace=replace)
+
     def _same_graph(self, name: str, stored: StoredGraph) -> GraphInfo | None:
-        """The imported graph of this name, if it has this content."""
         place = self._lookup("import_place", name)
         if place is None or place.content != stored.content:
             return None

@@ -3,67 +3,60 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import compress
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, fields
+from enum import Enum
+from itertools import compress, repeat
+from typing import Any, TypeAlias, get_args
 
-from graphstore.model import (
-    Comparison,
-    DType,
-    Level,
-    LineageRule,
-    Metric,
-    MetricSet,
-    Reason,
-    TensorIO,
-    TensorRef,
-)
+from graphstore.model import Comparison, Metric, MetricSet, TensorRef
 from graphstore.schema import codec
 from graphstore.schema.double_columns import with_nan
 from graphstore.schema.figure_columns import figures_values
 from graphstore.schema.split_columns import split_values
 from graphstore.schema.tables import COUNT_COLUMNS, METRIC_SET_COLUMNS, SPREAD_COLUMNS
 
-_IOS = {io.value: io for io in TensorIO}
-_LEVELS = {None: None} | {level.value: level for level in Level}
-_REASONS = {None: None} | {reason.value: reason for reason in Reason}
-_RULES = {None: None} | {rule.value: rule for rule in LineageRule}
-_DTYPES = {None: None} | {dtype.value: dtype for dtype in DType}
+MetricColumns: TypeAlias = Mapping[str, Sequence[Any]]
+"""The values of Metric rows by column."""
 _METRICS = {metric.value: metric for metric in Metric}
 
 
-def comparison_values(columns: Mapping[str, Sequence[Any]]) -> list[Comparison]:
-    """The comparisons behind many Metric rows, given column by column."""
+def comparison_values(columns: MetricColumns) -> list[Comparison]:
+    """The comparisons behind many Metric rows, given column by column.
+
+    Fields whose columns were not asked for are left at their defaults.
+    """
     columns = with_nan(columns)
+    return list(map(Comparison, *(_values(field, columns) for field in fields(Comparison))))
+
+
+def _values(field: Field[Any], columns: MetricColumns) -> Iterable[Any]:
+    """The values of a field of the comparisons; hundreds of thousands, so not one by one."""
+    column = _COLUMN_OF.get(field.name, field.name)
+    if column not in columns:
+        return repeat(field.default)
+    if field.name in _WHOLE:
+        return _WHOLE[field.name](columns)
+    if field.name in _CHOICES:
+        return map(_CHOICES[field.name].__getitem__, columns[column])
+    values = columns[column]
+    return [text or "" for text in values] if field.default == "" else values
+
+
+def _refs(columns: MetricColumns) -> Iterable[TensorRef | None]:
     refs = zip(columns["golden_op"], columns["golden_port"], strict=True)
-    return list(
-        map(
-            Comparison,
-            columns["op"],
-            map(_IOS.__getitem__, columns["io"]),
-            columns["port"],
-            [None if op is None else TensorRef(op, port) for op, port in refs],
-            map(_RULES.__getitem__, columns["rule"]),
-            metrics_of(columns),
-            map(_LEVELS.__getitem__, columns["level"]),
-            [tuple(map(_METRICS.__getitem__, names or ())) for names in columns["failed"]],
-            map(_REASONS.__getitem__, columns["reason"]),
-            _texts(columns["detail"]),
-            map(codec.shape_value, columns["shape"]),
-            map(_DTYPES.__getitem__, columns["device_dtype"]),
-            map(_DTYPES.__getitem__, columns["golden_dtype"]),
-            _texts(columns["device_path"]),
-            _texts(columns["golden_path"]),
-            [None if text is None else int(text, 16) for text in columns["address"]],
-            columns["overflow"],
-            figures_values(columns),
-            split_values(columns),
-            _texts(columns["limit_rule"]),
-        )
-    )
+    return [None if op is None else TensorRef(op, port) for op, port in refs]
 
 
-def metrics_of(columns: Mapping[str, Sequence[Any]]) -> list[MetricSet | None]:
+def _failed(columns: MetricColumns) -> Iterable[tuple[Metric, ...]]:
+    return [tuple(map(_METRICS.__getitem__, names or ())) for names in columns["failed"]]
+
+
+def _addresses(columns: MetricColumns) -> Iterable[int | None]:
+    return [None if text is None else int(text, 16) for text in columns["address"]]
+
+
+def metrics_of(columns: MetricColumns) -> list[MetricSet | None]:
     """The metrics of many Metric rows (NaN in place); None where ``compared`` is false."""
     compared = columns["compared"]
     known = {name: list(compress(columns[name], compared)) for name in METRIC_SET_COLUMNS}
@@ -75,11 +68,7 @@ def _notes(text: str | None) -> dict[Metric, str]:
     return {} if text is None else {Metric(name): note for name, note in json.loads(text).items()}
 
 
-def _texts(texts: Sequence[str | None]) -> list[str]:
-    return [text or "" for text in texts]
-
-
-def metric_sets(columns: Mapping[str, Sequence[Any]]) -> Iterator[MetricSet]:
+def metric_sets(columns: MetricColumns) -> Iterator[MetricSet]:
     """The metric sets behind the columns METRIC_SET_COLUMNS (NaN in place)."""
     spread = zip(*(columns[name] for name in SPREAD_COLUMNS), strict=True)
     return map(
@@ -88,3 +77,32 @@ def metric_sets(columns: Mapping[str, Sequence[Any]]) -> Iterator[MetricSet]:
         *(columns[name] for name in COUNT_COLUMNS),
         map(_notes, columns["notes_json"]),
     )
+
+
+def choices(kind: Any) -> Mapping[Any, Any]:
+    """The members of the enum in a declared type by their values, None for None; else empty."""
+    enums = [one for one in (kind, *get_args(kind)) if isinstance(one, type)]
+    found = [member for one in enums if issubclass(one, Enum) for member in one]
+    return {None: None} | {member.value: member for member in found} if found else {}
+
+
+_COLUMN_OF = {
+    "golden": "golden_op",
+    "metrics": "compared",
+    "figures": "bad",
+    "split": "role",
+    "limit": "limit_rule",
+}
+"""The column that says whether a field was asked for, where it has another name."""
+_WHOLE: Mapping[str, Callable[[MetricColumns], Iterable[Any]]] = {
+    "golden": _refs,
+    "metrics": metrics_of,
+    "failed": _failed,
+    "shape": lambda columns: map(codec.shape_value, columns["shape"]),
+    "address": _addresses,
+    "figures": figures_values,
+    "split": split_values,
+}
+_CHOICES = {
+    name: known for name, kind in codec.declared(Comparison).items() if (known := choices(kind))
+}

@@ -6,16 +6,15 @@ return op numbers in ascending (topo) order. Cycles are allowed everywhere.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.traverse.arrays import Bool, GraphArrays, Int32
+from graphstore.traverse.arrays import Bool, GraphArrays, Int32, csr
 from graphstore.traverse.components import condense
-from graphstore.traverse.errors_before_loops import worst_before_with_loops
 from graphstore.traverse.measured_pairs import MeasuredOpPairs
 
 
@@ -145,20 +144,61 @@ def worst_before(
     unmeasured ops only, and earlier by topo.
     What is said of unmeasured ops means nothing.
     """
-    sources, targets = _edge_sources(arrays), arrays.successor_ops
-    if not np.all(sources < targets):
-        return worst_before_with_loops(arrays, sources, measured, error)
-    passed = np.where(measured, error, np.nan).tolist()
-    passes = (~measured).tolist()
-    before = [math.nan] * len(arrays.ids)
-    # all edges into an op come before those out of it
-    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
-        value = passed[source]
-        if value == value and not value <= before[target]:  # neither is NaN, or it is larger
-            before[target] = value
-            if passes[target]:
-                passed[target] = value
-    return np.asarray(before, dtype=np.float64)
+    size, sources, targets = len(arrays.ids), _edge_sources(arrays), arrays.successor_ops
+    found = np.full(size, np.nan)
+    into = measured[targets]
+    direct = into & measured[sources] & (sources < targets)
+    np.fmax.at(found, targets[direct], error[sources[direct]])
+    through = np.unique(sources[measured[sources] & ~into])
+    through = through[~np.isnan(error[through])]
+    if len(through):
+        ends = (csr(size, sources[part], targets[part]) for part in (into, ~into))
+        _carry_on(found, through, error, _stretches(size, sources, targets), *ends)
+    return found
+
+
+def _carry_on(
+    found: NDArray[np.float64],
+    starts: Int32,
+    error: NDArray[np.float64],
+    stretch: Sequence[int],
+    into: tuple[Int32, Int32],
+    on: tuple[Int32, Int32],
+) -> None:
+    """Bring the errors of measured *starts* to the measured ops after unmeasured ones.
+
+    *into* and *on* are the edges to measured and to unmeasured ops. The largest error goes
+    first, so an op is passed again only from a start that comes earlier: for the measured ops
+    between the two, which the first one did not count for. Out of a loop (a *stretch*) all ops
+    come later, so there one error is enough.
+    """
+    into_start, into_ops = (part.tolist() for part in into)
+    on_start, on_ops = (part.tolist() for part in on)
+    size = len(found)
+    passed = [size] * size
+    for start in starts[np.argsort(-error[starts], kind="stable")].tolist():
+        stack = [(start, size)]
+        while stack:
+            op, most = stack.pop()
+            low, high = into_start[op], into_start[op + 1]
+            first = bisect_right(into_ops, start, low, high)
+            reached = into_ops[first : bisect_right(into_ops, most, first, high)]
+            found[reached] = np.fmax(found[reached], error[start])
+            for other in on_ops[on_start[op] : on_start[op + 1]]:
+                mark = start if stretch[start] == stretch[other] else -1
+                if mark < passed[other]:
+                    stack.append((other, min(most, passed[other])))
+                    passed[other] = mark
+
+
+def _stretches(size: int, sources: Int32, targets: Int32) -> list[int]:
+    """By op the stretch it is in of the topo order; no edge leads back out of one."""
+    back = sources > targets
+    inside = np.zeros(size + 1, dtype=np.int64)
+    np.add.at(inside, targets[back] + 1, 1)
+    np.add.at(inside, sources[back] + 1, -1)
+    numbers: list[int] = np.cumsum(np.cumsum(inside[:size]) == 0).tolist()
+    return numbers
 
 
 def first_edges(arrays: GraphArrays, count: int) -> tuple[int, int] | None:

@@ -12,6 +12,7 @@ import full_run
 import pytest
 import shaped_runs
 from neo4j_files import LTS_HERE
+from server_statements import run_alone
 
 from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
@@ -73,8 +74,8 @@ def newest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSer
 @contextmanager
 def empty_store(server: LocalServer) -> Iterator[Neo4jStore]:
     with Neo4jStore(server.url, server.user, server.password) as store:
-        store._wire.write_alone(
-            "MATCH (n) CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 5000 ROWS", {}
+        run_alone(
+            store._wire, "MATCH (n) CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 5000 ROWS"
         )
         yield store
 

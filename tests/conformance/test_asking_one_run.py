@@ -148,13 +148,6 @@ def test_links_of_one_op_from_both_sides(first: GraphStore) -> None:
         first.links("first", "nope")
 
 
-def test_finding_ops(first: GraphStore) -> None:
-    assert first.find_ops("first", "CONV2D") == ["conv"]
-    assert first.find_ops("first", "relu", Side.GOLDEN) == ["block/relu"]
-    assert first.find_ops("first", "o", limit=1) == ["conv"]
-    assert first.find_ops("first", "polo") == ["pool"]
-
-
 def test_lineage_search_and_lists(first: GraphStore) -> None:
     lineage = first.named("lineage_of_device_op", "first", {"op": "conv"})
     assert [row[2] for row in lineage.rows] == ["conv", "block/bias", "block/relu"]

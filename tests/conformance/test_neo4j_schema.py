@@ -46,10 +46,8 @@ def test_the_index_on_names_is_made_anew_for_many(
 
 def test_names_are_found_by_full_text(neo4j_store: Neo4jStore, sample_run) -> None:
     neo4j_store.save_run(sample_run("first"))
-    neo4j_store._wire.write_alone("CALL db.awaitIndexes(60)", {})
-    neo4j_store._wire.write_alone(
-        "CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh", {}
-    )
+    neo4j_store._wire.define("CALL db.awaitIndexes(60)")
+    neo4j_store._wire.define("CALL db.index.fulltext.awaitEventuallyConsistentIndexRefresh")
     found = neo4j_store._wire.read(
         "CALL db.index.fulltext.queryNodes('divergraph_op_names', 'relu') YIELD node "
         "RETURN node.name",
@@ -63,7 +61,7 @@ def test_a_store_of_another_version_is_refused(
     neo4j_server: LocalServer, neo4j_store: Neo4jStore, sample_run, version: int
 ) -> None:
     other = f"CREATE (:SchemaVersion {{id: 'divergraph', version: {version}}})"
-    neo4j_store._wire.write([(other, {})])
+    neo4j_store._wire.define(other)
     with opened(neo4j_server) as store:
         for ask in (lambda: store.save_run(sample_run("first")), store.repair, store.info):
             with pytest.raises(StoreError, match=f"schema version {version}, .* 1 only") as caught:

@@ -105,7 +105,7 @@ class TestWithServer:
     def test_a_newer_store_is_refused(
         self, neo4j_server: LocalServer, neo4j_store: Neo4jStore
     ) -> None:
-        neo4j_store._wire.write([("CREATE (:SchemaVersion {id: 'divergraph', version: 99})", {})])
+        neo4j_store._wire.define("CREATE (:SchemaVersion {id: 'divergraph', version: 99})")
         user, password = neo4j_server.user, neo4j_server.password
         with (
             Neo4jStore(neo4j_server.url, user, password) as store,

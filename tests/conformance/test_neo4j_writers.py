@@ -164,7 +164,7 @@ def test_a_silent_writer_loses_its_claim_and_is_told(
         wait_for(neo4j_store, MOMENTS["ops"])
         child.send_signal(signal.SIGSTOP)
         slept = "MATCH (w:Writer) SET w.beat = w.beat - 120000, w.host = 'another'"
-        neo4j_store._wire.write([(slept, {})])
+        neo4j_store._wire.define(slept)
         assert neo4j_store.repair()
         neo4j_store.save_run(chain_run("first", "net", OPS))
         child.send_signal(signal.SIGCONT)

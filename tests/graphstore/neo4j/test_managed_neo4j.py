@@ -163,7 +163,7 @@ class TestLife:
         # a write outlives a server that is killed and started again, however long that takes
         monkeypatch.setattr(connection, "_WRITE_RETRY_SECONDS", 250.0)
         with connection.Connection(url, "neo4j", password, None) as wire:
-            wire.write([("CREATE (:Kept {by: 'before'})", {})])
+            wire.define("CREATE (:Kept {by: 'before'})")
             os.kill(pid, signal.SIGKILL)
             while is_alive(pid):
                 time.sleep(0.05)

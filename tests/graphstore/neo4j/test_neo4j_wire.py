@@ -6,6 +6,7 @@ import socket
 import threading
 
 import pytest
+from server_statements import run_alone
 
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.connection import Connection
@@ -106,7 +107,7 @@ class TestServer:
 
     def test_too_many_wrong_passwords(self, connect):
         """The message says where the password is from, never what it is."""
-        connect().write_alone("CREATE USER locked SET PASSWORD 'rightright'", {})
+        run_alone(connect(), "CREATE USER locked SET PASSWORD 'rightright'")
         for _ in range(3):
             with pytest.raises(StoreError, match="refuses the user name or password, from the"):
                 connect(user="locked", password="wrongwrong").read("RETURN 1", {})
@@ -116,7 +117,7 @@ class TestServer:
         assert caught.value.retryable
 
     def test_a_first_password_must_be_changed(self, connect):
-        connect().write_alone("CREATE USER fresh SET PASSWORD 'rightright'", {})
+        run_alone(connect(), "CREATE USER fresh SET PASSWORD 'rightright'")
         with pytest.raises(StoreError, match="first password changed"):
             connect(user="fresh", password="rightright").read("RETURN 1", {})
 
@@ -125,7 +126,7 @@ class TestServer:
         with pytest.raises(QueryError, match="more memory than the server allows"):
             connect().read("UNWIND range(1, 10000000) AS x RETURN collect(x + '')", {})
         with pytest.raises(StoreError, match="more memory than the server allows"):
-            connect().write([("UNWIND range(1, 10000000) AS x CREATE (:Big {x: x})", {})])
+            connect().define("UNWIND range(1, 10000000) AS x CREATE (:Big {x: x})")
 
     def test_a_reader_does_not_notice_a_lost_connection(self, connect, wire):
         """Cut in the middle of the rows; what comes is whole, each row once."""
@@ -143,7 +144,9 @@ class TestServer:
         connection = connect(port=wire.port)
         wire.cut_after(5_000)
         for number in range(40):
-            connection.write([("CREATE (:Kept {number: $number})", {"number": number})])
+            connection.change(
+                lambda run, number=number: run("CREATE (:Kept {number: $number})", number=number)
+            )
         assert wire.cuts == 1
         kept = connection.read("MATCH (k:Kept) RETURN k.number AS n ORDER BY n", {})
         assert [n for (n,) in kept.rows] == list(range(40))
