@@ -96,6 +96,13 @@ class UnknownNameError(InputError):
 class NameTakenError(InputError):
     """There is a run or graph of this name already."""
 
+    @classmethod
+    def by(cls, what: str, name: str, *, or_replace: bool = False) -> NameTakenError:
+        """The error about a *name* that a ``run`` or ``graph`` (*what*) has."""
+        hint = "use --replace to write over it, or another name"
+        said = f"there is a {what} named {name!r} already"
+        return cls(said, hint=hint if or_replace else "use another name")
+
 
 class ClusterError(DivergraphError):
     """The machines that should do the work cannot: none is there, or they went away."""

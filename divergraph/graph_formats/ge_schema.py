@@ -56,13 +56,7 @@ _ENUMS = {
     "DataType": [f"DT_{name}" for name in _TYPES.split()],
     "ListValueType": [f"VT_LIST_{name}" for name in _LIST_TYPES.split()],
 }
-_SCALARS = {
-    "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
-    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
-    "uint32": descriptor_pb2.FieldDescriptorProto.TYPE_UINT32,
-    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
-    "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
-}
+_SCALARS = ("bytes", "int64", "uint32", "bool", "float")
 LIST_TYPES = {
     "s": "VT_LIST_STRING",
     "i": "VT_LIST_INT",
@@ -99,7 +93,7 @@ def _describe(message: descriptor_pb2.DescriptorProto, fields: str) -> None:
         field = message.field.add(name=name.rstrip("*|"), number=int(number))
         field.label = proto.LABEL_REPEATED if name.endswith("*") else proto.LABEL_OPTIONAL
         if kind in _SCALARS:
-            field.type = _SCALARS[kind]
+            field.type = proto.Type.Value(f"TYPE_{kind.upper()}")
         else:
             field.type = proto.TYPE_ENUM if kind in _ENUMS else proto.TYPE_MESSAGE
             field.type_name = f".{_PACKAGE}.{kind}"

@@ -15,36 +15,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from divergraph.version import __version__
-from graphstore.model import AttrValue, DType, Framework, ModelGraph, Op, Tensor
+from graphstore.model import AttrValue, Framework, ModelGraph, Op, Tensor
+from importers.onnx_model.values import DTYPES
 
 _IR_VERSION = 8
-# onnx.TensorProto.DataType
-_TYPES = {
-    DType.FLOAT32: 1,
-    DType.UINT8: 2,
-    DType.INT8: 3,
-    DType.UINT16: 4,
-    DType.INT16: 5,
-    DType.INT32: 6,
-    DType.INT64: 7,
-    DType.STRING: 8,
-    DType.BOOL: 9,
-    DType.FLOAT16: 10,
-    DType.FLOAT64: 11,
-    DType.UINT32: 12,
-    DType.UINT64: 13,
-    DType.COMPLEX64: 14,
-    DType.COMPLEX128: 15,
-    DType.BFLOAT16: 16,
-    DType.FLOAT8_E4M3FN: 17,
-    DType.FLOAT8_E4M3FNUZ: 18,
-    DType.FLOAT8_E5M2: 19,
-    DType.FLOAT8_E5M2FNUZ: 20,
-    DType.UINT4: 21,
-    DType.INT4: 22,
-    DType.FLOAT4_E2M1: 23,
-    DType.FLOAT8_E8M0: 24,
-}
+_TYPES = {dtype: number for number, dtype in DTYPES.items()}
 _ORIGINALS = "_datadump_original_op_names"
 
 

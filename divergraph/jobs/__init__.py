@@ -5,9 +5,8 @@ come back in the order of the items and are the same whatever did the work.
 """
 
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor
-from divergraph.jobs.job import Job, JobCancelledError
+from divergraph.jobs.job import Job, JobCancelledError, JobProgress, JobState
 from divergraph.jobs.journal import Journal
-from divergraph.jobs.states import JobProgress, JobState
 from divergraph.jobs.work import Work
 
 __all__ = [

@@ -11,8 +11,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from divergraph.jobs.batches import Batch, OpenBatches
-from divergraph.jobs.work import Stopped, Work, run_batch
+from divergraph.jobs.work import Batch, OpenBatches, Stopped, Work, run_batch
 from graphstore.errors import ClusterError, InputError
 
 T = TypeVar("T")

@@ -6,8 +6,7 @@ import os
 from collections.abc import Generator, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from divergraph.jobs.batches import Batch
-from divergraph.jobs.work import Stopped, Work, run_batch
+from divergraph.jobs.work import Batch, Stopped, Work, run_batch
 from graphstore.errors import InputError
 
 T = TypeVar("T")

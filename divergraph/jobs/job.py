@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
-from divergraph.jobs.batches import BATCH_BYTES, BATCH_ITEMS, in_batches
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor
 from divergraph.jobs.journal import Journal
-from divergraph.jobs.states import JobProgress, JobState
-from divergraph.jobs.work import Work
+from divergraph.jobs.work import BATCH_BYTES, BATCH_ITEMS, Work, in_batches
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,19 +74,25 @@ class Job(Generic[T, R]):
         results: dict[int, R] = (
             {} if self._journal is None else self._journal.done(len(self._items))
         )
-        sizes = self._sizes
-        resumed = sum(sizes[number] for number in results)
-        self._advance(JobState.RUNNING, len(results), resumed)
+        count, weight = len(results), sum(self._sizes[number] for number in results)
+        self._advance(
+            state=JobState.RUNNING,
+            done=count,
+            resumed=count,
+            bytes_done=weight,
+            bytes_resumed=weight,
+        )
         try:
             self._work_off(results)
         except BaseException:
             if self._journal is not None:
                 self._journal.close()
-            self._end(JobState.CANCELLED if self._cancelled.is_set() else JobState.FAILED)
+            stopped = self._cancelled.is_set()
+            self._advance(state=JobState.CANCELLED if stopped else JobState.FAILED)
             raise
         if self._journal is not None:
             self._journal.remove()
-        self._end(JobState.DONE)
+        self._advance(state=JobState.DONE)
         return [results[number] for number in range(len(self._items))]
 
     def _work_off(self, results: dict[int, R]) -> None:
@@ -111,25 +117,66 @@ class Job(Generic[T, R]):
                 if self._journal is not None:
                     self._journal.add(fresh)
                 weight = sum(self._sizes[number] for number in batch)
-                self._advance(JobState.RUNNING, len(batch), 0, weight)
+                was = self._progress
+                self._advance(done=was.done + len(batch), bytes_done=was.bytes_done + weight)
                 if self._watch is not None:
                     self._watch(self._progress, len(batch))
         if self._cancelled.is_set():
             raise JobCancelledError("the job was stopped")
 
-    def _advance(self, state: JobState, count: int, resumed: int, weight: int = 0) -> None:
-        was = self._progress
-        first = was.state is JobState.WAITING
-        self._progress = JobProgress(
-            state,
-            was.done + count,
-            was.total,
-            was.bytes_done + (resumed if first else weight),
-            was.bytes_total,
-            count if first else was.resumed,
-            resumed if first else was.bytes_resumed,
-            time.monotonic() - self._started,
-        )
+    def _advance(self, **changed: Any) -> None:
+        seconds = time.monotonic() - self._started
+        self._progress = replace(self._progress, seconds=seconds, **changed)
 
-    def _end(self, state: JobState) -> None:
-        self._advance(state, 0, 0)
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+    @property
+    def over(self) -> bool:
+        """True if nothing will change any more."""
+        return self not in (JobState.WAITING, JobState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """A look at a job: items and bytes, ``resumed`` items were done by an earlier job that
+    was stopped. ``seconds`` since the start."""
+
+    state: JobState
+    done: int
+    total: int
+    bytes_done: int
+    bytes_total: int
+    resumed: int = 0
+    bytes_resumed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes a second, without what was resumed; None before anything is done."""
+        done = self.bytes_done - self.bytes_resumed
+        return done / self.seconds if done > 0 and self.seconds > 0 else None
+
+    @property
+    def left(self) -> float | None:
+        """Seconds left at this rate; None before there is one."""
+        rate = self.rate
+        return None if rate is None else max(self.bytes_total - self.bytes_done, 0) / rate
+
+    def rate_text(self) -> str:
+        """``214 MB/s``, empty before there is a rate."""
+        rate = self.rate
+        if rate is None:
+            return ""
+        for unit in ("B", "kB", "MB"):
+            if rate < 1000:
+                return f"{rate:.3g} {unit}/s"
+            rate /= 1000
+        return f"{rate:.3g} GB/s"

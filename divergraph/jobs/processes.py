@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, TypeAlias, TypeVar
 
-from divergraph.jobs.batches import Batch, OpenBatches
-from divergraph.jobs.work import Stopped, Work
+from divergraph.jobs.work import Batch, OpenBatches, Stopped, Work
 from divergraph.jobs.worker import serve
 from graphstore.errors import DivergraphError
 

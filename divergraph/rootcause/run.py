@@ -27,7 +27,7 @@ from divergraph.rootcause.verdicts import (
     with_splits,
 )
 from divergraph.text.words import counted
-from divergraph.thresholds.bodies import owners_around
+from divergraph.thresholds.starts import owners_around
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
 from graphstore.model import (

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import difflib
 import re
+import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.op_search import OpIndex
 from graphstore.cypher.original_ids import may_be_escaped, original_ids
 from graphstore.cypher.queries import Dialect, NamedQuery, load
-from graphstore.cypher.recent_values import Recent
 from graphstore.cypher.traversals import OpErrors, op_errors
 from graphstore.errors import QueryError, StoreError, UnknownNameError
+from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Side
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
@@ -243,3 +245,34 @@ class CypherTargets(GraphStore):
 def stamped(place: TargetKeys) -> str:
     """A key for what is kept of a run; it changes when the run is written anew."""
     return f"{place.run} {place.content} {place.stamp}"
+
+
+_T = TypeVar("_T")
+
+
+class Recent(Generic[_T]):
+    """The few values asked for last, safe for threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[str, _T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, key: str) -> _T | None:
+        """The value, if it is here."""
+        with self._lock:
+            return self._values.get(key)
+
+    def get(self, key: str, make: Callable[[], _T]) -> _T:
+        """The value; made if it is not here."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        with gc_paused():
+            value = make()
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
+        return value

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphstore.embedded.hops import MAX_HOPS
+from graphstore.embedded.refused import MAX_HOPS
 from graphstore.errors import StoreError
 
 BUFFER_POOL = 2**28

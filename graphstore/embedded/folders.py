@@ -214,10 +214,7 @@ class StoreFolder:
         with os_errors("write", entry.folder), alone(self.root):
             for kind in KINDS:
                 if (self.root / kind / new_name).exists():
-                    what = "run" if kind == "runs" else "graph"
-                    raise NameTakenError(
-                        f"there is a {what} named {new_name!r} already", hint="use another name"
-                    )
+                    raise NameTakenError.by("run" if kind == "runs" else "graph", new_name)
             try:
                 entry.folder.rename(target)
             except FileNotFoundError as error:

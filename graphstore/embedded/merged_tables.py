@@ -24,6 +24,10 @@ _STATEMENTS = load_statements("entries.embedded")
 _SLICE = 200_000
 """Rows asked for at once: the engine keeps an answer in its buffer."""
 _NODES = {node.label: node for node in NODES}
+_OF_RUNS = ("Metric", "Finding")
+"""Nodes that belong to a run; all others belong to graphs."""
+_TO_GOLDEN = ("FUSES", "AGAINST")
+"""Relationships that end at ops of the golden graph; others of a run, at those of the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +57,14 @@ class _Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run, the keys of its graphs, and how many tensors it has."""
+    """A run, the keys of its graphs, how many ops it has, and how many nodes of its own."""
 
     database: ReadDatabase
     key: _Moved
     device: _Moved
     golden: _Moved
     ops: int
-    metrics: int
-    findings: int
+    counts: Mapping[str, int]
     row: Mapping[str, Any]
 
 
@@ -118,16 +121,10 @@ class MergedTables:
             yield rel.type, _joined(self._rels(rel))
 
     def _nodes(self, node: NodeTable) -> Iterator[Any]:
-        if node.label == "Metric":
+        if node.label in _OF_RUNS:
             for run in self.runs:
                 shifts = {"id": run.key.shift, "op": run.device.shift, "tensor": run.device.shift}
-                for where in _ranges("n.id", run.key.first, run.metrics):
-                    yield _read_nodes(run.database, node, where, shifts, {"run": run.key.new})
-            return
-        if node.label == "Finding":
-            for run in self.runs:
-                shifts = {"id": run.key.shift, "op": run.device.shift}
-                for where in _ranges("n.id", run.key.first, run.findings):
+                for where in _ranges("n.id", run.key.first, run.counts[node.label]):
                     yield _read_nodes(run.database, node, where, shifts, {"run": run.key.new})
             return
         by = "op" if node.label == "Tensor" else "id"
@@ -143,17 +140,12 @@ class MergedTables:
                     yield _read_rels(graph.database, rel, where, (graph.key, graph.key), {})
             return
         for run in self.runs:
-            if rel.type in ("COMPARED", "FOUND"):
-                yield _of_run(run, run.metrics if rel.type == "COMPARED" else run.findings)
+            if rel.source == "Run":
+                yield _of_run(run, run.counts[rel.target])
                 continue
-            start, end = {
-                "FUSES": (run.device, run.golden),
-                "NEXT_MEASURED": (run.device, run.device),
-                "OF": (run.key, run.device),
-                "AGAINST": (run.key, run.golden),
-                "ABOUT": (run.key, run.device),
-            }[rel.type]
-            count = {"Metric": run.metrics, "Finding": run.findings}.get(rel.source, run.ops)
+            start = run.key if rel.source in _OF_RUNS else run.device
+            end = run.golden if rel.type in _TO_GOLDEN else run.device
+            count = run.counts.get(rel.source, run.ops)
             for where in _ranges("a.id", start.first, count):
                 yield _read_rels(run.database, rel, where, (start, end), {"run": run.key.new})
 
@@ -165,18 +157,17 @@ def _run(
     name = plain_text(entry.name)
     device, golden = moved[row["device"]], moved[row["golden"]]
     changed = {"id": name, "name": name, "device": device.new, "golden": golden.new}
-    metrics, findings = (
-        int(str(database.ask(_STATEMENTS.filled("count", label=label), {}).rows[0][0]))
-        for label in ("Metric", "Finding")
-    )
+    counts = {
+        label: int(str(database.ask(_STATEMENTS.filled("count", label=label), {}).rows[0][0]))
+        for label in _OF_RUNS
+    }
     return _Run(
         database,
         _Moved(row["id"], name),
         device,
         golden,
         ops[device.old],
-        metrics,
-        findings,
+        counts,
         {**row, **changed},
     )
 

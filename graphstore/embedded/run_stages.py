@@ -22,8 +22,7 @@ from graphstore.schema.graph_rows import (
     op_table,
     tensor_table,
 )
-from graphstore.schema.records import Records
-from graphstore.schema.row_slices import Table
+from graphstore.schema.row_slices import Records, Table
 from graphstore.schema.run_rows import RunEnds, RunRows
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
 from graphstore.neo4j.writers import server_code
-from graphstore.schema.records import Records, as_table
-from graphstore.schema.row_slices import Absent, Row, plain_values
+from graphstore.schema.row_slices import Absent, Records, Row, as_table, plain_values
 from graphstore.schema.tables import NODES, RELS
 
 if TYPE_CHECKING:

@@ -147,7 +147,7 @@ def show_run(run: Statement, token: str, wish: WriteIntent, claimed: WriteLease)
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
-    _show_graphs(run, claimed)
+    run(_STATEMENTS["show_graphs"], keys=sorted(claimed.mine))
     run(_STATEMENTS["show_run"], **mine)
     hide_unused(run, token, unused)
     return True
@@ -161,7 +161,7 @@ def show_graph(
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
-    _show_graphs(run, claimed)
+    run(_STATEMENTS["show_graphs"], keys=sorted(claimed.mine))
     run(_STATEMENTS["show_import"], token=token, created=created)
     hide_unused(run, token, unused)
     return True
@@ -205,13 +205,9 @@ def check_name_free(run: Statement, kind: str, name: str, *, replace: bool) -> N
         NameTakenError: it is in use.
     """
     for what in ("run", "graph"):
-        if run(_STATEMENTS[f"shown_{what}"], name=name):
-            said = f"there is a {what} named {name!r} already"
-            if kind and what != kind:
-                raise NameTakenError(said, hint="use another name")
-            if not replace:
-                or_replace = "--replace to write over it, or " if kind else ""
-                raise NameTakenError(said, hint=f"use {or_replace}another name")
+        is_taken = kind != what or not replace
+        if is_taken and run(_STATEMENTS[f"shown_{what}"], name=name):
+            raise NameTakenError.by(what, name, or_replace=kind == what)
 
 
 def left_behind(run: Statement) -> list[Pending]:
@@ -246,13 +242,6 @@ def _being_written(name: str, owner: Known) -> NameTakenError:
     return NameTakenError(
         f"{owner.place} is writing a run or graph named {name!r} just now",
         hint="use another name, or wait",
-    )
-
-
-def _show_graphs(run: Statement, claimed: WriteLease) -> None:
-    run(
-        _STATEMENTS["show_graphs"],
-        keys=sorted(claimed.mine),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,8 +23,8 @@ from graphstore.neo4j.bulk import (
     properties_of,
     run_batches,
 )
-from graphstore.neo4j.clearing import clear, clear_own
 from graphstore.neo4j.pending import (
+    Pending,
     WriteIntent,
     WriteLease,
     check_name_free,
@@ -32,16 +32,18 @@ from graphstore.neo4j.pending import (
     hide,
     hide_unused,
     left_behind,
+    own,
     rename,
     show_graph,
     show_run,
+    take_over,
 )
 from graphstore.neo4j.server_schema import make_search_indexes, set_names_aside
 from graphstore.neo4j.writers import Writer, lost_claim, take_turn
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.graph_rows import graph_records
-from graphstore.schema.records import Records
+from graphstore.schema.row_slices import Records
 from graphstore.schema.run_rows import run_records
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
 
@@ -52,6 +54,21 @@ _LOOK_AGAIN_SECONDS = 0.3
 
 _ROWS = load_statements("rows.neo4j")
 _PENDING = load_statements("pending.neo4j")
+
+
+_DELETED = 5000
+"""Nodes or relationships deleted in one transaction."""
+_HUB = 64
+"""An op with more relationships loses them first: 5000 hubs at once would be too much."""
+_HUBS = 100
+"""Hubs that lose their relationships together."""
+
+_CLEARING = load_statements("clearing.neo4j")
+_ROWS_OF = {
+    "PendingRun": ("run_metrics", "run_findings", "run_links", "run_order"),
+    "PendingGraph": ("graph_blocks", "graph_ops"),
+}
+"""The statements that delete the rows of a pending node, in their order."""
 
 
 def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
@@ -190,3 +207,65 @@ def _show(writer: Writer, show: Callable[[Statement], bool]) -> None:
     # tells of them and `store repair` does it.
     with suppress(StoreError):
         clear_own(writer)
+
+
+def clear(writer: Writer, items: Sequence[Pending]) -> list[Pending]:
+    """Delete those of *items* whose writers are dead, and what only they used."""
+    taken = writer.batch(0, lambda run: take_over(run, items, writer.token), turn=True)
+    if taken is None:  # done, but the answer was lost
+        taken = writer.batch(0, lambda run: own(run, writer.token)) or []
+    for item in taken:
+        drop(writer, item)
+    return taken
+
+
+def clear_own(writer: Writer) -> None:
+    """Delete what the writer has hidden or claimed."""
+    for item in writer.batch(0, lambda run: own(run, writer.token)) or ():
+        drop(writer, item)
+
+
+def drop(writer: Writer, item: Pending) -> None:
+    """Delete one pending node of the writer's own with its rows, and graphs only it used."""
+    if item.label == "PendingGraph":
+        _delete_hub_edges(writer, item.id)
+    for name in _ROWS_OF.get(item.label, ()):
+        _delete_all(writer, _CLEARING[name], {"key": item.id, "rows": _DELETED})
+    writer.batch(0, lambda run: _delete_node(run, writer.token, item), turn=True)
+    if item.graphs:
+        for unused in writer.batch(0, lambda run: own(run, writer.token)) or ():
+            if unused.label == "PendingGraph" and unused.id in item.graphs:
+                drop(writer, unused)
+
+
+def _delete_hub_edges(writer: Writer, key: str) -> None:
+    found = writer.batch(0, lambda run: run(_CLEARING["hubs"], key=key, hub=_HUB))
+    if found is None:  # read, but the answer was lost
+        return _delete_hub_edges(writer, key)
+    hubs = [row["id"] for row in found]
+    for first in range(0, len(hubs), _HUBS):
+        params = {"ids": hubs[first : first + _HUBS], "rows": _DELETED}
+        _delete_all(writer, _CLEARING["hub_edges"], params)
+    return None
+
+
+def _delete_all(writer: Writer, statement: str, params: Mapping[str, object]) -> None:
+    while True:
+        rows = writer.batch(0, lambda run: run(statement, **params))
+        if rows is not None and rows[0]["n"] < _DELETED:
+            return
+
+
+def _delete_node(run: Statement, token: str, item: Pending) -> None:
+    rows = run(_CLEARING.filled("model_of", label=item.label), id=item.id, token=token)
+    run(_CLEARING.filled("node", label=item.label), id=item.id, token=token)
+    hide_unused(run, token, item.graphs)
+    for row in rows:
+        _delete_unused_model(run, row["model"])
+
+
+def _delete_unused_model(run: Statement, model: str | None) -> None:
+    """Delete a model no graph is of; who writes one of it waits until this is done."""
+    run(_CLEARING["ask_model"], model=model)
+    run(_CLEARING["unused_model"], model=model)
+    run(_CLEARING["free_model"], model=model)

@@ -11,8 +11,15 @@ from graphstore.model import DType
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text, plain_texts
 from graphstore.schema.op_blocks import BLOCK, attrs_of
-from graphstore.schema.records import Records
-from graphstore.schema.row_slices import Absent, Columns, Repeated, Row, Table, columns_table
+from graphstore.schema.row_slices import (
+    Absent,
+    Columns,
+    Records,
+    Repeated,
+    Row,
+    Table,
+    columns_table,
+)
 from graphstore.schema.stored_graph import StoredGraph, graph_info, node_ids
 from graphstore.traverse.edge_columns import edge_kinds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -137,3 +138,20 @@ def columns_table(columns: Sequence[NDArray[Any]]) -> Table:
 def _joined(parts: Sequence[ColumnValues]) -> ColumnValues:
     """The values of a column, of one slice after the other."""
     return [value for values in parts for value in plain_values(values)]
+
+
+# A row has one value per column of its table in :mod:`graphstore.schema.tables`, in order; a
+# relationship row starts with the ids of its two ends. Rows are made slice by slice.
+
+
+@dataclass
+class Records:
+    """Rows by node label and by relationship type."""
+
+    nodes: dict[str, Sequence[Row]] = field(default_factory=dict)
+    rels: dict[str, Sequence[Row]] = field(default_factory=dict)
+
+
+def as_table(rows: Sequence[Row]) -> Table:
+    """*rows* as a table, which they may be already."""
+    return rows if isinstance(rows, Table) else Table.of(rows)

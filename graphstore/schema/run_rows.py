@@ -14,8 +14,7 @@ from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.finding_rows import finding_rows
 from graphstore.schema.metric_rows import metric_table
-from graphstore.schema.records import Records
-from graphstore.schema.row_slices import Columns, Repeated, Row, Table, columns_table
+from graphstore.schema.row_slices import Columns, Records, Repeated, Row, Table, columns_table
 from graphstore.schema.stored_graph import StoredGraph, first_id
 from graphstore.traverse.algorithms import few_next_measured
 from graphstore.traverse.arrays import Int32

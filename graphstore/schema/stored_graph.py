@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from graphstore.contract import GraphInfo
 from graphstore.model import ModelGraph, Op
 from graphstore.schema import codec
-from graphstore.schema.packed_graph import PackedGraph, Packing
+from graphstore.schema.op_blocks import op_blocks
 from graphstore.traverse.arrays import GraphArrays, Int32
 from graphstore.traverse.edge_columns import EdgeColumns, edge_columns, places
 from graphstore.traverse.topological_order import arrays_in_order, sequences, topo_places
@@ -140,3 +140,45 @@ def graph_info(
 def _edge_count(op: Op) -> int:
     fed = sum([ref is not None and ref.producer is not None for ref in op.inputs])
     return fed + len(op.control_inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedGraph:
+    """The lossless form of a graph, and the hash of it: equal graphs have equal hashes."""
+
+    header: str
+    blocks: tuple[bytes, ...]
+    content: str
+
+
+class Packing:
+    """Makes the lossless form of *graph*: most of the work of storing it.
+
+    *edges* are those of the graph. An iterator: each step packs a few hundred ops, for who
+    has something to wait for meanwhile.
+    """
+
+    def __init__(self, graph: ModelGraph, edges: EdgeColumns) -> None:
+        self._made: PackedGraph | None = None
+        self._steps = self._pack(graph, edges)
+
+    def __iter__(self) -> Iterator[None]:
+        return self._steps
+
+    def whole(self) -> PackedGraph:
+        """The lossless form; makes what is left of it."""
+        for _ in self._steps:
+            pass
+        if self._made is None:
+            raise RuntimeError("packing the graph was broken off by an error")
+        return self._made
+
+    def _pack(self, graph: ModelGraph, edges: EdgeColumns) -> Iterator[None]:
+        header = codec.text_of(replace(graph, ops=()))
+        digest = hashlib.sha256(header.encode())
+        blocks: list[bytes] = []
+        for text, data in op_blocks(graph.ops, edges):
+            digest.update(text)
+            blocks.append(data)
+            yield
+        self._made = PackedGraph(header, tuple(blocks), digest.hexdigest())

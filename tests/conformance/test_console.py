@@ -18,7 +18,7 @@ from graphstore.contract import GraphStore, QueryParameters
 from graphstore.cypher.traversals import deepest_way
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.hops import hop_notes
+from graphstore.embedded.refused import hop_notes
 from graphstore.errors import QueryError
 from graphstore.neo4j import Neo4jStore
 from graphstore.neo4j.local_server.temporary import LocalServer

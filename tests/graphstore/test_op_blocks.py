@@ -21,7 +21,7 @@ from graphstore.model import (
 )
 from graphstore.schema.graph_outline import graph_outline
 from graphstore.schema.op_blocks import BLOCK, OpReader, attrs_of, op_blocks, ops_of_blocks
-from graphstore.schema.packed_graph import Packing
+from graphstore.schema.stored_graph import Packing
 from graphstore.traverse.edge_columns import edge_columns, places
 from graphstore.traverse.topological_order import graph_arrays
 

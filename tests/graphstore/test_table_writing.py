@@ -11,8 +11,7 @@ from graphstore.embedded import table_writing
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.engine import opened as open_engine
 from graphstore.embedded.table_writing import write_database
-from graphstore.schema.records import Records
-from graphstore.schema.row_slices import Absent, Repeated, Table
+from graphstore.schema.row_slices import Absent, Records, Repeated, Table
 
 FIRST = 2**40
 

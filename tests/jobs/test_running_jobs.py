@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from job_works import KillsAt, KillsOnce, Square, TooLarge
 
 from divergraph.jobs import Job, JobCancelledError, JobState, SerialExecutor, chosen_executor
-from divergraph.jobs.batches import in_batches
 from divergraph.jobs.processes import ProcessExecutor
+from divergraph.jobs.work import in_batches
 
 
 def run(items, work, executor=None, **options):

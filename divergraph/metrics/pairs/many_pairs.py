@@ -9,9 +9,8 @@ from itertools import chain
 from typing import TypeAlias
 
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor, usable_cores
-from divergraph.jobs.job import Job
+from divergraph.jobs.job import Job, JobProgress
 from divergraph.jobs.progress import Progress
-from divergraph.jobs.states import JobProgress
 from divergraph.jobs.work import Work
 from divergraph.metrics.error_places import Places
 from divergraph.metrics.flat import Flat, Strided, flat_float32, is_mapped

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
 from graphstore.neo4j.address import DEFAULT_PORT, Address
-from graphstore.neo4j.interrupts import interrupts_held
 from graphstore.neo4j.local_server.jars import fetch_jars, version_number
 from graphstore.neo4j.local_server.java import find_java
 from graphstore.neo4j.local_server.locks import held_lock, is_locked
@@ -303,3 +305,26 @@ def _pid(noted: _Noted) -> int | None:
         return int(noted.pid_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None  # the caller says what that means
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold SIGINT back inside; one that came is raised as KeyboardInterrupt at the end.
+
+    Python raises it in the main thread only, so in any other there is nothing to hold; nor is
+    there where SIGINT is ignored, as in what a shell started in the background.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt

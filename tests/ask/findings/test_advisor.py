@@ -11,7 +11,7 @@ from divergraph.ask.advisor.advisor import Advice, advise
 from divergraph.comparison import CompareRequest, compare
 from divergraph.metrics.measure import measure
 from divergraph.present.advice_text import summary, write_summary
-from divergraph.thresholds.choices import chose_otherwise
+from divergraph.thresholds.starts import chose_otherwise
 from graphstore.errors import InputError
 from graphstore.model import (
     Comparison,

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from graphstore.neo4j.interrupts import interrupts_held
+from graphstore.neo4j.local_server.managed import interrupts_held
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_heard")
 
