@@ -10,14 +10,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from divergraph.consistency.first_ops import finding, first_ops
 from divergraph.consistency.inputs import InputChecks, check_inputs
 from divergraph.consistency.repeat import RepeatChecks, check_repeat
 from divergraph.consistency.values import Values, values_of
 from divergraph.jobs.progress import NO_PROGRESS, Progress
-from graphstore.model import DType, EvidenceValue, Finding, FindingKind, ModelGraph, Op, TensorIO
-from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
+from graphstore.model import DType, EvidenceValue, Finding, ModelGraph, Op, TensorIO
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.index import DumpIndex
@@ -109,13 +107,10 @@ def recorded(dump: DumpIndex) -> Iterator[Finding]:
         if place in named:
             continue
         named.add(place)
-        yield Finding(
-            FindingKind.CONSISTENCY,
+        yield finding(
             RECORDED,
             f"the device recorded an overflow in {place}: {record.text()}",
-            record.op or "",
-            TensorIO.OUTPUT,
-            -1,
+            (record.op or "", TensorIO.OUTPUT, -1),
             1.0,
             {
                 "unit": record.unit,
@@ -154,22 +149,15 @@ class _Seen:
         said: Callable[[Op, int, Values, int, bool], Finding | None],
     ) -> Iterator[Finding]:
         """What is *said* of the first ops with an output that *shows* it."""
-        measured = np.zeros(len(self.arrays.ids), np.bool_)
-        over = np.zeros(len(self.arrays.ids), np.bool_)
         shown: dict[str, int] = {}
         for (op, port), seen in self.values.items():
-            number = self.arrays.number[op]
-            measured[number] = True
             if shows(self.ops[op], port, seen):
-                over[number] = True
                 shown.setdefault(op, port)
-        for number in first_diverging(self.arrays, measured, over):
-            op, port = self.arrays.ids[number], shown[self.arrays.ids[number]]
-            after = int(over[descendants(self.arrays, [int(number)])].sum())
-            known = bool(len(nearest_measured_ancestors(self.arrays, int(number), measured)))
-            finding = said(self.ops[op], port, self.values[op, port], after, known)
-            if finding is not None:
-                yield finding
+        for first in first_ops(self.arrays, (op for op, _ in self.values), shown):
+            op, port = first.op, shown[first.op]
+            found = said(self.ops[op], port, self.values[op, port], first.later, first.known)
+            if found is not None:
+                yield found
 
     def _inputs_vary(self, op: Op) -> bool:
         """All inputs of *op* were dumped, and none is all one value."""
@@ -222,13 +210,4 @@ def _finding(
         "first": seen.first,
         "later_ops": after,
     }
-    return Finding(
-        FindingKind.CONSISTENCY,
-        label,
-        sentence,
-        op.id,
-        TensorIO.OUTPUT,
-        port,
-        confidence,
-        evidence,
-    )
+    return finding(label, sentence, (op.id, TensorIO.OUTPUT, port), confidence, evidence)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from divergraph.consistency.first_ops import finding
 from divergraph.consistency.values import Difference, difference
 from graphstore.model import (
     DumpTensorRef,
     EvidenceValue,
     Finding,
-    FindingKind,
     ModelGraph,
     Op,
     TensorIO,
@@ -180,13 +180,10 @@ def _finding(
         if harmless
         else ("; something wrote to its memory in between, or one of the dumps is damaged")
     )
-    return Finding(
-        FindingKind.CONSISTENCY,
+    return finding(
         OVERWRITTEN if harmless else CHANGED,
         sentence,
-        op_id,
-        TensorIO.INPUT,
-        port,
+        (op_id, TensorIO.INPUT, port),
         _POSSIBLE if harmless else _SURE,
         {
             "producer": source.op,
@@ -194,7 +191,8 @@ def _finding(
             **difference_evidence(apart),
             "input_file": dumped.path.name,
             "output_file": output.path.name,
-            **dict(_addresses(dumped, output)),
+            **({"input_address": dumped.address} if dumped.address else {}),
+            **({"output_address": output.address} if output.address else {}),
             **({"possible_reason": harmless} if harmless else {}),
         },
     )
@@ -210,10 +208,3 @@ def difference_evidence(apart: Difference) -> dict[str, EvidenceValue]:
         "in_one_piece": apart.in_one_piece,
         "largest_difference": apart.largest,
     }
-
-
-def _addresses(dumped: DumpTensorRef, output: DumpTensorRef) -> Iterator[tuple[str, EvidenceValue]]:
-    if dumped.address:
-        yield "input_address", dumped.address
-    if output.address:
-        yield "output_address", output.address

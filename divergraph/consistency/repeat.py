@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import numpy as np
-
+from divergraph.consistency.first_ops import FirstOp, finding, first_ops
 from divergraph.consistency.inputs import difference_evidence
 from divergraph.consistency.values import Difference, difference
-from graphstore.model import Finding, FindingKind, ModelGraph, TensorIO
-from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
+from graphstore.model import Finding, ModelGraph, TensorIO
 from graphstore.traverse.arrays import GraphArrays
 from importers.dumps.index import DumpIndex
 
@@ -42,8 +40,7 @@ def check_repeat(
     given different data there, so nothing can be said. ``random_op``: it is meant to vary.
     """
     ops = graph.op_index()
-    measured = np.zeros(len(arrays.ids), np.bool_)
-    over = np.zeros(len(arrays.ids), np.bool_)
+    measured: set[str] = set()
     worst: dict[str, tuple[int, Difference]] = {}
     held = differing = 0
     for (op, io, port), ref in sorted(one.tensors.items(), key=lambda item: item[0]):
@@ -54,20 +51,16 @@ def check_repeat(
         if apart is None:
             continue
         held += 1
-        measured[arrays.number[op]] = True
+        measured.add(op)
         if apart.different:
             differing += 1
-            over[arrays.number[op]] = True
             if op not in worst or apart.largest > worst[op][1].largest:
                 worst[op] = port, apart
-    found = []
-    for number in first_diverging(arrays, measured, over):
-        op = arrays.ids[number]
-        port, apart = worst[op]
-        after = int(over[descendants(arrays, [int(number)])].sum())
-        alone = not len(nearest_measured_ancestors(arrays, int(number), measured))
-        found.append(_finding(op, ops[op].type, port, apart, after, _inputs(op, one, other), alone))
-    return RepeatChecks(tuple(found), held, differing)
+    found = tuple(
+        _finding(first, ops[first.op].type, *worst[first.op], one, other)
+        for first in first_ops(arrays, measured, worst)
+    )
+    return RepeatChecks(found, held, differing)
 
 
 def _inputs(op: str, one: DumpIndex, other: DumpIndex) -> list[int]:
@@ -84,8 +77,9 @@ def _inputs(op: str, one: DumpIndex, other: DumpIndex) -> list[int]:
 
 
 def _finding(
-    op: str, kind: str, port: int, apart: Difference, after: int, inputs: list[int], alone: bool
+    first: FirstOp, kind: str, port: int, apart: Difference, one: DumpIndex, other: DumpIndex
 ) -> Finding:
+    op, inputs = first.op, _inputs(first.op, one, other)
     amount = (
         f"{apart.different} of {apart.elements} elements differ, by {apart.largest:.6g} at most"
     )
@@ -101,7 +95,7 @@ def _finding(
         sentence = (
             f"{op} ({kind}) makes random numbers: output {port} varies as it should, {amount}"
         )
-    elif alone:
+    elif not first.known:
         confidence = 0.5
         sentence = (
             f"{op} ({kind}) differs between the two runs, {amount}; nothing before it was dumped, "
@@ -112,16 +106,7 @@ def _finding(
             f"{op} ({kind}) is not deterministic: output {port} differs between the two runs, "
             f"{amount}, while everything dumped before it is the same"
         )
-    if after:
-        sentence += f"; {after} later ops differ with it"
-    evidence = {**difference_evidence(apart), "later_ops": after, "differing_inputs": inputs}
-    return Finding(
-        FindingKind.CONSISTENCY,
-        label,
-        sentence,
-        op,
-        TensorIO.OUTPUT,
-        port,
-        confidence,
-        evidence,
-    )
+    if first.later:
+        sentence += f"; {first.later} later ops differ with it"
+    evidence = {**difference_evidence(apart), "later_ops": first.later, "differing_inputs": inputs}
+    return finding(label, sentence, (op, TensorIO.OUTPUT, port), confidence, evidence)

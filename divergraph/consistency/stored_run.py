@@ -9,8 +9,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-import numpy as np
-
 from divergraph.consistency.checks import (
     ALL_ZERO,
     CONSTANT,
@@ -18,20 +16,11 @@ from divergraph.consistency.checks import (
     NAN,
     SATURATED,
 )
+from divergraph.consistency.first_ops import finding, first_ops
 from divergraph.consistency.values import FLOAT16_MAX
 from graphstore.contract import RunData
-from graphstore.model import (
-    Comparison,
-    DType,
-    EvidenceValue,
-    Figures,
-    Finding,
-    FindingKind,
-    TensorIO,
-)
-from graphstore.traverse.algorithms import descendants, first_diverging
+from graphstore.model import Comparison, DType, EvidenceValue, Figures, Finding, TensorIO
 from graphstore.traverse.arrays import GraphArrays
-from graphstore.traverse.measured_ops import measured_ops
 from graphstore.traverse.topological_order import graph_arrays
 
 _FEW = 8
@@ -66,19 +55,14 @@ def _first(
     for item in data.comparisons:
         if item.io is TensorIO.OUTPUT and item.compared and shows(item):
             shown.setdefault(item.op, item)
-    if not shown:
-        return
-    over = np.zeros(len(arrays.ids), np.bool_)
-    over[[arrays.number[op] for op in shown]] = True
-    for number in first_diverging(arrays, measured_ops(arrays, data.comparisons), over):
-        op = arrays.ids[number]
-        item = shown[op]
-        label, sentence = says(item, f"{op} ({types[op]})")
-        after = int(over[descendants(arrays, [int(number)])].sum())
-        evidence = {**_evidence(item), "later_ops": after}
-        yield Finding(
-            FindingKind.CONSISTENCY, label, sentence, op, item.io, item.port, 0.9, evidence
-        )
+    measured = (
+        item.op for item in data.comparisons if item.compared and item.io is TensorIO.OUTPUT
+    )
+    for first in first_ops(arrays, measured, shown) if shown else ():
+        item = shown[first.op]
+        label, sentence = says(item, f"{first.op} ({types[first.op]})")
+        evidence = {**_evidence(item), "later_ops": first.later}
+        yield finding(label, sentence, (first.op, item.io, item.port), 0.9, evidence)
 
 
 def _evidence(item: Comparison) -> dict[str, EvidenceValue]:

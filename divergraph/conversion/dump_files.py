@@ -164,10 +164,9 @@ class _File:
     def _device_file(self, file: DeviceFile) -> None:
         self._op_name = file.header.op_name
         self._reasons += file.unusable if self._chosen(None) else ()
-        written = 0
         for tensor in file.tensors:
             if self._chosen(tensor):
-                written += self._tensor(tensor)
+                self._tensor(tensor)
         self._check_choice(file)
         if self._chosen(None) and self._request.layout is None:
             self._blocks(file)
@@ -190,7 +189,7 @@ class _File:
                 count = sum(each is io for each, _ in there)
                 self._reasons += damaged or [f"no {io} {number}: the file has {count} {io}s"]
 
-    def _tensor(self, ref: DumpTensorRef) -> int:
+    def _tensor(self, ref: DumpTensorRef) -> None:
         try:
             array = or_raise(read_stored(ref))
             layout = ref.layout or "ND"
@@ -203,11 +202,8 @@ class _File:
         except LayoutError as error:
             hint = " (say its shape with -s)" if self._request.shape is None else ""
             self._reasons.append(f"{ref.io} {ref.port}: {error}{hint}")
-            return 0
         except DivergraphError as error:
             self._reasons.append(f"{ref.io} {ref.port}: {error}")
-            return 0
-        return 1
 
     def _write(self, tensor: str, array: Array, layout: str) -> None:
         name = f"{self._path.name}.{tensor}"

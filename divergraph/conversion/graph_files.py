@@ -171,10 +171,10 @@ def _model_explorer(shown: ShownGraph, target: Path) -> Iterator[Path]:
 
 
 def _dump(content: Any, file: TextIO) -> None:
-    for subgraph in json.JSONEncoder(indent=1, ensure_ascii=False, allow_nan=False).iterencode(
+    for piece in json.JSONEncoder(indent=1, ensure_ascii=False, allow_nan=False).iterencode(
         content
     ):
-        file.write(subgraph)
+        file.write(piece)
     file.write("\n")
 
 

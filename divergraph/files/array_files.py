@@ -83,11 +83,11 @@ class OutputFolder:
             left = size
             with part.open("wb") as file:
                 while left > 0:
-                    subgraph = source.read(min(left, _CHUNK))
-                    if not subgraph:
+                    piece = source.read(min(left, _CHUNK))
+                    if not piece:
                         raise InputError("the file ends too early", where=name)
-                    file.write(subgraph)
-                    left -= len(subgraph)
+                    file.write(piece)
+                    left -= len(piece)
 
         self._place(name, write)
 

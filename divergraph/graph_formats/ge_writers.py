@@ -66,18 +66,18 @@ def _write_list(out: TextIO, graphs: Iterator[Iterator[tuple[str, Any]]], indent
         for place, (key, value) in enumerate(graph):
             out.write(f"{',' if place else ''}\n{' ' * member}{json.dumps(key)}: ")
             if key == "op":
-                subgraphs = (_shown(op, member + _INDENT) for op in value)
-                _write_items(out, subgraphs, member)
+                written = (_shown(op, member + _INDENT) for op in value)
+                _write_items(out, written, member)
             else:
                 out.write(_shown(value, member))
         out.write(f"\n{' ' * inner}}}")
     out.write(f"\n{' ' * indent}]")
 
 
-def _write_items(out: TextIO, subgraphs: Iterator[str], indent: int) -> None:
+def _write_items(out: TextIO, written: Iterator[str], indent: int) -> None:
     out.write("[")
-    for number, subgraph in enumerate(subgraphs):
-        out.write(f"{',' if number else ''}\n{' ' * (indent + _INDENT)}{subgraph}")
+    for number, item in enumerate(written):
+        out.write(f"{',' if number else ''}\n{' ' * (indent + _INDENT)}{item}")
     out.write(f"\n{' ' * indent}]")
 
 

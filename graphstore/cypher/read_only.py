@@ -12,16 +12,8 @@ from graphstore.errors import QueryError
 
 _WRITES = frozenset(
     (
-        "CREATE",
-        "INSERT",
-        "MERGE",
-        "SET",
-        "DELETE",
-        "DETACH",
-        "NODETACH",
-        "REMOVE",
-        "FOREACH",
-        "DROP",
+        *("CREATE", "INSERT", "MERGE", "SET", "DELETE", "DETACH", "NODETACH", "REMOVE"),
+        *("FOREACH", "DROP"),
     )
 )
 _REACHES_OUT = frozenset(
@@ -48,14 +40,9 @@ _EMBEDDED_CALLS = frozenset(
 )
 _NEO4J_CALLS = frozenset(
     (
-        "db.labels",
-        "db.relationshipTypes",
-        "db.propertyKeys",
-        "db.schema.visualization",
-        "db.schema.nodeTypeProperties",
-        "db.schema.relTypeProperties",
+        *("db.labels", "db.relationshipTypes", "db.propertyKeys", "db.schema.visualization"),
+        *("db.schema.nodeTypeProperties", "db.schema.relTypeProperties", "dbms.components"),
         "db.index.fulltext.queryNodes",
-        "dbms.components",
     )
 )
 _NAMESPACES = frozenset(

@@ -115,20 +115,20 @@ def decoded(cypher: str) -> Iterator[tuple[str, list[int]]]:
 
 
 def _decoded(cypher: str, pattern: re.Pattern[str]) -> tuple[str, list[int]]:
-    subgraphs: list[str] = []
+    pieces: list[str] = []
     places: list[int] = []
     end = 0
     for match in pattern.finditer(cypher):
         plain = cypher[end : match.start()]
         code = match["code"]
-        subgraph = match.group() if code is None else chr(int(code, 16))
-        subgraphs += [plain, subgraph]
+        piece = match.group() if code is None else chr(int(code, 16))
+        pieces += [plain, piece]
         places += range(end, match.start())
-        places += [match.start()] * len(subgraph)
+        places += [match.start()] * len(piece)
         end = match.end()
-    subgraphs.append(cypher[end:])
+    pieces.append(cypher[end:])
     places += range(end, len(cypher) + 1)
-    return "".join(subgraphs), places
+    return "".join(pieces), places
 
 
 def _most(following: list[Token]) -> int | None:

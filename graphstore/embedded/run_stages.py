@@ -32,25 +32,14 @@ def graph_keys(stored: StoredGraph) -> dict[str, object]:
     return {"key": stored.key, "content": stored.content, "ops": len(stored.graph.ops)}
 
 
-class GraphStages:
+def graph_stages(stored: StoredGraph, name: str, created: str) -> Iterator[Records]:
     """The rows of a graph and of its name, made when they are asked for."""
-
-    def __init__(self, stored: StoredGraph, name: str, created: str) -> None:
-        self._stored = stored
-        self._import = import_records(stored, name, created)
-
-    def __iter__(self) -> Iterator[Records]:
-        """The rows, table by table."""
-        graphs = [self._stored]
-        yield _tensors(graphs)
-        yield _ops(graphs)
-        yield _edges(graphs)
-        yield self._import
-        yield _packed(graphs)
-
-    def meanwhile(self) -> Iterator[None]:
-        """Steps of work that some of the rows need."""
-        yield from self._stored.packing
+    graphs = [stored]
+    yield _tensors(graphs)
+    yield _ops(graphs)
+    yield _edges(graphs)
+    yield import_records(stored, name, created)
+    yield _packed(graphs)
 
 
 class RunStages:

@@ -42,7 +42,7 @@ from graphstore.embedded.repairs import (
     set_damaged_aside,
     whole_entries,
 )
-from graphstore.embedded.run_stages import GraphStages, RunStages, graph_keys
+from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
@@ -263,8 +263,8 @@ class EmbeddedStore(CypherStore):
             if twin is not None:
                 manifest["written"] = asdict(as_written(twin))
             else:
-                stages = GraphStages(stored, info.name, info.created)
-                write_database(folder / DATABASE, stages, stages.meanwhile())
+                stages = graph_stages(stored, info.name, info.created)
+                write_database(folder / DATABASE, stages, stored.packing)
             self._folder.publish("graphs", info.name, folder, manifest, replace=replace)
 
     def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:

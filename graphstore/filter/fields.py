@@ -45,104 +45,69 @@ class FilterField:
     help: str
 
 
+_PART, _TEXT, _SCOPE, _DTYPE, _CHOICE, _METRIC, _SHAPE, _NUMBER = FieldKind
+
+
+def _field(name: str, aliases: str, kind: FieldKind, says: str) -> FilterField:
+    return FilterField(name, tuple(aliases.split()), kind, says)
+
+
 _DESCRIPTION = (
-    FilterField("name", (), FieldKind.PART, "part of the op's name; a bare word means the same"),
-    FilterField("id", ("op",), FieldKind.TEXT, "the op's id: sub-graph and name"),
-    FilterField("type", ("op_type", "optype"), FieldKind.TEXT, "op type, as MatMul*"),
-    FilterField(
-        "dtype", ("data_type",), FieldKind.DTYPE, "element type; fp16, half, bf16, float, … work"
-    ),
-    FilterField(
-        "shape", (), FieldKind.SHAPE, "dimensions, as *,128,128 or 1x3x224x224; scalar; none"
-    ),
-    FilterField("rank", ("dims",), FieldKind.NUMBER, "number of dimensions"),
-    FilterField("layout", ("format",), FieldKind.TEXT, "storage layout, as NC1HWC0"),
-    FilterField(
-        "ns", ("scope", "namespace"), FieldKind.SCOPE, "a part or prefix of the op's name space"
-    ),
-    FilterField(
-        "subgraph", ("graph", "sub"), FieldKind.TEXT, "sub-graph the op lies in; none: the root"
-    ),
-    FilterField("side", (), FieldKind.CHOICE, "device or golden"),
-    FilterField("topo", (), FieldKind.NUMBER, "position in topological order"),
-    FilterField("fused", (), FieldKind.NUMBER, "number of originals in the op; 0: inserted"),
-    FilterField(
-        "original", ("orig", "originals"), FieldKind.PART, "part of the name of an original op"
-    ),
+    _field("name", "", _PART, "part of the op's name; a bare word means the same"),
+    _field("id", "op", _TEXT, "the op's id: sub-graph and name"),
+    _field("type", "op_type optype", _TEXT, "op type, as MatMul*"),
+    _field("dtype", "data_type", _DTYPE, "element type; fp16, half, bf16, float, … work"),
+    _field("shape", "", _SHAPE, "dimensions, as *,128,128 or 1x3x224x224; scalar; none"),
+    _field("rank", "dims", _NUMBER, "number of dimensions"),
+    _field("layout", "format", _TEXT, "storage layout, as NC1HWC0"),
+    _field("ns", "scope namespace", _SCOPE, "a part or prefix of the op's name space"),
+    _field("subgraph", "graph sub", _TEXT, "sub-graph the op lies in; none: the root"),
+    _field("side", "", _CHOICE, "device or golden"),
+    _field("topo", "", _NUMBER, "position in topological order"),
+    _field("fused", "", _NUMBER, "number of originals in the op; 0: inserted"),
+    _field("original", "orig originals", _PART, "part of the name of an original op"),
 )
 
 _RESULT = (
-    FilterField(
-        "state",
-        (),
-        FieldKind.CHOICE,
-        "origin, inherited, drifting, clean, broken, not_compared (or none)",
+    _field(
+        "state", "", _CHOICE, "origin, inherited, drifting, clean, broken, not_compared (or none)"
     ),
-    FilterField("level", (), FieldKind.CHOICE, "pass, warn, fail or none"),
-    FilterField("over", ("failed",), FieldKind.METRIC, "a metric over its limit; any; none"),
-    FilterField("from", ("origins",), FieldKind.TEXT, "an origin the error can come from"),
-    FilterField("reason", ("why",), FieldKind.PART, "part of why it was not compared; none"),
-    FilterField("output", ("port",), FieldKind.NUMBER, "port of the worst compared output"),
-    FilterField("gain", (), FieldKind.NUMBER, "relative error out over the worst one in"),
-    FilterField(
-        "role",
-        (),
-        FieldKind.CHOICE,
-        "introduces, carries, amplifies, attenuates, clean, unknown (or none)",
+    _field("level", "", _CHOICE, "pass, warn, fail or none"),
+    _field("over", "failed", _METRIC, "a metric over its limit; any; none"),
+    _field("from", "origins", _TEXT, "an origin the error can come from"),
+    _field("reason", "why", _PART, "part of why it was not compared; none"),
+    _field("output", "port", _NUMBER, "port of the worst compared output"),
+    _field("gain", "", _NUMBER, "relative error out over the worst one in"),
+    _field(
+        "role", "", _CHOICE, "introduces, carries, amplifies, attenuates, clean, unknown (or none)"
     ),
-    FilterField("guilt", (), FieldKind.CHOICE, "guilty, suspect or none"),
-    FilterField(
-        "suspicion", ("susp",), FieldKind.NUMBER, "introduced error over what precision explains"
-    ),
-    FilterField(
-        "introduced", ("intro",), FieldKind.NUMBER, "error the op makes itself, on its own inputs"
-    ),
-    FilterField("propagated", ("prop",), FieldKind.NUMBER, "error that its inputs brought"),
-    FilterField("floor", (), FieldKind.NUMBER, "introduced error the device's precision explains"),
-    FilterField(
-        "amplification", ("amp",), FieldKind.NUMBER, "propagated error over the worst one in"
-    ),
+    _field("guilt", "", _CHOICE, "guilty, suspect or none"),
+    _field("suspicion", "susp", _NUMBER, "introduced error over what precision explains"),
+    _field("introduced", "intro", _NUMBER, "error the op makes itself, on its own inputs"),
+    _field("propagated", "prop", _NUMBER, "error that its inputs brought"),
+    _field("floor", "", _NUMBER, "introduced error the device's precision explains"),
+    _field("amplification", "amp", _NUMBER, "propagated error over the worst one in"),
 )
 
 _METRICS = (
-    FilterField(Metric.COSINE_SIMILARITY, ("cos", "cosine"), FieldKind.NUMBER, "cosine similarity"),
-    FilterField(
-        Metric.MAX_ABSOLUTE_ERROR, ("maxabs", "max_abs"), FieldKind.NUMBER, "largest |x - y|"
-    ),
-    FilterField(Metric.ACCUMULATED_RELATIVE_ERROR, ("are",), FieldKind.NUMBER, "sum of |x/y - 1|"),
-    FilterField(
+    _field(Metric.COSINE_SIMILARITY, "cos cosine", _NUMBER, "cosine similarity"),
+    _field(Metric.MAX_ABSOLUTE_ERROR, "maxabs max_abs", _NUMBER, "largest |x - y|"),
+    _field(Metric.ACCUMULATED_RELATIVE_ERROR, "are", _NUMBER, "sum of |x/y - 1|"),
+    _field(
         Metric.RELATIVE_EUCLIDEAN_DISTANCE,
-        ("red", "euclid", "rel_euclid"),
-        FieldKind.NUMBER,
+        "red euclid rel_euclid",
+        _NUMBER,
         "relative Euclidean distance",
     ),
-    FilterField(
-        Metric.KULLBACK_LEIBLER_DIVERGENCE,
-        ("kl", "kld"),
-        FieldKind.NUMBER,
-        "Kullback-Leibler divergence",
-    ),
-    FilterField(
-        Metric.STANDARD_DEVIATION,
-        ("std",),
-        FieldKind.NUMBER,
-        "standard deviation of the device values",
-    ),
-    FilterField("golden_std", (), FieldKind.NUMBER, "standard deviation of the golden values"),
-    FilterField("mean", (), FieldKind.NUMBER, "mean of the device values"),
-    FilterField("golden_mean", (), FieldKind.NUMBER, "mean of the golden values"),
-    FilterField(
-        Metric.MEAN_ABSOLUTE_ERROR, ("mae", "meanabs"), FieldKind.NUMBER, "mean of |x - y|"
-    ),
-    FilterField(
-        Metric.ROOT_MEAN_SQUARE_ERROR, ("rmse",), FieldKind.NUMBER, "root mean square error"
-    ),
-    FilterField(
-        Metric.MAX_RELATIVE_ERROR, ("maxrel", "max_rel"), FieldKind.NUMBER, "largest |x/y - 1|"
-    ),
-    FilterField(
-        Metric.MEAN_RELATIVE_ERROR, ("meanrel", "mre"), FieldKind.NUMBER, "mean of |x/y - 1|"
-    ),
+    _field(Metric.KULLBACK_LEIBLER_DIVERGENCE, "kl kld", _NUMBER, "Kullback-Leibler divergence"),
+    _field(Metric.STANDARD_DEVIATION, "std", _NUMBER, "standard deviation of the device values"),
+    _field("golden_std", "", _NUMBER, "standard deviation of the golden values"),
+    _field("mean", "", _NUMBER, "mean of the device values"),
+    _field("golden_mean", "", _NUMBER, "mean of the golden values"),
+    _field(Metric.MEAN_ABSOLUTE_ERROR, "mae meanabs", _NUMBER, "mean of |x - y|"),
+    _field(Metric.ROOT_MEAN_SQUARE_ERROR, "rmse", _NUMBER, "root mean square error"),
+    _field(Metric.MAX_RELATIVE_ERROR, "maxrel max_rel", _NUMBER, "largest |x/y - 1|"),
+    _field(Metric.MEAN_RELATIVE_ERROR, "meanrel mre", _NUMBER, "mean of |x/y - 1|"),
 )
 
 FIELDS: tuple[FilterField, ...] = _DESCRIPTION + _RESULT + _METRICS

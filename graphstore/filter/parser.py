@@ -154,7 +154,7 @@ def _pieces(raw: str) -> tuple[str, ...]:
 
 
 def _without_double_gaps(pieces: list[str]) -> tuple[str, ...]:
-    inner = [subgraph for subgraph in pieces[1:-1] if subgraph]
+    inner = [piece for piece in pieces[1:-1] if piece]
     return (pieces[0], *inner, pieces[-1]) if len(pieces) > 1 else (pieces[0],)
 
 

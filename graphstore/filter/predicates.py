@@ -21,7 +21,7 @@ from graphstore.model import SPLIT_NUMBERS, Guilt, Level, Metric, OpState, Role,
 from graphstore.op_row import OpRow
 
 Predicate: TypeAlias = Callable[[OpRow], bool]
-RunnableSubgraphs: TypeAlias = tuple[str, ...]
+Pieces: TypeAlias = tuple[str, ...]
 _TextTest: TypeAlias = Callable[[str], bool]
 
 _KINDS = {field.name: field.kind for field in FIELDS}
@@ -40,7 +40,7 @@ class ValueRefusedError(ValueError):
 
 
 def predicate_of(
-    field: str, operator: Operator, values: Sequence[RunnableSubgraphs], *, negated: bool
+    field: str, operator: Operator, values: Sequence[Pieces], *, negated: bool
 ) -> Predicate:
     """Whether *field* of a row is *operator* one of *values* (see ``Pattern.pieces``).
 
@@ -55,7 +55,7 @@ def predicate_of(
     elif operator is Operator.REGEX:
         test = _regex_predicate(field, "".join(values[0]))
     else:
-        test = _any_of([_MAKERS[kind](field, operator, subgraphs) for subgraphs in values])
+        test = _any_of([_MAKERS[kind](field, operator, pieces) for pieces in values])
     if (operator is Operator.UNEQUAL and kind is not FieldKind.NUMBER) is not negated:
         return _not(test)
     return test
@@ -100,15 +100,13 @@ _ORDER: dict[Operator, Callable[[float, float], bool]] = {
 }
 
 
-def _number_predicate(
-    field: str, operator: Operator, values: Sequence[RunnableSubgraphs]
-) -> Predicate:
+def _number_predicate(field: str, operator: Operator, values: Sequence[Pieces]) -> Predicate:
     if operator is Operator.REGEX:
         raise ValueRefusedError(f"{field} is a number, ~ needs a text", "use : = != < <= > >=")
     number = _numbers(field)
     if operator is Operator.UNEQUAL:
-        equal = [_number_test(field, Operator.EQUAL, subgraphs) for subgraphs in values]
-        presence_asked = all("".join(subgraphs).lower() == "none" for subgraphs in values)
+        equal = [_number_test(field, Operator.EQUAL, pieces) for pieces in values]
+        presence_asked = all("".join(pieces).lower() == "none" for pieces in values)
 
         def unequal(row: OpRow) -> bool:
             value = number(row)
@@ -117,17 +115,15 @@ def _number_predicate(
             return not any(test(value) for test in equal)
 
         return unequal
-    tests = [_number_test(field, operator, subgraphs) for subgraphs in values]
+    tests = [_number_test(field, operator, pieces) for pieces in values]
     if len(tests) == 1:
         only = tests[0]
         return lambda row: only(number(row))
     return lambda row: any(test(number(row)) for test in tests)
 
 
-def _number_test(
-    field: str, operator: Operator, subgraphs: RunnableSubgraphs
-) -> Callable[[float | None], bool]:
-    text = "*".join(subgraphs)
+def _number_test(field: str, operator: Operator, pieces: Pieces) -> Callable[[float | None], bool]:
+    text = "*".join(pieces)
     word = text.lower()
     if word in ("nan", "none"):
         if operator not in (Operator.FITS, Operator.EQUAL):
@@ -221,54 +217,54 @@ def _regex_predicate(field: str, regex: str) -> Predicate:
     return _on_texts(field, lambda text: search(text) is not None)
 
 
-def _text_predicate(field: str, operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
-    if field not in _ALWAYS_THERE and _lowered(subgraphs) == _NONE:
+def _text_predicate(field: str, operator: Operator, pieces: Pieces) -> Predicate:
+    if field not in _ALWAYS_THERE and _lowered(pieces) == _NONE:
         return _not(_on_texts(field, bool))
-    fits = _whole(subgraphs)
+    fits = _whole(pieces)
     if field == "from" and operator is Operator.FITS:
-        tail = _whole(("", "/" + subgraphs[0], *subgraphs[1:]))
+        tail = _whole(("", "/" + pieces[0], *pieces[1:]))
         return _on_texts(field, lambda text: fits(text) or tail(text))
     return _on_texts(field, fits)
 
 
-def _part_predicate(field: str, operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
-    absent = field not in _ALWAYS_THERE and _lowered(subgraphs) == _NONE
-    if absent or operator is not Operator.FITS or len(subgraphs) > 1:
-        return _text_predicate(field, operator, subgraphs)
+def _part_predicate(field: str, operator: Operator, pieces: Pieces) -> Predicate:
+    absent = field not in _ALWAYS_THERE and _lowered(pieces) == _NONE
+    if absent or operator is not Operator.FITS or len(pieces) > 1:
+        return _text_predicate(field, operator, pieces)
     if field == "reason":
-        words = normalised(subgraphs[0])
+        words = normalised(pieces[0])
         return _on_texts(field, lambda text: words in normalised(text))
-    part = subgraphs[0].lower()
+    part = pieces[0].lower()
     return _on_texts(field, lambda text: part in text.lower())
 
 
-def _scope_predicate(field: str, operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
+def _scope_predicate(field: str, operator: Operator, pieces: Pieces) -> Predicate:
     if operator is not Operator.FITS:
-        return _text_predicate(field, operator, subgraphs)
-    if _lowered(subgraphs) == _NONE:
+        return _text_predicate(field, operator, pieces)
+    if _lowered(pieces) == _NONE:
         return lambda row: not _scope(row)
-    stripped = (subgraphs[0].strip("/"),) if len(subgraphs) == 1 else subgraphs
+    stripped = (pieces[0].strip("/"),) if len(pieces) == 1 else pieces
     middle = ".*".join(map(re.escape, stripped))
     search = re.compile(rf"(?:^|[/.]){middle}(?:[/.]|$)", re.IGNORECASE | re.DOTALL).search
     return lambda row: search(_scope(row)) is not None
 
 
-def _dtype_predicate(field: str, operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
-    if len(subgraphs) == 1:
-        subgraphs = tuple(_canonical_dtype(subgraphs[0]).split("*"))
-    return _text_predicate(field, operator, subgraphs)
+def _dtype_predicate(field: str, operator: Operator, pieces: Pieces) -> Predicate:
+    if len(pieces) == 1:
+        pieces = tuple(_canonical_dtype(pieces[0]).split("*"))
+    return _text_predicate(field, operator, pieces)
 
 
-def _choice_predicate(field: str, _operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
-    word = normalised("*".join(subgraphs))
+def _choice_predicate(field: str, _operator: Operator, pieces: Pieces) -> Predicate:
+    word = normalised("*".join(pieces))
     known = {normalised(choice): choice for choice in _CHOICES[field]}
     if word == "none":
         absent = ("", *_ABSENT.get(field, ()))
         return _on_texts(field, lambda text: text in absent)
-    if len(subgraphs) > 1:
-        return _on_texts(field, _whole(subgraphs))
+    if len(pieces) > 1:
+        return _on_texts(field, _whole(pieces))
     if word not in known:
-        raise _unknown_choice(field, "*".join(subgraphs), tuple(known))
+        raise _unknown_choice(field, "*".join(pieces), tuple(known))
     return _on_texts(field, known[word].__eq__)
 
 
@@ -283,22 +279,22 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _ABSENT = {"state": (OpState.NOT_COMPARED,), "guilt": (Guilt.NONE,)}
 
 
-def _metric_predicate(field: str, _operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
-    word = normalised("*".join(subgraphs))
+def _metric_predicate(field: str, _operator: Operator, pieces: Pieces) -> Predicate:
+    word = normalised("*".join(pieces))
     if word == "none":
         return lambda row: not row.failed
     if word in ("any", "*"):
         return lambda row: bool(row.failed)
-    if len(subgraphs) > 1:
-        return _on_texts(field, _whole(subgraphs))
+    if len(pieces) > 1:
+        return _on_texts(field, _whole(pieces))
     metric = metric_named(word)
     if metric is None:
-        raise _unknown_choice(field, "*".join(subgraphs), (*map(str, Metric), "any", "none"))
+        raise _unknown_choice(field, "*".join(pieces), (*map(str, Metric), "any", "none"))
     return lambda row: metric in row.failed
 
 
-def _shape_predicate(_field: str, _operator: Operator, subgraphs: RunnableSubgraphs) -> Predicate:
-    text = "*".join(subgraphs)
+def _shape_predicate(_field: str, _operator: Operator, pieces: Pieces) -> Predicate:
+    text = "*".join(pieces)
     if text.strip().lower() == "none":
         return lambda row: row.shape is None
     fits = shape_test(text)
@@ -307,7 +303,7 @@ def _shape_predicate(_field: str, _operator: Operator, subgraphs: RunnableSubgra
     return lambda row: row.shape is not None and fits(row.shape)
 
 
-_MAKERS: dict[FieldKind, Callable[[str, Operator, RunnableSubgraphs], Predicate]] = {
+_MAKERS: dict[FieldKind, Callable[[str, Operator, Pieces], Predicate]] = {
     FieldKind.PART: _part_predicate,
     FieldKind.TEXT: _text_predicate,
     FieldKind.SCOPE: _scope_predicate,
@@ -324,13 +320,13 @@ def _unknown_choice(field: str, word: str, known: tuple[str, ...]) -> ValueRefus
     return ValueRefusedError(f"{field} is never {word!r}", hint)
 
 
-def _lowered(subgraphs: RunnableSubgraphs) -> RunnableSubgraphs:
-    return tuple(piece.lower() for piece in subgraphs)
+def _lowered(pieces: Pieces) -> Pieces:
+    return tuple(piece.lower() for piece in pieces)
 
 
-def _whole(subgraphs: RunnableSubgraphs) -> _TextTest:
+def _whole(pieces: Pieces) -> _TextTest:
     """A test that a text is the pieces with anything between them, in any case."""
-    lowered = _lowered(subgraphs)
+    lowered = _lowered(pieces)
     if len(lowered) == 1:
         only = lowered[0]
         return lambda text: text.lower() == only

@@ -34,8 +34,8 @@ class Pattern:
         if _is_bare(self.pieces):
             return self.text
         escaped = (
-            subgraph.replace("\\", "\\\\").replace('"', '\\"').replace("*", "\\*")
-            for subgraph in self.pieces
+            piece.replace("\\", "\\\\").replace('"', '\\"').replace("*", "\\*")
+            for piece in self.pieces
         )
         return f'"{"*".join(escaped)}"'
 

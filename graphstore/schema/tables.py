@@ -83,8 +83,10 @@ class RelTable:
     key: tuple[str, ...] = ()
 
 
-def _columns(**groups: str) -> tuple[Column, ...]:
-    return tuple(Column(name, ColumnType[kind]) for name, kind in groups.items())
+def _columns(names: str) -> tuple[Column, ...]:
+    """Columns by their *names*; the type of one that is no text stands behind a colon."""
+    found = (word.partition(":") for word in names.split())
+    return tuple(Column(name, ColumnType[kind or "STRING"]) for name, _, kind in found)
 
 
 def _column_of(name: str, declared_type: Any) -> Column:
@@ -138,152 +140,69 @@ FIGURE_COLUMNS = tuple(
 """The figures of a tensor pair; ``bad`` is always set."""
 
 NODES: tuple[NodeTable, ...] = (
-    NodeTable("Model", _columns(id="STRING", name="STRING", framework="STRING")),
+    NodeTable("Model", _columns("id name framework")),
     NodeTable(
         "Graph",
         _columns(
-            id="STRING",
-            model="STRING",
-            name="STRING",
-            kind="STRING",
-            framework="STRING",
-            format="STRING",
-            sha256="STRING",
-            content="STRING",
-            ops="INT64",
-            edges="INT64",
-            subgraphs="INT64",
-            fused_ops="INT64",
-            source="STRING",
-            header_json="STRING",
+            "id model name kind framework format sha256 content ops:INT64 edges:INT64 "
+            "subgraphs:INT64 fused_ops:INT64 source header_json"
         ),
     ),
     NodeTable(
         "Run",
         _columns(
-            id="STRING",
-            name="STRING",
-            golden="STRING",
-            device="STRING",
-            created="STRING",
-            verdict="STRING",
-            method="STRING",
-            version="STRING",
-            ops="INT64",
-            tensors="INT64",
-            compared="INT64",
-            over="INT64",
-            not_compared="INT64",
-            origins_json="STRING",
-            loose_links_json="STRING",
-            next_measured="BOOL",
-            suspects_json="STRING",
+            "id name golden device created verdict method version ops:INT64 tensors:INT64 "
+            "compared:INT64 over:INT64 not_compared:INT64 origins_json loose_links_json "
+            "next_measured:BOOL suspects_json"
         ),
     ),
-    NodeTable("Import", _columns(id="STRING", name="STRING", graph="STRING", created="STRING")),
+    NodeTable("Import", _columns("id name graph created")),
     NodeTable(
         "Op",
         _columns(
-            id="INT64",
-            graph="STRING",
-            name="STRING",
-            own_name="STRING",
-            type="STRING",
-            topo="INT64",
-            place="INT64",
-            sequence="INT64",
-            subgraph="STRING",
-            originals="INT64",
-            original_names="STRINGS",
-            attrs_json="STRING",
+            "id:INT64 graph name own_name type topo:INT64 place:INT64 sequence:INT64 subgraph "
+            "originals:INT64 original_names:STRINGS attrs_json"
         ),
         (("graph", "topo"), ("graph", "name"), ("graph", "type")),
     ),
     NodeTable(
         "OpBlock",
-        _columns(id="INT64", graph="STRING", first="INT64", data="BYTES"),
+        _columns("id:INT64 graph first:INT64 data:BYTES"),
         (("graph", "first"),),
     ),
     NodeTable(
         "Tensor",
         _columns(
-            id="INT64",
-            op="INT64",
-            port="INT64",
-            name="STRING",
-            shape="STRING",
-            dtype="STRING",
-            layout="STRING",
-            origin_op="STRING",
-            origin_port="INT64",
+            "id:INT64 op:INT64 port:INT64 name shape dtype layout origin_op origin_port:INT64"
         ),
         (("op",),),
     ),
     NodeTable(
         "Metric",
         _columns(
-            id="INT64",
-            run="STRING",
-            seq="INT64",
-            op="INT64",
-            tensor="INT64",
-            io="STRING",
-            port="INT64",
-            state="STRING",
-            level="STRING",
-            compared="BOOL",
-            over="BOOL",
-            origin_rank="INT64",
-            suspicion="DOUBLE",
-            cause="STRING",
+            "id:INT64 run seq:INT64 op:INT64 tensor:INT64 io port:INT64 state level "
+            "compared:BOOL over:BOOL origin_rank:INT64 suspicion:DOUBLE cause"
         )
         + tuple(Column(name, ColumnType.DOUBLE) for name in METRIC_COLUMNS)
+        + _columns("nan:STRINGS notes_json")
+        + tuple(Column(name, ColumnType.INT64) for name in COUNT_COLUMNS)
         + _columns(
-            nan="STRINGS",
-            notes_json="STRING",
-            **dict.fromkeys(COUNT_COLUMNS, "INT64"),
-            failed="STRINGS",
-            golden_name="STRING",
-            golden_port="INT64",
-            rule="STRING",
-            reason="STRING",
-            detail="STRING",
-            shape="STRING",
-            device_dtype="STRING",
-            golden_dtype="STRING",
-            device_path="STRING",
-            golden_path="STRING",
-            address="STRING",
-            overflow="BOOL",
+            "failed:STRINGS golden_name golden_port:INT64 rule reason detail shape device_dtype "
+            "golden_dtype device_path golden_path address overflow:BOOL"
         )
         + SPLIT_COLUMNS
-        + _columns(limit_rule="STRING")
+        + _columns("limit_rule")
         + FIGURE_COLUMNS,
         (
-            ("run", "seq"),
-            ("run", "io"),
-            ("run", "reason"),
-            ("run", "guilt"),
-            ("run", "amplification"),
-            ("run", "suspicion"),
-            ("origin_rank",),
+            *(("run", name) for name in ("seq", "io", "reason", "guilt", "amplification")),
+            *(("run", "suspicion"), ("origin_rank",)),
         ),
     ),
     NodeTable(
         "Finding",
         _columns(
-            id="INT64",
-            run="STRING",
-            seq="INT64",
-            kind="STRING",
-            label="STRING",
-            sentence="STRING",
-            op="INT64",
-            op_name="STRING",
-            io="STRING",
-            port="INT64",
-            confidence="DOUBLE",
-            evidence_json="STRING",
+            "id:INT64 run seq:INT64 kind label sentence op:INT64 op_name io port:INT64 "
+            "confidence:DOUBLE evidence_json"
         ),
         (("run", "seq"),),
     ),
@@ -294,12 +213,7 @@ RELS: tuple[RelTable, ...] = (
         "FEEDS",
         "Op",
         "Op",
-        (
-            Column("out", ColumnType.INT64),
-            Column("in", ColumnType.INT64),
-            Column("tensor", ColumnType.STRING),
-            Column("kind", ColumnType.STRING),
-        ),
+        _columns("out:INT64 in:INT64 tensor kind"),
         ("out", "in", "kind"),
     ),
     RelTable("CONTROLS", "Op", "Op", ()),
@@ -307,17 +221,10 @@ RELS: tuple[RelTable, ...] = (
         "FUSES",
         "Op",
         "Op",
-        _columns(
-            run="STRING",
-            seq="INT64",
-            evidence="STRING",
-            out="INT64",
-            origin_out="INT64",
-            confidence="DOUBLE",
-        ),
+        _columns("run seq:INT64 evidence out:INT64 origin_out:INT64 confidence:DOUBLE"),
         ("run", "seq"),
     ),
-    RelTable("NEXT_MEASURED", "Op", "Op", _columns(run="STRING", back="BOOL"), ("run",)),
+    RelTable("NEXT_MEASURED", "Op", "Op", _columns("run back:BOOL"), ("run",)),
     RelTable("OF", "Metric", "Op", ()),
     RelTable("AGAINST", "Metric", "Op", ()),
     RelTable("COMPARED", "Run", "Metric", ()),

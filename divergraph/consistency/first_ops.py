@@ -1,0 +1,52 @@
+"""The first ops of a graph that show something, as the checks name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from graphstore.model import EvidenceValue, Finding, FindingKind, TensorIO
+from graphstore.traverse.algorithms import descendants, first_diverging, nearest_measured_ancestors
+from graphstore.traverse.arrays import Bool, GraphArrays
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOp:
+    """An op that shows what none of the nearest measured ops before it does.
+
+    ``later`` ops after it show it, too; ``known`` is false if nothing before it was measured.
+    """
+
+    op: str
+    later: int
+    known: bool
+
+
+def first_ops(
+    arrays: GraphArrays, measured: Iterable[str], showing: Iterable[str]
+) -> Iterator[FirstOp]:
+    """Of the ops *showing* something the first ones, in execution order."""
+    looked_at, shown = _mask(arrays, measured), _mask(arrays, showing)
+    for number in first_diverging(arrays, looked_at, shown).tolist():
+        later = int(shown[descendants(arrays, [number])].sum())
+        known = bool(len(nearest_measured_ancestors(arrays, number, looked_at)))
+        yield FirstOp(arrays.ids[number], later, known)
+
+
+def _mask(arrays: GraphArrays, ops: Iterable[str]) -> Bool:
+    mask = np.zeros(len(arrays.ids), np.bool_)
+    mask[[arrays.number[op] for op in ops]] = True
+    return mask
+
+
+def finding(
+    label: str,
+    sentence: str,
+    where: tuple[str, TensorIO, int],
+    confidence: float,
+    evidence: Mapping[str, EvidenceValue],
+) -> Finding:
+    """A finding of these checks about a tensor: *where* is its op, side of it and port."""
+    return Finding(FindingKind.CONSISTENCY, label, sentence, *where, confidence, evidence)
