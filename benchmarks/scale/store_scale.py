@@ -120,7 +120,7 @@ def _embedded_read(size: int, place: str) -> Facts:  # noqa: ARG001 - one signat
 @contextmanager
 def _server(place: Path) -> Iterator[None]:
     """A Neo4j, which a file in *place* says how to reach."""
-    from graphstore.neo4j.local_server.temporary import LTS, local_server
+    from benchmarks.scale.local_neo4j import LTS, local_server
 
     home = place / "neo4j"
     with local_server(home, version=LTS, heap="1g", quick_start=False) as server:

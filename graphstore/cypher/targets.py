@@ -75,6 +75,8 @@ class CypherTargets(GraphStore):
     dialect: Dialect
 
     def __init__(self) -> None:
+        # By content or stamp, so nothing here is ever stale. Few of each: a graph of a million
+        # ops takes a gigabyte as values, a fifth of that as arrays and names.
         self._graphs: Recent[ModelGraph] = Recent(4)
         self._loaded: Recent[LoadedGraph] = Recent(8)
         self._outputs: Recent[RunOutputs] = Recent(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from graphstore.errors import StoreError
@@ -31,11 +31,20 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> AbstractContextManager[None]:
     """No other process is in such a block for *folder*; where the system can do that."""
+    return _locked(folder, wait=True)
+
+
+def marked_alive(folder: Path) -> AbstractContextManager[None]:
+    """While this process is in the block, :func:`is_marked_alive` is true of *folder*."""
+    return _locked(folder, wait=False)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[None]:
     try:
-        from fcntl import LOCK_EX, flock
+        from fcntl import LOCK_EX, LOCK_NB, flock
     except ImportError:  # not a POSIX system: renames keep entries whole there
         yield
         return
@@ -43,24 +52,8 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         # A file system without locks must do, too: renames keep entries whole there.
         with suppress(OSError):
-            flock(handle, LOCK_EX)  # ends with the handle, however the process ends
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def marked_alive(folder: Path) -> Iterator[None]:
-    """While this process is in the block, :func:`is_marked_alive` is true of *folder*."""
-    try:
-        from fcntl import LOCK_EX, LOCK_NB, flock
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            flock(handle, LOCK_EX | LOCK_NB)
+            # the lock ends with the handle, however the process ends
+            flock(handle, LOCK_EX if wait else LOCK_EX | LOCK_NB)
         yield
     finally:
         os.close(handle)

@@ -28,6 +28,7 @@ class Written:
 
 def entry_run(entry: Entry) -> Run:
     """The run of an entry, under its name of now."""
+    # The manifest is the only place of the record: runs are listed without opening a database.
     try:
         run = codec.decoded(Run, entry.manifest["run"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -65,7 +65,9 @@ class OpenDatabases:
         with self._lock:
             known = self._open.pop(folder, None)
             if known is not None:
-                self._replaced.append(known[1])  # another thread may be reading it
+                # Another thread may be reading it; closing would end its query. Files of replaced
+                # entries stay readable while they are open.
+                self._replaced.append(known[1])
 
     def close(self) -> None:
         """Close all of them."""

@@ -37,6 +37,9 @@ class Scratch:
         self._may_write = may_write
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
+    # One query reads one database: the engine joins nothing across files. So entries are put
+    # together, and a rename is made true in a copy, as the file of an entry never changes.
+
     def merged(self, entries: Sequence[Entry], open_: Callable[[Entry], ReadDatabase]) -> Entry:
         """A database of all *entries*, whose own ones *open_* opens."""
 

@@ -203,7 +203,8 @@ class EmbeddedStore(CypherStore):
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
         entry = self._known(place.name)
-        # The stores' own queries ask for keys, not for names.
+        # The stores' own queries ask for keys, not for names, so a renamed entry is asked as it
+        # is; only what shows names to users needs a copy that says the new one.
         says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
         database = self._databases.named(entry) if says_name else self._databases.of(entry)
         text, values = with_numbers(query.text, params)
@@ -259,6 +260,8 @@ class EmbeddedStore(CypherStore):
             "device": graph_keys(stored),
         }
         with self._folder.writing() as folder, gc_paused():
+            # The same graph under two names takes its place on the disk once: files are never
+            # changed, so they can be shared.
             twin = self._linked_twin(stored, folder / DATABASE)
             if twin is not None:
                 manifest["written"] = asdict(as_written(twin))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -60,11 +61,11 @@ class Sender:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._stages: list[Iterator[Batch]] = []
-        self._under_way = 0
-        self._error: BaseException | None = None
-        self._closed = False
-        self._changed = threading.Condition()
+        self._stages: list[Future[None]] = []
+        self._broken = threading.Event()
+        # a stage needs the nodes of those before it, so these wait for each other
+        self._in_order = ThreadPoolExecutor(1)
+        self._lanes = ThreadPoolExecutor(writer.lanes)
 
     @contextmanager
     def running(self) -> Iterator[Sender]:
@@ -73,75 +74,45 @@ class Sender:
         Raises:
             StoreError: as the sending did.
         """
-        threads = [
-            threading.Thread(target=self._lane, args=(lane,), daemon=True)
-            for lane in range(self._writer.lanes)
-        ]
-        for thread in threads:
-            thread.start()
         try:
             yield self
-            self.drain()
-        except BaseException as error:
-            with self._changed:
-                self._error = self._error or error
+            self._wait_for(len(self._stages))
+        except BaseException:
+            self._broken.set()  # what is under way is sent to its end, nothing after it
             raise
         finally:
-            with self._changed:
-                self._closed = True
-                self._changed.notify_all()
-            for thread in threads:
-                thread.join()
+            self._in_order.shutdown()
+            self._lanes.shutdown()
 
     def stage(self, batches: Iterable[Batch]) -> None:
         """Send *batches* after all stages before are done; waits if too many are waiting."""
-        with self._changed:
-            while len(self._stages) >= _WAITING and self._error is None:
-                self._changed.wait()
-            self._raise()
-            self._stages.append(iter(batches))
-            self._changed.notify_all()
+        self._wait_for(len(self._stages) if self._broken.is_set() else len(self._stages) - _WAITING)
+        self._stages.append(self._in_order.submit(self._send_stage, iter(batches)))
 
-    def drain(self) -> None:
-        """Return when all stages are sent."""
-        with self._changed:
-            while (self._stages or self._under_way) and self._error is None:
-                self._changed.wait()
-            self._raise()
+    def _wait_for(self, count: int) -> None:
+        """Return when the first *count* stages are sent; raises what went wrong with them."""
+        for stage in self._stages[: max(count, 0)]:
+            stage.result()
 
-    def _raise(self) -> None:
-        if self._error is not None:
-            raise self._error
+    def _send_stage(self, batches: Iterator[Batch]) -> None:
+        turn = threading.Lock()
+        lanes = range(self._writer.lanes)
+        sent = [self._lanes.submit(self._send_some, lane, batches, turn) for lane in lanes]
+        for some in sent:
+            some.result()
 
-    def _lane(self, lane: int) -> None:
+    def _send_some(self, lane: int, batches: Iterator[Batch], turn: threading.Lock) -> None:
+        """Send what is left of a stage over one connection, as another lane does, too."""
         try:
-            while (batch := self._next()) is not None:
+            while not self._broken.is_set():
+                with turn:  # rows are made here, by one thread at a time
+                    batch = next(batches, None)
+                if batch is None:
+                    return
                 self._send(lane, batch)
-                with self._changed:
-                    self._under_way -= 1
-                    self._changed.notify_all()
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            with self._changed:
-                self._error = self._error or error
-                self._changed.notify_all()
-
-    def _next(self) -> Batch | None:
-        """The next batch; waits for one, None when there are no more."""
-        with self._changed:
-            while self._error is None:
-                if self._stages:
-                    batch = next(self._stages[0], None)
-                    if batch is not None:
-                        self._under_way += 1
-                        return batch
-                    if not self._under_way:
-                        self._stages.pop(0)
-                        self._changed.notify_all()
-                        continue
-                elif self._closed:
-                    return None
-                self._changed.wait()
-            return None
+        except BaseException:
+            self._broken.set()
+            raise
 
     def _send(self, lane: int, batch: Batch) -> None:
         rows = batch.rows

@@ -30,7 +30,7 @@ _STATEMENTS = load_statements("pending.neo4j")
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A node that is not shown; ``writer`` None if an older program left it.
+    """A node that is not shown, and the token of its ``writer``.
 
     ``hidden`` if it was shown and is being deleted, ``graphs`` what a run or name uses.
     """
@@ -38,7 +38,7 @@ class Pending:
     label: str
     id: str
     name: str
-    writer: str | None
+    writer: str
     hidden: bool
     graphs: Sequence[str]
 
@@ -226,8 +226,8 @@ def own(run: Statement, token: str) -> list[Pending]:
 def take_over(run: Statement, wanted: Iterable[Pending], token: str) -> list[Pending]:
     """Make those of *wanted* the writer's own whose writers are dead."""
     items = list(wanted)
-    gone = take_away(run, sorted({item.writer for item in items if item.writer}), token)
-    taken = [item for item in items if item.writer is None or item.writer in gone]
+    gone = take_away(run, sorted({item.writer for item in items}), token)
+    taken = [item for item in items if item.writer in gone]
     for item in taken:
         run(
             _STATEMENTS.filled("take_over", label=item.label),
@@ -250,6 +250,6 @@ def _all_pending(run: Statement) -> list[Pending]:
     return [Pending(**row) for row in rows]
 
 
-def _living(writers: Mapping[str, Known], token: str | None) -> Known | None:
-    known = None if token is None else writers.get(token)
+def _living(writers: Mapping[str, Known], token: str) -> Known | None:
+    known = writers.get(token)
     return None if known is None or known.is_dead else known

@@ -21,6 +21,43 @@ _HOPELESS = ("MemoryPoolOutOfMemory", "OutOfMemory", "ForbiddenOnReadOnlyDatabas
 """Parts of codes the driver would try again, although the answer will be the same."""
 _OF_THE_TEXT = ("Neo.ClientError.Statement", "Neo.ClientError.Procedure")
 """Codes of errors in what was asked, such as a procedure that does not exist."""
+_SECURITY = r"\.Security\."
+_TROUBLES = (
+    (
+        "AuthenticationRateLimit$",
+        "Neo4j has locked this user for a while: too many wrong passwords",
+        "wait 5 s, then give the right one",
+        True,
+    ),
+    (
+        r"\.Security\.CredentialsExpired",
+        "Neo4j wants this user's first password changed",
+        "ALTER CURRENT USER SET PASSWORD FROM '...' TO '...', in cypher-shell",
+        False,
+    ),
+    (r"\.Security\.Forbidden", "Neo4j does not allow this user to do that", "", False),
+    (
+        _SECURITY,
+        "Neo4j refuses the user name or password{source}",
+        "set NEO4J_USERNAME and NEO4J_PASSWORD",
+        False,
+    ),
+    (
+        "DatabaseNotFound$",
+        "Neo4j has no database {database!r}",
+        "the community edition has one, named neo4j",
+        False,
+    ),
+    (
+        "DatabaseUnavailable$",
+        "Neo4j's database is not available: it starts, stops, or has failed",
+        "try again in a moment; the server's log says more",
+        True,
+    ),
+    ("ReadOnly", "the database is read-only", "its administrator made it so", False),
+)
+"""(part of the server's code, what it means, what to do, whether trying again may help); the
+first that fits counts."""
 _OLDEST = ".".join(map(str, OLDEST))
 
 
@@ -139,51 +176,18 @@ def server_error(error: neo4j.exceptions.Neo4jError, asked: ServerRequest) -> Di
 
 
 def _known_trouble(code: str, asked: ServerRequest) -> DivergraphError | None:
-    if code.endswith("AuthenticationRateLimit"):
-        return StoreError(
-            "Neo4j has locked this user for a while: too many wrong passwords",
-            where=asked.url,
-            hint="wait 5 s, then give the right one",
-            retryable=True,
-        )
-    if ".Security.CredentialsExpired" in code:
-        return StoreError(
-            "Neo4j wants this user's first password changed",
-            where=asked.url,
-            hint="ALTER CURRENT USER SET PASSWORD FROM '...' TO '...', in cypher-shell",
-        )
-    if ".Security.Forbidden" in code:
-        return StoreError("Neo4j does not allow this user to do that", where=asked.url)
-    if ".Security." in code:
-        return StoreError(
-            f"Neo4j refuses the user name or password{_from(asked)}",
-            where=asked.url,
-            hint=f"{'correct it there, or ' if os.sep in asked.source else ''}"
-            "set NEO4J_USERNAME and NEO4J_PASSWORD",
-        )
-    if code.endswith("DatabaseNotFound"):
-        return StoreError(
-            f"Neo4j has no database {asked.database!r}",
-            where=asked.url,
-            hint="the community edition has one, named neo4j",
-        )
-    if code.endswith("DatabaseUnavailable"):
-        return StoreError(
-            "Neo4j's database is not available: it starts, stops, or has failed",
-            where=asked.url,
-            hint="try again in a moment; the server's log says more",
-            retryable=True,
-        )
-    if "ReadOnly" in code:
-        return StoreError(
-            "the database is read-only", where=asked.url, hint="its administrator made it so"
+    for pattern, what, hint, retryable in _TROUBLES:
+        if re.search(pattern, code):
+            said = what.format(database=asked.database, source=_from(asked))
+            in_file = pattern == _SECURITY and os.sep in asked.source
+            todo = f"correct it there, or {hint}" if in_file else hint
+            return StoreError(said, where=asked.url, hint=todo, retryable=retryable)
+    if "OutOfMemory" in code and asked.cypher is not None:
+        return QueryError(
+            "the query needs more memory than the server allows",
+            hint="narrow it; the server's limit is db.memory.transaction.max",
         )
     if "OutOfMemory" in code:
-        if asked.cypher is not None:
-            return QueryError(
-                "the query needs more memory than the server allows",
-                hint="narrow it; the server's limit is db.memory.transaction.max",
-            )
         return StoreError(
             "writing needs more memory than the server allows",
             where=asked.url,

@@ -172,6 +172,8 @@ class Neo4jStore(CypherStore):
         self._check_version()
         answer = self._wire.read(query.text, params, limits)
         if place is not _ANY:
+            # A transaction sees single rows vanish that another deletes; looked at afterwards,
+            # a target that is still shown was whole all the time.
             self._check_there(place)
         return answer
 

@@ -82,6 +82,8 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
         return WriteIntent("run", name, (golden, device), replace)
 
     with Writer(wire, LANES).living() as writer:
+        # Too much for one transaction, so rows are written under claims nobody sees and shown
+        # in one step; who finds the claims of a dead writer can tell them from its own.
         wanted, claimed = _claimed(writer, wish)
         golden, device = wanted.graphs
         set_names_aside(wire, _new_ops(wanted, claimed))

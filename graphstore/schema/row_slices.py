@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, overload
@@ -18,30 +17,15 @@ Columns: TypeAlias = Sequence[ColumnValues]
 _SLICE = 10_000
 
 
-class Repeated(Sequence[Any]):
-    """The values of a column that has one value in so many rows."""
+class Repeated(list[Any]):
+    """The values of a column that has one value in so many rows.
+
+    A list like any other; that it is one value, a database that packs columns need not find out.
+    """
 
     def __init__(self, value: object, rows: int) -> None:
+        super().__init__([value] * rows)
         self.value = value
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return self._rows
-
-    @overload
-    def __getitem__(self, place: int) -> Any: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Any]: ...
-
-    def __getitem__(self, place: int | slice) -> Any:
-        if isinstance(place, slice):
-            return [self.value] * len(range(self._rows)[place])
-        range(self._rows)[place]  # raises what a list would
-        return self.value
-
-    def __iter__(self) -> Iterator[Any]:
-        return itertools.repeat(self.value, self._rows)
 
 
 class Absent(Repeated):

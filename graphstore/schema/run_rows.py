@@ -122,6 +122,7 @@ class RunRows:
     def run(self, has_followers: bool) -> Row:
         """The row of the table Run."""
         data, run, counts = self._data, self._data.run, self._data.run.counts
+        # Links to ops that no graph has cannot be relationships, and must not be lost.
         loose = [(place, data.links[place]) for place in np.flatnonzero(~self._there()).tolist()]
         return (
             self._key,

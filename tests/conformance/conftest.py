@@ -14,11 +14,11 @@ import shaped_runs
 from neo4j_files import LTS_HERE
 from server_statements import run_alone
 
+from benchmarks.scale.local_neo4j import NEWEST, LocalServer, local_server
 from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
-from graphstore.neo4j.local_server.temporary import NEWEST, LocalServer, local_server
 
 NEO4J, NEO4J_NEWEST = (
     pytest.param(group, marks=[pytest.mark.neo4j, pytest.mark.xdist_group(group)])

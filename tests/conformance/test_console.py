@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from shaped_runs import shaped_graph
 
+from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.contract import GraphStore, QueryParameters
 from graphstore.cypher.traversals import deepest_way
@@ -21,7 +22,6 @@ from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.refused import hop_notes
 from graphstore.errors import QueryError
 from graphstore.neo4j import Neo4jStore
-from graphstore.neo4j.local_server.temporary import LocalServer
 
 ENDLESS = (
     "MATCH (a:Op), (b:Op), (c:Op), (d:Op) "

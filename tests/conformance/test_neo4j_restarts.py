@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.scale.local_neo4j import LTS, LocalServer, local_server
 from graphstore.contract import RunData
 from graphstore.errors import StoreError
 from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore, connection
-from graphstore.neo4j.local_server.temporary import LTS, LocalServer, local_server
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts")]
 

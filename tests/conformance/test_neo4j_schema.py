@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore, server_schema
-from graphstore.neo4j.local_server.temporary import LocalServer
 from graphstore.schema.statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
 from graphstore.schema.tables import SCHEMA_VERSION
 

@@ -6,10 +6,10 @@ import socket
 
 import pytest
 
+from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.contract import QueryParameters
 from graphstore.errors import InputError, QueryError, StoreError
 from graphstore.neo4j import Neo4jStore
-from graphstore.neo4j.local_server.temporary import LocalServer
 from graphstore.open_store import open_store
 
 needs_server = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.contract import RunData
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore, clearing
-from graphstore.neo4j.local_server.temporary import LocalServer
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 

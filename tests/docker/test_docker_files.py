@@ -19,8 +19,8 @@ import pytest
 import trustme
 import yaml
 
+from benchmarks.scale.local_neo4j import local_server
 from graphstore.neo4j.local_server.jars import LTS
-from graphstore.neo4j.local_server.temporary import local_server
 from graphstore.open_store import open_store
 
 FOLDER = Path(__file__).parents[2] / "docker"

@@ -73,5 +73,4 @@ MATCH (r:Run {name: $name}) SET r.name = $new
 MATCH (i:Import {id: $name}) SET i.id = $new, i.name = $new
 
 // take_over: what a dead writer left becomes this writer's.
-MATCH (n:<label> {id: $id})
-WHERE n.writer = $old OR (n.writer IS NULL AND $old IS NULL) SET n.writer = $token
+MATCH (n:<label> {id: $id, writer: $old}) SET n.writer = $token

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from graphstore.neo4j.local_server.temporary import NEWEST, LocalServer, local_server
+from benchmarks.scale.local_neo4j import NEWEST, LocalServer, local_server
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A Neo4j for as long as a ``with`` block: for tests and measurements.
+"""A Neo4j for as long as a ``with`` block: for measurements and tests.
 
 The server that stays is :mod:`graphstore.neo4j.local_server.managed`; both are the same process.
 """
