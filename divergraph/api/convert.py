@@ -11,12 +11,12 @@ from divergraph.api.arguments import AnyPath, side_of
 from divergraph.api.progress import ProgressOption, telling
 from divergraph.api.store import AnyStore, opened_for_keeping
 from divergraph.conversion import DumpsConverted, GraphConverted
-from divergraph.conversion.destination import output_place
 from divergraph.conversion.dump_files import DumpRequest, DumpType, convert_dumps, parse_paths
 from divergraph.conversion.graph_files import (
     GraphFormat,
     convert_file,
     convert_stored,
+    output_place,
     reads_as_graph,
 )
 from divergraph.conversion.relayout import check_layout, parse_shape

@@ -16,8 +16,7 @@ from graphstore.contract import GraphStore
 from graphstore.cypher.original_ids import may_be_escaped, original_ids
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ErrorSplit, Level, Run, Side, TensorRef
-from graphstore.schema.double_columns import with_nan
-from graphstore.schema.split_columns import split_values
+from graphstore.schema.record_columns import split_values, with_nan
 
 _SLICE = 50_000
 _LEVELS = {None: None} | {level.value: level for level in Level}

@@ -15,8 +15,7 @@ from divergraph.ask.trace_answers import Cut, ErrorPath, PathStep
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import ancestors, induced_edges
 from graphstore.traverse.arrays import Bool, GraphArrays, Int32
-from graphstore.traverse.dominators import immediate_dominators
-from graphstore.traverse.widest_paths import way_to, widest_ways
+from graphstore.traverse.ways import immediate_dominators, way_to, widest_ways
 
 SHOWN_WAYS = 5
 AMPLIFIES, ATTENUATES = 1.5, 0.67

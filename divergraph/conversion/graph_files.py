@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -196,3 +197,20 @@ def reads_as_graph(path: Path) -> bool:
         return bool(detect(path))
     except ImportFormatError:
         return False
+
+
+def output_place(text: str) -> Path:
+    """The path *text*; with a slash at its end it is a folder, and made if it is missing.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    path = Path(text)
+    if not text.endswith(("/", os.sep)):
+        return path
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"the folder cannot be made: {why}", where=str(path)) from error
+    return path

@@ -34,9 +34,9 @@ from graphstore.model import (
 )
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
-from graphstore.schema.finding_rows import finding_value
 from graphstore.schema.metric_values import comparison_values
 from graphstore.schema.op_blocks import BLOCK, OpReader
+from graphstore.schema.run_rows import finding_value
 from graphstore.schema.stored_graph import StoredGraph, first_id, graph_info
 from graphstore.traverse.arrays import GraphArrays
 

@@ -15,7 +15,6 @@ import numpy as np
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.engine import connected, engine_errors, opened
 from graphstore.schema.row_slices import Absent, Records, Repeated, Row, as_table
-from graphstore.schema.statements import embedded_ddl
 from graphstore.schema.tables import (
     NODES,
     RELS,
@@ -123,6 +122,16 @@ def _tables(records: Records) -> Iterator[_RowsOf]:
 def _key_column(name: str, label: str) -> Column:
     node = next(node for node in NODES if node.label == label)
     return Column(name, node.columns[0].type)
+
+
+def embedded_ddl() -> Iterator[str]:
+    """The statements that make the embedded store's tables."""
+    for node in NODES:
+        columns = ", ".join(f"`{column.name}` {column.type}" for column in node.columns)
+        yield f"CREATE NODE TABLE {node.label}({columns}, PRIMARY KEY(id))"
+    for rel in RELS:
+        columns = "".join(f", `{column.name}` {column.type}" for column in rel.columns)
+        yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
 
 
 def arrow_types() -> dict[ColumnType, Any]:

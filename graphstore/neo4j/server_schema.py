@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.cypher.statements import load_statements
 from graphstore.neo4j.writers import take_turn
-from graphstore.schema.statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
-from graphstore.schema.tables import SCHEMA_VERSION, check_version
+from graphstore.schema.tables import NODES, RELS, SCHEMA_VERSION, check_version
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement
@@ -80,3 +79,52 @@ def _names(wire: Connection) -> set[object]:
 def _mark(run: Statement) -> None:
     take_turn(run, "schema")
     run(_STATEMENTS["mark"], version=SCHEMA_VERSION)
+
+
+_SHOWN_OR_NOT = ("Run", "Import", "Graph")
+"""Neo4j only: labels that start with Pending while a node is being written or deleted."""
+
+
+def neo4j_ddl() -> dict[str, str]:
+    """The statements that make Neo4j's constraints and indexes, by the name of each."""
+    made = {}
+    labels = [node.label for node in NODES] + [f"Pending{label}" for label in _SHOWN_OR_NOT]
+    for label in [*labels, "SchemaVersion", "Writer"]:
+        made[f"{label.lower()}_id"] = f"CONSTRAINT {{}} FOR (n:{label}) REQUIRE n.id IS UNIQUE"
+    made["run_name"] = "CONSTRAINT {} FOR (n:Run) REQUIRE n.name IS UNIQUE"
+    for node in NODES:
+        for columns in node.indexed:
+            keys = ", ".join(f"n.{column}" for column in columns)
+            name = f"{node.label.lower()}_{'_'.join(columns)}"
+            made[name] = f"INDEX {{}} FOR (n:{node.label}) ON ({keys})"
+    for rel in RELS:
+        if "run" in rel.key:
+            name = f"{rel.type.lower()}_run"
+            made[name] = f"INDEX {{}} FOR ()-[r:{rel.type}]-() ON (r.run)"
+    return _statements(made)
+
+
+NAME_PARTS = "divergraph_op_name_text"
+"""Neo4j only: the index on parts of op names, a fifth of the server's work of an import."""
+
+
+def neo4j_search_ddl() -> dict[str, str]:
+    """The statements that make the indexes on words and parts of names, by the name of each.
+
+    They are made when the first rows are there, and for many rows anew.
+    """
+    return _statements(
+        {
+            "op_name_text": "TEXT INDEX {} FOR (n:Op) ON (n.name)",
+            # Brought up to date behind the writer's back: imports do not wait for it.
+            "op_names": "FULLTEXT INDEX {} FOR (n:Op) ON EACH [n.name, n.own_name, n.type] "
+            "OPTIONS {{indexConfig: {{`fulltext.eventually_consistent`: true}}}}",
+        }
+    )
+
+
+def _statements(made: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"divergraph_{name}": f"CREATE {text.format(f'divergraph_{name} IF NOT EXISTS')}"
+        for name, text in made.items()
+    }

@@ -23,10 +23,14 @@ from graphstore.model import (
 )
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text, plain_texts
-from graphstore.schema.double_columns import DoubleColumns, integers, places
-from graphstore.schema.figure_columns import figure_columns
+from graphstore.schema.record_columns import (
+    DoubleColumns,
+    figure_columns,
+    integers,
+    places,
+    split_columns,
+)
 from graphstore.schema.row_slices import Columns, ColumnValues, Table
-from graphstore.schema.split_columns import split_columns
 from graphstore.schema.tables import COUNT_COLUMNS, METRIC_COLUMNS, SPREAD_COLUMNS
 
 _WORDS: dict[object, str | None] = {None: None} | {

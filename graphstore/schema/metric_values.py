@@ -11,9 +11,7 @@ from typing import Any, TypeAlias, get_args
 
 from graphstore.model import Comparison, Metric, MetricSet, TensorRef
 from graphstore.schema import codec
-from graphstore.schema.double_columns import with_nan
-from graphstore.schema.figure_columns import figures_values
-from graphstore.schema.split_columns import split_values
+from graphstore.schema.record_columns import figures_values, split_values, with_nan
 from graphstore.schema.tables import COUNT_COLUMNS, METRIC_SET_COLUMNS, SPREAD_COLUMNS
 
 MetricColumns: TypeAlias = Mapping[str, Sequence[Any]]

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore, server_schema
-from graphstore.schema.statements import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
+from graphstore.neo4j.server_schema import NAME_PARTS, neo4j_ddl, neo4j_search_ddl
 from graphstore.schema.tables import SCHEMA_VERSION
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]

@@ -17,7 +17,8 @@ from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.contract import RunData
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.model import Side
-from graphstore.neo4j import Neo4jStore, clearing
+from graphstore.neo4j import Neo4jStore
+from graphstore.neo4j import writing as server_writing
 
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
 
@@ -275,7 +276,7 @@ class TestNames:
         self, neo4j_store: Neo4jStore, shaped_run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two hubs joined to all others are deleted edge by edge before they are."""
-        monkeypatch.setattr(clearing, "_ROWS", 50)
+        monkeypatch.setattr(server_writing, "_DELETED", 50)
         ops = [f"op{number}" for number in range(200)]
         edges = [(hub, op) for hub in ops[:2] for op in ops[2:]]
         neo4j_store.save_run(shaped_run("hubs", edges, dict.fromkeys(ops, False)))

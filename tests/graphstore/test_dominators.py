@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphstore.traverse.arrays import arrays_from_edges
-from graphstore.traverse.dominators import immediate_dominators
-from graphstore.traverse.widest_paths import way_to, widest_ways
+from graphstore.traverse.ways import immediate_dominators, way_to, widest_ways
 
 
 @st.composite
