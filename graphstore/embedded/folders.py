@@ -24,12 +24,15 @@ from os import strerror
 from pathlib import Path
 from typing import Any
 
-from graphstore.embedded.disk import alone, os_errors, sync, write_json
-from graphstore.embedded.drafts import (
+from graphstore.embedded.disk import (
     abandoned_drafts,
+    alone,
     draft_folder,
     draft_path,
+    os_errors,
     remove_draft,
+    sync,
+    write_json,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.schema.tables import SCHEMA_VERSION, check_version

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphstore.embedded.disk import alone, os_errors, sync
-from graphstore.embedded.drafts import abandoned_drafts, remove_draft
+from graphstore.embedded.disk import abandoned_drafts, alone, os_errors, remove_draft, sync
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, Entry, StoreFolder
 from graphstore.embedded.scratch import Scratch

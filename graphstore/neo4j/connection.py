@@ -168,12 +168,8 @@ class Connection:
         """Do *work*, which only reads, in one transaction; as :meth:`change` otherwise."""
         import neo4j
 
-        @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
-        def transact(transaction: neo4j.ManagedTransaction) -> _T:
-            return work(self._statement(transaction))
-
-        with self._errors(), self._session(neo4j.READ_ACCESS) as session:
-            return session.execute_read(transact)
+        with self._errors():
+            return self._transact(neo4j.READ_ACCESS, work)
 
     def change(self, work: Callable[[Statement], _T], *, again: bool = False) -> _T:
         """Do *work* in one writing transaction; it is done again if the server lost it.
@@ -187,26 +183,26 @@ class Connection:
         """
         import neo4j
 
-        @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
-        def transact(transaction: neo4j.ManagedTransaction) -> _T:
-            return work(self._statement(transaction))
-
         with self._errors():
             for _ in range(_UNSURE if again else 0):
-                try:
-                    with self._session(neo4j.WRITE_ACCESS) as session:
-                        return session.execute_write(transact)
-                except neo4j.exceptions.IncompleteCommit:
-                    continue
-            with self._session(neo4j.WRITE_ACCESS) as session:
-                return session.execute_write(transact)
+                with suppress(neo4j.exceptions.IncompleteCommit):
+                    return self._transact(neo4j.WRITE_ACCESS, work)
+            return self._transact(neo4j.WRITE_ACCESS, work)
 
-    def _statement(self, transaction: neo4j.ManagedTransaction) -> Statement:
-        def run(cypher: str, **params: object) -> list[dict[str, Any]]:
-            with self._hopeless():
-                return transaction.run(cypher, params).data()
+    def _transact(self, access: str, work: Callable[[Statement], _T]) -> _T:
+        import neo4j
 
-        return run
+        @neo4j.unit_of_work(timeout=CHANGE_SECONDS)
+        def transact(transaction: neo4j.ManagedTransaction) -> _T:
+            def run(cypher: str, **params: object) -> list[dict[str, Any]]:
+                with self._hopeless():
+                    return transaction.run(cypher, params).data()
+
+            return work(run)
+
+        with self._session(access) as session:
+            reads = access == neo4j.READ_ACCESS
+            return (session.execute_read if reads else session.execute_write)(transact)
 
     def define(self, statement: str) -> None:
         """Run a statement of the schema; somebody else may have done the same just now."""

@@ -26,6 +26,7 @@ LABELS = ("PendingRun", "PendingImport", "PendingGraph")
 """In the order in which they are cleared: a graph only after what uses it."""
 
 _STATEMENTS = load_statements("pending.neo4j")
+_OWN_AND_SHOW = {"run": ("own_run", "show_run"), "graph": ("own_import", "show_import")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,29 +141,19 @@ def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
     return WriteLease(frozenset(mine), key)
 
 
-def show_run(run: Statement, token: str, wish: WriteIntent, claimed: WriteLease) -> bool:
-    """Show a written run and its graphs, hide the one it replaces; False if it is lost."""
-    mine = {"key": claimed.run, "token": token}
-    if not run(_STATEMENTS["own_run"], **mine):
-        return False
-    check_name_free(run, wish.kind, wish.name, replace=wish.replace)
-    unused = hide(run, token, wish.name)
-    run(_STATEMENTS["show_graphs"], keys=sorted(claimed.mine))
-    run(_STATEMENTS["show_run"], **mine)
-    hide_unused(run, token, unused)
-    return True
-
-
-def show_graph(
-    run: Statement, token: str, wish: WriteIntent, claimed: WriteLease, created: str
+def show(
+    run: Statement, token: str, wish: WriteIntent, claimed: WriteLease, created: str = ""
 ) -> bool:
-    """Show a written graph under its name, hide what it replaces; False if it is lost."""
-    if not run(_STATEMENTS["own_import"], token=token):
+    """Show a written run, or a graph under its name since *created*, and its graphs; hide what
+    it replaces. False if the claim is lost."""
+    own, shown = _OWN_AND_SHOW[wish.kind]
+    mine = {"key": claimed.run, "token": token, "created": created}
+    if not run(_STATEMENTS[own], **mine):
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
     run(_STATEMENTS["show_graphs"], keys=sorted(claimed.mine))
-    run(_STATEMENTS["show_import"], token=token, created=created)
+    run(_STATEMENTS[shown], **mine)
     hide_unused(run, token, unused)
     return True
 

@@ -34,8 +34,7 @@ from graphstore.neo4j.pending import (
     left_behind,
     own,
     rename,
-    show_graph,
-    show_run,
+    show,
     take_over,
 )
 from graphstore.neo4j.server_schema import make_search_indexes, set_names_aside
@@ -96,7 +95,7 @@ def save_run(wire: Connection, data: RunData, *, replace: bool) -> None:
             sender.stage(run_batches(records))
             sender.stage(finding_batches(records, key))
         make_search_indexes(wire)
-        _show(writer, lambda run: show_run(run, writer.token, wanted, claimed))
+        _show(writer, lambda run: show(run, writer.token, wanted, claimed))
 
 
 def save_graph(
@@ -114,7 +113,7 @@ def save_graph(
         with Sender(writer).running() as sender, gc_paused():
             _send_graphs(writer, sender, wanted, claimed)
         make_search_indexes(wire)
-        _show(writer, lambda run: show_graph(run, writer.token, wanted, claimed, created))
+        _show(writer, lambda run: show(run, writer.token, wanted, claimed, created))
 
 
 def delete(wire: Connection, name: str) -> None:
@@ -201,8 +200,8 @@ def _set_facts(writer: Writer, label: str, records: Records, **others: str) -> N
     writer.batch(writer.spare, work)
 
 
-def _show(writer: Writer, show: Callable[[Statement], bool]) -> None:
-    shown = writer.batch(0, show, turn=True)
+def _show(writer: Writer, work: Callable[[Statement], bool]) -> None:
+    shown = writer.batch(0, work, turn=True)
     if shown is False:
         raise lost_claim(writer.url)
     # What it replaced is out of sight; if its rows cannot be deleted now, `store info`

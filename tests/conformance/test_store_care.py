@@ -14,7 +14,7 @@ import pytest
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
 from graphstore.embedded import EmbeddedStore
-from graphstore.embedded.drafts import draft_folder, draft_path
+from graphstore.embedded.disk import draft_folder, draft_path
 from graphstore.errors import StoreError
 from graphstore.schema.tables import SCHEMA_VERSION
 
