@@ -85,7 +85,9 @@ def decoded(kind: type[_T], read: object) -> _T:
 @cache
 def declared(kind: type) -> Mapping[str, Any]:
     """The types of the fields of a dataclass, by name."""
-    return get_type_hints(kind, localns={"AttrValue": _Attribute})
+    # Both refer to themselves. What is in evidence is JSON as it is.
+    known = {"AttrValue": _Attribute, "Evidence": Mapping[str, object]}
+    return get_type_hints(kind, localns=known)
 
 
 @cache
