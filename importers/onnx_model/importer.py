@@ -106,8 +106,7 @@ def _text_form(head: bytes) -> Form | None:
 
 
 def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:
-    from importers.onnx_model.checks import check_external, check_names
-    from importers.onnx_model.shapes import all_tensors, with_shapes
+    from importers.onnx_model.checks import all_tensors, check_external, check_names, with_shapes
     from importers.onnx_model.values import constant, tensor_of
     from importers.onnx_model.walk import GraphWalk
 
