@@ -145,20 +145,22 @@ def worst_before(
     What is said of unmeasured ops means nothing.
     """
     size, sources, targets = len(arrays.ids), _edge_sources(arrays), arrays.successor_ops
-    found = np.full(size, np.nan)
+    worst = np.full(size, -np.inf)
     into = measured[targets]
     direct = into & measured[sources] & (sources < targets)
-    np.fmax.at(found, targets[direct], error[sources[direct]])
+    np.fmax.at(worst, targets[direct], error[sources[direct]])
     through = np.unique(sources[measured[sources] & ~into])
     through = through[~np.isnan(error[through])]
-    if len(through):
-        ends = (csr(size, sources[part], targets[part]) for part in (into, ~into))
-        _carry_on(found, through, error, _stretches(size, sources, targets), *ends)
-    return found
+    found: list[float] = worst.tolist()
+    ends = (csr(size, sources[part], targets[part]) for part in (into, ~into))
+    _carry_on(found, through, error, _stretches(size, sources, targets), *ends)
+    answer = np.asarray(found)
+    answer[np.isneginf(answer)] = np.nan
+    return answer
 
 
 def _carry_on(
-    found: NDArray[np.float64],
+    found: list[float],
     starts: Int32,
     error: NDArray[np.float64],
     stretch: Sequence[int],
@@ -174,18 +176,20 @@ def _carry_on(
     """
     into_start, into_ops = (part.tolist() for part in into)
     on_start, on_ops = (part.tolist() for part in on)
-    size = len(found)
-    passed = [size] * size
-    for start in starts[np.argsort(-error[starts], kind="stable")].tolist():
-        stack = [(start, size)]
+    passed = [len(found)] * len(found)
+    order = starts[np.argsort(-error[starts], kind="stable")]
+    for start, value in zip(order.tolist(), error[order].tolist(), strict=True):
+        stack = [(start, len(found))]
+        own = stretch[start]
         while stack:
             op, most = stack.pop()
             low, high = into_start[op], into_start[op + 1]
             first = bisect_right(into_ops, start, low, high)
-            reached = into_ops[first : bisect_right(into_ops, most, first, high)]
-            found[reached] = np.fmax(found[reached], error[start])
+            for target in into_ops[first : bisect_right(into_ops, most, first, high)]:
+                if found[target] < value:
+                    found[target] = value
             for other in on_ops[on_start[op] : on_start[op + 1]]:
-                mark = start if stretch[start] == stretch[other] else -1
+                mark = start if own == stretch[other] else -1
                 if mark < passed[other]:
                     stack.append((other, min(most, passed[other])))
                     passed[other] = mark
