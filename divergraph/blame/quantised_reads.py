@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from divergraph.blame.outputs import tensor_names
 from divergraph.execute.contract import QuantisedRead
 from divergraph.graphs.matching.constants import constant_ops
 from divergraph.rootcause.devices.quantisers import (
@@ -22,7 +23,7 @@ from divergraph.rootcause.devices.quantisers import (
     find_quantisers,
 )
 from graphstore.contract import RunData
-from graphstore.model import Comparison, DType, ModelGraph, TensorIO
+from graphstore.model import Comparison, DType, TensorIO
 
 _SIGNED = {RANGES[DType.INT8]: True, RANGES[DType.UINT8]: False}
 
@@ -61,12 +62,7 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
         readers[tensor] = frozenset(op.id for op in ops)
         of_ops += [
             QuantisedRead(
-                op.outputs[0].name,
-                tensor,
-                quantiser.scale,
-                quantiser.zero,
-                signed,
-                quantiser.axis,
+                op.outputs[0].name, tensor, quantiser.scale, quantiser.zero, signed, quantiser.axis
             )
             for op in ops
         ]
@@ -81,7 +77,7 @@ def looked_through(data: RunData, readings: Readings) -> tuple[Comparison, ...]:
     through = readings.quantisers.by_tensor.keys()
     types = {op.id: op.type for op in data.device.ops}
     ends = {(ref.op, ref.port) for ref in data.device.outputs}
-    names = _names(data.golden)
+    names = tensor_names(data.golden)
     constants = constant_ops(data.golden)
     dumped = Counter(
         item.golden for item in _outputs(data.comparisons) if types[item.op] not in DEQUANTISING
@@ -93,7 +89,7 @@ def looked_through(data: RunData, readings: Readings) -> tuple[Comparison, ...]:
         return (
             types[item.op] in DEQUANTISING
             and (item.op, item.port) not in ends
-            and names.get((item.golden.op, item.golden.port)) in through
+            and names.get(str(item.golden)) in through
             and (dumped[item.golden] > 0 or item.golden.op in constants)
         )
 
@@ -102,9 +98,3 @@ def looked_through(data: RunData, readings: Readings) -> tuple[Comparison, ...]:
 
 def _outputs(comparisons: Sequence[Comparison]) -> Iterator[Comparison]:
     return (item for item in comparisons if item.io is TensorIO.OUTPUT and item.compared)
-
-
-def _names(graph: ModelGraph) -> dict[tuple[str, int], str]:
-    return {
-        (op.id, port): tensor.name for op in graph.ops for port, tensor in enumerate(op.outputs)
-    }
