@@ -10,9 +10,11 @@ largest float16, belong to the arithmetics in ``devices``.
 ONNX models on devices that round every tensor, quantise, or are ONNX Runtime's own float16 and
 QDQ conversions; "the faults" are the eighteen kinds injected there. The tables in
 ``benchmarks/README.md`` were made with all numbers as they stand. *Not measured* says that no
-record tells how the number itself was found, and that its reason is the one beside it. A test
-fails if a number is ten times larger or ten times smaller
-(``tests/rootcause/numbers``).
+record tells how the number itself was found, and that its reason is the one beside it. *Swept*
+says what half and twice of it change of 22 cases, 10 of them healthy, of one model on five
+devices (``benchmarks/root_cause/sweep.py --models seizure``): which op is first, whether it is
+called guilty, or only who is suspect besides. A test fails if a number is ten times larger or ten
+times smaller (``tests/rootcause/numbers``).
 
 Read these as attributes of the module when they are needed (``calibration.SUSPECT``), never
 imported by name or bound as a default: tests and the mutation check change them in place.
