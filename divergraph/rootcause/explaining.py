@@ -230,12 +230,8 @@ class Explaining:
         """The weights of the ops of a group, by tensor name."""
         fed = {feed.tensor for feed in group.feeds}
         made = {tensor.name for op_id in group.ops for tensor in self.run.golden.ops[op_id].outputs}
-        names = dict.fromkeys(
-            ref.tensor
-            for op_id in group.ops
-            for ref in self.run.golden.inputs(self.run.golden.ops[op_id])
-            if ref.tensor not in fed and ref.tensor not in made
-        )
+        read = (ref.tensor for ref in self.run.golden.reads(group.ops))
+        names = dict.fromkeys(name for name in read if name not in fed and name not in made)
         subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
         results = self.run.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
         return {result.key: result.values[result.key] for result in results if result.values}

@@ -79,7 +79,7 @@ class QuantisedOps:
             return None
         if any(quantises(op.type) for op in ops):
             return None  # golden's own quantisers: the reference is quantised as it is
-        read = {ref.tensor for op in ops for ref in self.golden.inputs(op)}
+        read = {ref.tensor for ref in self.golden.reads(group.ops)}
         read -= {feed.tensor for feed in group.feeds if not feed.quantised}
         through = quantisers.by_tensor.keys() & read
         if not (through or group.output in quantisers.outputs):

@@ -91,12 +91,7 @@ class GroupRuns:
         return 16 * values + 2 * sum(self._constants[name] for name in weights)
 
     def _weights(self, group: Group) -> set[str]:
-        return {
-            ref.tensor
-            for op_id in group.ops
-            for ref in self.golden.inputs(self.golden.ops[op_id])
-            if ref.tensor in self._constants
-        }
+        return {ref.tensor for ref in self.golden.reads(group.ops) if ref.tensor in self._constants}
 
     def feeds(self, group: Group) -> tuple[dict[str, Array], str]:
         """What *group* is fed, and the first tensor without a value."""

@@ -89,11 +89,7 @@ class GroupState:
         return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)
 
     def _whole(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
-        names = dict.fromkeys(
-            ref.tensor
-            for op_id in self.group.ops
-            for ref in self.golden.inputs(self.golden.ops[op_id])
-        )
+        names = dict.fromkeys(ref.tensor for ref in self.golden.reads(self.group.ops))
         given = [n for n in names if n in self.values or n in weights]
         return RunnableSubgraph(key, tuple(given), (self.golden.name(self.group.golden),))
 
@@ -129,8 +125,7 @@ class GroupState:
 
     def _needed(self, op: Op) -> Iterator[str]:
         """The outputs of *op* that the group goes on with."""
-        inside = set(self.group.ops)
-        used = {ref.tensor for each in inside for ref in self.golden.inputs(self.golden.ops[each])}
+        used = {ref.tensor for ref in self.golden.reads(self.group.ops)}
         for port, tensor in enumerate(op.outputs):
             if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
                 yield tensor.name

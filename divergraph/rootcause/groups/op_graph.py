@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -127,6 +127,10 @@ class OpGraph:
         """What *op* reads: its connected inputs, and what its bodies take from around it."""
         yield from (ref for ref in op.inputs if ref is not None)
         yield from self._captured.get(op.id, ())
+
+    def reads(self, ops: Iterable[str]) -> Iterator[InputRef]:
+        """What each of *ops* reads."""
+        return (ref for op_id in ops for ref in self.inputs(self.ops[op_id]))
 
     def name(self, ref: TensorRef) -> str:
         """The name executors know a tensor by."""
