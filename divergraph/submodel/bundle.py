@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -85,7 +84,8 @@ def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bu
     of_device = is_of_device(parts, wanted)
     graph = graph_of(parts, wanted)
     writer = writer_of(wanted, graph)
-    with appearing(request.output, _name()) as folder:
+    name = datetime.now().astimezone().strftime("dump_result_%Y_%m_%d_%H_%M_%S")
+    with appearing(request.output, name) as folder:
         written = writer(_source(parts, part, request, of_device), part, folder.path)
         device = None if of_device else _write_device_graph(parts, part, folder.path)
         kind = DevicePartData if of_device else PartData
@@ -93,7 +93,7 @@ def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bu
         data.write()
         manifest = _manifest(parts, part, request, wanted, written, data)
         _write_texts(folder.path, manifest, data.log())
-        files = tuple(sorted(_below(folder.path)))
+        files = tuple(_below(folder.path))
     return Bundle(folder.target, files, manifest)
 
 
@@ -137,10 +137,6 @@ def _read_again(written: WrittenPart) -> ModelGraph:
 
     options = {"weights": str(written.files[1])} if written.files[0].suffix == ".prototxt" else {}
     return read_graph(written.files[0], options)
-
-
-def _name() -> str:
-    return datetime.now().astimezone().strftime("dump_result_%Y_%m_%d_%H_%M_%S")
 
 
 @dataclass(slots=True)
@@ -233,7 +229,7 @@ def _manifest(
         },
         "inputs": [_entry(tensor, written, data) for tensor in part.inputs if not tensor.frozen],
         "outputs": [_entry(tensor, written, data) for tensor in part.outputs],
-        "sha256": {name: _digest(folder / name) for name in sorted(_below(folder))},
+        "sha256": {name: _digest(folder / name) for name in _below(folder)},
     }
 
 
@@ -326,10 +322,8 @@ def _line(tensor: Mapping[str, Any]) -> str:
     return f"* `{tensor['name']}`: {tensor['dtype']}, {shape}\n"
 
 
-def _below(folder: Path) -> Iterator[str]:
-    for root, _, names in os.walk(folder):
-        for name in names:
-            yield str((Path(root) / name).relative_to(folder))
+def _below(folder: Path) -> list[str]:
+    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
 
 
 def _digest(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from divergraph.submodel.bundle import BundleRequest, write_bundle
 from divergraph.submodel.minimize.candidates import candidates, space_of
 from divergraph.submodel.minimize.oracle import Oracle, OracleOptions, Part, open_oracle
 from divergraph.submodel.minimize.prober import KeptAnswers, Prober, SearchLimits, answers_path
-from divergraph.submodel.minimize.search import Found, PartSearch, SearchOutcome, SuspectUnits
+from divergraph.submodel.minimize.search import Found, PartSearch, SearchOutcome
 from divergraph.submodel.minimize.space import Space, Units
 from divergraph.submodel.minimize.verdicts import Probe, Variant
 from divergraph.submodel.run_parts import RunParts
@@ -108,7 +108,10 @@ def minimize_run(
 
         prober = Prober(space, ask, request.limits, memory, told, oracle.cancel)
         progress.stage(f"asking {oracle.identity.partition(' ')[0]}", request.limits.calls)
-        outcome = _searched(space, prober, ranking, _variants(oracle, request), clean=clean)
+        search = PartSearch(space, prober, ranking, _variants(oracle, request))
+        outcome = search.verify() if clean else None
+        if outcome is None or not (outcome.note or outcome.stopped):
+            outcome = search.run()
         found = _written(parts, space, prober, outcome, request, oracle.identity)
         return Minimized(
             oracle.identity, found, tuple(prober.probes), prober.calls,
@@ -121,22 +124,6 @@ def is_clean(parts: RunParts) -> bool:
     """Whether nothing in the run is wrong: no op guilty or suspect, nothing over a limit."""
     data = parts.data
     return not (data.origins or data.suspects or any(item.over for item in data.comparisons))
-
-
-def _searched(
-    space: Space,
-    prober: Prober,
-    ranking: Sequence[SuspectUnits],
-    variants: Sequence[Variant],
-    *,
-    clean: bool,
-) -> SearchOutcome:
-    search = PartSearch(space, prober, ranking, variants)
-    if clean:
-        verified = search.verify()
-        if verified.note or verified.stopped:
-            return verified
-    return search.run()
 
 
 def _limit(parts: RunParts, space: Space, request: MinimizeRequest) -> None:
