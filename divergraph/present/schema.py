@@ -37,7 +37,7 @@ _PLAIN: Mapping[str, Schema] = {
 _FIELD = re.compile(r"(\w+): ((?:[^,{]|\{[^}]*\})+)|\*(\w+)")
 
 
-class Answer(NamedTuple):
+class DeclaredAnswer(NamedTuple):
     """An object as it is declared: its fields, and what is said of them by name (``*``: of all)."""
 
     fields: str
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 
 
 @cache
-def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Answer]]:
+def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, DeclaredAnswer]]:
     """(by command the names of its answers, by name an object)."""
     text = files("divergraph.present.json").joinpath("answers.txt").read_text(encoding="utf-8")
     _, commands, *objects = text.split("\n\n")
@@ -57,10 +57,12 @@ def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Answer]
     )
 
 
-def _answer(body: str) -> Answer:
+def _answer(body: str) -> DeclaredAnswer:
     fields, *notes = (" ".join(part.split()) for part in body.split("-- "))
     said = (note.partition(": ") if note[0] != "*" else ("*", "", note[2:]) for note in notes)
-    return Answer(fields, {name: text for names, _, text in said for name in names.split(", ")})
+    return DeclaredAnswer(
+        fields, {name: text for names, _, text in said for name in names.split(", ")}
+    )
 
 
 def commands() -> Mapping[str, tuple[str, ...]]:
@@ -68,7 +70,7 @@ def commands() -> Mapping[str, tuple[str, ...]]:
     return _declarations()[0]
 
 
-def answers() -> Mapping[str, Answer]:
+def answers() -> Mapping[str, DeclaredAnswer]:
     """Every declared object by name."""
     return _declarations()[1]
 
