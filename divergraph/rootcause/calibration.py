@@ -197,7 +197,7 @@ property test. Swept: half and twice of it change none of 22 cases."""
 USUAL_STEPS = 0.9
 """The quantile of non-zero noise that is called usual, where all elements have noise of one size:
 few are rounded to another step. Not measured. Swept: half of it changes none of 7 cases; twice is
-refused, as the limits would be out of order."""
+no quantile."""
 
 # Tolerances: gains
 
