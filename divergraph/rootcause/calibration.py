@@ -151,7 +151,7 @@ none of 20 cases."""
 ROUNDED_DRAWS = 8
 """How often chance is drawn for groups of several ops and for few values: a gate hangs on a value
 next to zero, or roundings cancel. Not measured: a chance of one half is missed once in 256. Swept:
-half and twice of it change none of 1 cases."""
+neither half nor twice of it changes the one case that asks for it."""
 
 FEW_VALUES = 64
 """Tensors of fewer values are drawn several times: their roundings may cancel by luck. Not
@@ -244,8 +244,8 @@ change none of 11 cases."""
 
 OPERANDS_LIKELY = 3.0
 """How many times over or under its floor the median error of a family may be under a hypothesis.
-Not measured: one kind of operand is two to eight times as coarse as the next. Swept: half and twice
-of it change none of 1 cases."""
+Not measured: one kind of operand is two to eight times as coarse as the next. Swept: neither half
+nor twice of it changes the one case that asks for it."""
 
 OPERANDS_LIKELY_FEW = 2.0
 """As above where the ops are fewer than ENOUGH_OPS, each of them. Not measured apart."""
