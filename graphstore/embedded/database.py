@@ -36,7 +36,7 @@ class ReadDatabase:
     def __init__(self, path: Path) -> None:
         self._idle = threading.Condition()
         self._running: set[Any] = set()
-        self._path = path
+        self.path = path
         with engine_errors(path):
             # a file that is gone is for the engine to say
             size = path.stat().st_size if path.is_file() else 0
@@ -89,7 +89,7 @@ class ReadDatabase:
         Raises:
             StoreError: the engine cannot read them.
         """
-        with engine_errors(self._path), self._connection() as connection:
+        with engine_errors(self.path), self._connection() as connection:
             connection.set_max_threads_for_exec(1)
             result = connection.execute(cypher)
             try:

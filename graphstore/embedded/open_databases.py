@@ -8,6 +8,7 @@ from pathlib import Path
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import damaged, is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.query_process import QueryProcesses
 from graphstore.embedded.scratch import Scratch
 from graphstore.errors import UnknownNameError
 
@@ -23,6 +24,7 @@ class OpenDatabases:
         self._scratch = scratch
         self._lock = threading.RLock()
         self._open: dict[Path, tuple[tuple[int, int], ReadDatabase]] = {}
+        self._apart: dict[ReadDatabase, QueryProcesses] = {}
         self._replaced: list[ReadDatabase] = []
 
     def of(self, entry: Entry) -> ReadDatabase:
@@ -60,6 +62,13 @@ class OpenDatabases:
                 return self.named(entries[0])
             return self.of(self._scratch.merged(entries, self.of))
 
+    def apart(self, database: ReadDatabase) -> QueryProcesses:
+        """Processes that read the file of an open *database*, for questions of users."""
+        with self._lock:
+            if database not in self._apart:
+                self._apart[database] = QueryProcesses(database.path)
+            return self._apart[database]
+
     def forget(self, folder: Path) -> None:
         """Open the database of the entry in *folder* anew when it is asked for."""
         with self._lock:
@@ -68,10 +77,15 @@ class OpenDatabases:
                 # Another thread may be reading it; closing would end its query. Files of replaced
                 # entries stay readable while they are open.
                 self._replaced.append(known[1])
+                if known[1] in self._apart:
+                    self._apart.pop(known[1]).retire()
 
     def close(self) -> None:
         """Close all of them."""
         with self._lock:
+            for processes in self._apart.values():
+                processes.close()
+            self._apart.clear()
             for database in [*self._replaced, *(known[1] for known in self._open.values())]:
                 database.close()
             self._scratch.close()

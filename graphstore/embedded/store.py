@@ -103,7 +103,8 @@ class EmbeddedStore(CypherStore):
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        answer = self._database_of(target).ask(cypher, values, limits)
+        processes = self._databases.apart(self._database_of(target))
+        answer = processes.ask(cypher, values, limits)
         return replace(answer, notes=hop_notes(cypher, lambda: self._graph_depths(target)))
 
     def _plan(

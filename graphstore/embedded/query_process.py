@@ -1,0 +1,228 @@
+"""Users' own questions, asked in a process of its own whose memory is limited.
+
+The engine makes a whole answer before it hands out the first row, and its buffer size does not
+bound that: ``UNWIND range(1, 100000000) AS x RETURN x`` takes 18 GB whatever the limit of rows.
+Here the system refuses the memory instead, and only the child ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from graphstore.cancellation import Cancellation
+from graphstore.contract import QueryResult
+from graphstore.cypher.limits import QueryLimits
+from graphstore.embedded.database import ReadDatabase, too_long
+from graphstore.errors import DivergraphError, QueryError, StoreError
+
+MEMORY_VARIABLE = "DIVERGRAPH_QUERY_MEMORY"
+DEFAULT_MEMORY = 2048
+"""MiB a question may take beside the database's file; joins over a million ops take 1 GiB."""
+_GRACE_SECONDS = 1.0
+"""So long after its time the engine may take to end a question by itself."""
+_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "unable to allocate", "cannot allocate")
+_CODE = "from graphstore.embedded.query_process import main; main()"
+
+
+class QueryProcesses:
+    """Processes that read one database file; each answers one question at a time.
+
+    They are started when they are needed and kept for the next question.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._busy: set[subprocess.Popen[bytes]] = set()
+        self._retired = self._closed = False
+
+    def ask(self, cypher: str, params: Mapping[str, object], limits: QueryLimits) -> QueryResult:
+        """The rows of a question; as of :meth:`ReadDatabase.ask`.
+
+        Raises:
+            QueryError: also if it takes more memory than it may.
+        """
+        stopped, memory = limits.cancellation or Cancellation(), _memory()
+        with self._process(memory) as process, stopped.stopping(process.kill):
+            late = threading.Event()
+            with _killed_after(process, limits.timeout, late):
+                answer = _answered(process, cypher, params, limits)
+        if isinstance(answer, QueryResult):
+            return answer
+        stopped.check()
+        if answer is not None:
+            raise answer
+        if self._closed:
+            raise StoreError("the store was closed while a query ran")
+        if late.is_set():
+            raise too_long(limits.timeout)
+        raise _too_large(memory)
+
+    def retire(self) -> None:
+        """End the processes; those that answer just now, when they have."""
+        with self._lock:
+            self._retired = True
+            while self._idle:
+                _end(self._idle.pop())
+
+    def close(self) -> None:
+        """End the processes and the questions that still run."""
+        self.retire()
+        with self._lock:
+            self._closed = True
+            for process in self._busy:
+                process.kill()
+
+    @contextmanager
+    def _process(self, memory: int) -> Iterator[subprocess.Popen[bytes]]:
+        """A process that answers nothing else; one that died or was killed is not kept."""
+        with self._lock:
+            process = self._idle.pop() if self._idle else _started(self._path, memory)
+            self._busy.add(process)
+        try:
+            yield process
+        finally:
+            with self._lock:
+                self._busy.discard(process)
+                if process.poll() is None and not self._retired:
+                    self._idle.append(process)
+                else:
+                    _end(process)
+
+
+def _memory() -> int:
+    """MiB a question may take."""
+    given = os.environ.get(MEMORY_VARIABLE, "")
+    if not given:
+        return DEFAULT_MEMORY
+    if not given.isdecimal() or not int(given):
+        raise QueryError(f"{MEMORY_VARIABLE}={given} is no number of MiB")
+    return int(given)
+
+
+def _started(path: Path, memory: int) -> subprocess.Popen[bytes]:
+    """A fresh Python: a copy of this one would lack the threads of its libraries."""
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", _CODE, str(path), str(memory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # what an engine says that ends is no message to users
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,  # Ctrl-C is for us: we end it
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+@contextmanager
+def _killed_after(
+    process: subprocess.Popen[bytes], timeout: float | None, late: threading.Event
+) -> Iterator[None]:
+    """In the block *process* is killed a second after its time; then *late* is set."""
+    if timeout is None:
+        yield
+        return
+
+    def kill() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(timeout + _GRACE_SECONDS, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _answered(
+    process: subprocess.Popen[bytes],
+    cypher: str,
+    params: Mapping[str, object],
+    limits: QueryLimits,
+) -> QueryResult | DivergraphError | None:
+    """What the child answers; None if it ended instead."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        pickle.dump((cypher, dict(params), limits.limit, limits.timeout), process.stdin)
+        process.stdin.flush()
+        answer: QueryResult | DivergraphError = pickle.load(process.stdout)  # noqa: S301 - our own
+    except (EOFError, OSError, pickle.UnpicklingError):
+        process.wait()
+        return None
+    return answer
+
+
+def _too_large(memory: int) -> QueryError:
+    return QueryError(
+        f"the query needs more memory than {memory} MiB",
+        hint=f"narrow it, or set {MEMORY_VARIABLE} to more MiB",
+    )
+
+
+def main() -> None:
+    """Answer questions from standard input until it ends: what the child does."""
+    path, memory = Path(sys.argv[1]), int(sys.argv[2])
+    # Nothing but answers may reach the parent, whatever libraries print.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    database: ReadDatabase | DivergraphError
+    try:
+        database = ReadDatabase(path)
+    except StoreError as error:
+        database = error
+    _limit_memory(memory)
+    while True:
+        try:
+            cypher, params, limit, timeout = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own
+        except EOFError:
+            return
+        limits = QueryLimits(limit, timeout)
+        pickle.dump(_result(database, cypher, params, limits, memory), answers)
+        answers.flush()
+
+
+def _result(
+    database: ReadDatabase | DivergraphError,
+    cypher: str,
+    params: Mapping[str, Any],
+    limits: QueryLimits,
+    memory: int,
+) -> QueryResult | DivergraphError:
+    if isinstance(database, DivergraphError):
+        return database
+    try:
+        return database.ask(cypher, params, limits)
+    except MemoryError:
+        return _too_large(memory)
+    except DivergraphError as error:
+        said = str(error).lower()
+        return _too_large(memory) if any(word in said for word in _OUT_OF_MEMORY) else error
+
+
+def _limit_memory(memory: int) -> None:
+    """Let this process take *memory* MiB more than it has, where the system can limit that."""
+    if sys.platform != "linux":  # macOS knows the limit and does not heed it
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * resource.getpagesize() + memory * 2**20
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))

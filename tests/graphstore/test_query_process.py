@@ -1,0 +1,92 @@
+"""A question of a user that takes too much ends its own process, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from full_run import sample_run
+
+from graphstore.cancellation import Cancellation, CancelledError
+from graphstore.contract import QueryParameters
+from graphstore.embedded.query_process import MEMORY_VARIABLE
+from graphstore.errors import QueryError, StoreError
+from graphstore.open_store import open_store
+
+HUNGRY = "UNWIND range(1, 100000000) AS x RETURN x"
+ENDLESS = "UNWIND range(1, 60000) AS x UNWIND range(1, 60000) AS y RETURN sum(x * y % 7)"
+NAMES = "MATCH (r:Run) RETURN r.name"
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(str(tmp_path / "store")) as opened:
+        opened.save_run(sample_run("one"))
+        yield opened
+
+
+def processes(store):
+    (found,) = store._databases._apart.values()
+    return found
+
+
+def test_what_needs_too_much_memory_is_refused_and_the_next_question_answered(store, monkeypatch):
+    monkeypatch.setenv(MEMORY_VARIABLE, "300")
+    for _ in range(2):
+        with pytest.raises(QueryError, match="more memory than 300 MiB") as told:
+            store.query(HUNGRY, QueryParameters(limit=10, timeout=60.0))
+        assert MEMORY_VARIABLE in told.value.hint
+        assert store.query(NAMES, QueryParameters()).rows == (("one",),)
+
+
+def test_one_process_answers_one_question_after_the_other(store):
+    store.query(NAMES, QueryParameters())
+    (first,) = processes(store)._idle
+    with pytest.raises(QueryError, match="not in scope") as told:
+        store.query("RETURN nothing", QueryParameters())
+    assert told.value.position == 7
+    store.query(NAMES, QueryParameters())
+    assert processes(store)._idle == [first]
+
+
+def test_questions_at_once_have_a_process_each(store):
+    answers = []
+
+    def ask() -> None:
+        answers.append(store.query(NAMES, QueryParameters()).rows)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [(("one",),)] * 3
+    assert 1 <= len(processes(store)._idle) <= 3
+
+
+def test_what_takes_too_long_is_ended(store):
+    before = time.monotonic()
+    with pytest.raises(QueryError, match=r"longer than 0\.5 s"):
+        store.query(ENDLESS, QueryParameters(timeout=0.5))
+    assert time.monotonic() - before < 30
+
+
+def test_it_can_be_stopped(store):
+    stop = Cancellation()
+    threading.Timer(0.5, stop.cancel).start()
+    with pytest.raises(CancelledError):
+        store.query(ENDLESS, QueryParameters(timeout=120.0, cancellation=stop))
+
+
+def test_closing_the_store_ends_it(store):
+    threading.Timer(0.5, store.close).start()
+    with pytest.raises(StoreError, match="closed while a query ran"):
+        store.query(ENDLESS, QueryParameters(timeout=120.0))
+
+
+@pytest.mark.parametrize("given", ["much", "0", "-3"])
+def test_the_variable_is_a_number_of_mib(store, monkeypatch, given):
+    monkeypatch.setenv(MEMORY_VARIABLE, given)
+    with pytest.raises(QueryError, match="is no number of MiB"):
+        store.query(NAMES, QueryParameters())
