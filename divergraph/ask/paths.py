@@ -15,14 +15,14 @@ from divergraph.ask.trace_answers import Cut, ErrorPath, PathStep
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import ancestors, induced_edges
 from graphstore.traverse.arrays import Bool, GraphArrays, Int32
-from graphstore.traverse.ways import immediate_dominators, way_to, widest_ways
+from graphstore.traverse.ways import immediate_dominators, path_to, widest_paths_to
 
 SHOWN_WAYS = 5
 AMPLIFIES, ATTENUATES = 1.5, 0.67
 """Outside of this range of gains an op does something to an error; inside it carries it."""
 
 
-def ways_from(
+def error_paths(
     facts: Facts, start: int, inside: Bool, ends: Sequence[int], healed: frozenset[str]
 ) -> tuple[ErrorPath, ...]:
     """The widest ways from op number *start* to the *ends* with the largest errors.
@@ -31,10 +31,10 @@ def ways_from(
     :data:`SHOWN_WAYS`; one for each end.
     """
     errors = row_errors(facts.rows)
-    before = widest_ways(facts.arrays, [start], inside, errors)
+    before = widest_paths_to(facts.arrays, [start], inside, errors)
     chosen = _worst_ends(before, errors, ends)
     region = _Region(facts, start, inside, healed)
-    return tuple(region.way(way_to(before, end), error) for end, error in chosen)
+    return tuple(region.way(path_to(before, end), error) for end, error in chosen)
 
 
 def row_errors(rows: Sequence[OpRow]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.ask.facts import Facts, load_facts, resolve_op
-from divergraph.ask.paths import ATTENUATES, ways_from
+from divergraph.ask.paths import ATTENUATES, error_paths
 from divergraph.ask.rows import measured_rows
 from divergraph.ask.trace_answers import Trace, TraceStep
 from graphstore.contract import GraphStore
@@ -60,7 +60,7 @@ def trace(
         len(measured),
         sum(_is_over_a_limit(step.row) for step in measured),
         healed,
-        ways_from(facts, number, inside, outputs, frozenset(healed)),
+        error_paths(facts, number, inside, outputs, frozenset(healed)),
     )
 
 

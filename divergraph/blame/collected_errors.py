@@ -27,7 +27,7 @@ from divergraph.rootcause.explaining import OpVerdict
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs, RunSources
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.contract import RunData
 
 _NOTHING = 1e-6
@@ -43,7 +43,7 @@ class Collected:
     wanted: frozenset[str]
     precision: Precision | None = None
     """That of the device's run, for tensors that do not tell."""
-    quantised: Floors | None = None
+    quantised: Emulation | None = None
     """What runs groups with what they read quantised."""
     readings: Readings = NO_READINGS
     outputs: dict[str, Array] = field(default_factory=dict)
@@ -177,7 +177,7 @@ def collect(
     with DeviceConstants(sources.device_path, data.device) as constants:
         readings = find_readings(data, constants.value)
         graph, kind = OpGraph(data.golden), INT8
-        floors = Floors(executor, graph, kind, options.memory, readings.quantisers, plain=True)
+        floors = Emulation(executor, graph, kind, options.memory, readings.quantisers, plain=True)
         collected = Collected(names, options.memory // 2, wanted, precision, floors, readings)
         inputs = RunInputs(data, sources, looked_through(data, readings), constants.value)
         split_run(inputs, executor, options, progress, collected.see)

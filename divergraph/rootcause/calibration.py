@@ -22,15 +22,17 @@ imported by name or bound as a default: tests and the mutation check change them
 
 from __future__ import annotations
 
+from graphstore import model
+
 # Limits of suspicion, of roles, and of errors that matter at all
 
-SUSPECT = 6.0
+SUSPECT = model.SUSPECT
 """Suspicion above which an op is suspect. Measured: healthy ops have a median of 1.0 to 1.2 and
 stay below 5 on ONNX Runtime's float16 runs (docs/explanation/root-cause.md). Swept: half of it
 changes only who is suspect besides in 5 of 22 cases; twice is refused, as the limits would be out
 of order."""
 
-GUILTY = 10.0
+GUILTY = model.GUILTY
 """Suspicion above which an op is guilty, an origin. Measured: few healthy ops pass it (table of
 healthy runs); a gain of 1.003 in float16 does (a test). Swept: half of it is refused, as the limits
 would be out of order; twice changes whether 3 of 22 cases are called guilty."""

@@ -40,7 +40,7 @@ from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, Splits
 from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import is_numeric, same_shape
 from graphstore.model import ErrorSplit, Guilt, Reckoning, Role, TensorRef
 
@@ -168,7 +168,7 @@ class _Judging:
         self,
         group: Group,
         given: Mapping[str, Array],
-        floors: Floors,
+        floors: Emulation,
         sources: Sequence[TensorRef],
     ) -> OpContext:
         run = self.run

@@ -24,7 +24,7 @@ from divergraph.rootcause.groups.groups import Group, GroupCutter
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorIO, TensorRef
 
@@ -78,7 +78,7 @@ class PreparedRun:
         """Whether the device may quantise inside of bodies."""
         return hides_bodies(self.inputs.data.device)
 
-    def quantised(self, groups: Sequence[Group], usual: Floors) -> QuantisedOps:
+    def quantised(self, groups: Sequence[Group], usual: Emulation) -> QuantisedOps:
         """Which kinds of quantised ops are exact on this device."""
         found = QuantisedOps(
             self.golden, usual, self.options.suspect, hidden_bodies=self.hidden_bodies

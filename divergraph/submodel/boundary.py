@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from divergraph.submodel.arguments import argument_values
-from divergraph.submodel.constants import READS, feeds_the_model, is_another_each_run, steady_ops
+from divergraph.submodel.constants import READS, constant_ops, feeds_the_model, is_another_each_run
 from divergraph.submodel.selection import BoundaryTensor, Facts, Refusal, RefusalRule, with_facts
 from graphstore.model import ModelGraph, Op, Tensor, TensorRef
 from graphstore.traverse.arrays import GraphArrays
@@ -29,7 +29,7 @@ class Boundaries:
         self._arrays = arrays
         self._ops = graph.op_index()
         self._facts = facts
-        self.constants = steady_ops(graph)
+        self.constants = constant_ops(graph)
         self._initializers = {constant.tensor.name for constant in graph.constants}
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
         self._outputs = set(graph.outputs)

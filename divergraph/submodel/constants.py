@@ -46,7 +46,7 @@ def is_another_each_run(op: Op) -> bool:
     )
 
 
-def steady_ops(graph: ModelGraph) -> frozenset[str]:
+def constant_ops(graph: ModelGraph) -> frozenset[str]:
     """Ids of the ops whose values follow from constants and variables alone.
 
     In bodies those of TensorFlow's functions, which hold constants as ops.

@@ -221,18 +221,18 @@ class Selector:
         number = self.arrays.number
         reach = {op: self._down((op,)) for op in starts}
         refused += [
-            self._no_way(starts[0], end)
+            self._no_path(starts[0], end)
             for end in ends
             if not any(number[end] in reach[op] for op in starts)
         ]
         for start in starts:
             if not any(number[end] in reach[start] for end in ends):
-                refusal = self._no_way(start, ends[0])
+                refusal = self._no_path(start, ends[0])
                 if refusal not in refused:
                     refused.append(refusal)
         return refused
 
-    def _no_way(self, start: str, end: str) -> Refusal:
+    def _no_path(self, start: str, end: str) -> Refusal:
         if self.arrays.number[start] in self._down((end,)):
             sentence = f"the end {end} comes before the start {start}: {end} feeds {start}"
             return Refusal(RefusalRule.TURNED_ROUND, sentence, (end,), (start,))

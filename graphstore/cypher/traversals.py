@@ -179,7 +179,7 @@ ON_ARRAYS: Mapping[str, Callable[[TraversalRequest], QueryResult]] = {
 """The named queries answered here."""
 
 
-def deepest_way(arrays: GraphArrays) -> int:
+def longest_path(arrays: GraphArrays) -> int:
     """The most hops a shortest way in the graph can have, never less than the truth."""
     sources = np.repeat(np.arange(len(arrays.ids), dtype=np.int32), np.diff(arrays.successor_start))
     if np.any(arrays.successor_ops <= sources):

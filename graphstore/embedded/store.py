@@ -16,7 +16,7 @@ from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
-from graphstore.cypher.traversals import deepest_way
+from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import (
     as_written,
@@ -135,7 +135,7 @@ class EmbeddedStore(CypherStore):
                 if ops <= MAX_HOPS:
                     continue
                 arrays = self._arrays_of(place, key, content)
-                yield key, deepest_way(arrays)
+                yield key, longest_path(arrays)
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from graphstore.traverse.arrays import Bool, GraphArrays, Int32, csr
 
 
-def widest_ways(
+def widest_paths_to(
     arrays: GraphArrays,
     starts: Iterable[int],
     inside: Bool,
@@ -58,7 +58,7 @@ def widest_ways(
     return np.asarray(before, dtype=np.int32)
 
 
-def way_to(before: Int32, end: int) -> list[int]:
+def path_to(before: Int32, end: int) -> list[int]:
     """The ops of the way to *end*, from its start on; empty if none leads there."""
     if before[end] < 0:
         return []

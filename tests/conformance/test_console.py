@@ -16,7 +16,7 @@ from shaped_runs import shaped_graph
 from benchmarks.scale.local_neo4j import LocalServer
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.contract import GraphStore, QueryParameters
-from graphstore.cypher.traversals import deepest_way
+from graphstore.cypher.traversals import longest_path
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.refused import hop_notes
@@ -176,7 +176,7 @@ def test_more_hops_than_the_embedded_engine_counts(tmp_path: Path) -> None:
     names = [f"op{number}" for number in range(size)]
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_graph(shaped_graph("deep", pairwise(names), names), "deep")
-        assert deepest_way(store.arrays("deep")) == size - 1
+        assert longest_path(store.arrays("deep")) == size - 1
         reach = "MATCH (:Op {name: 'none'})-[:FEEDS* SHORTEST 1..65535]->(o) RETURN count(o.name)"
         answer = store.query(reach, QueryParameters(), "deep")
         assert "up to 65539 hops, the embedded engine follows 65534" in answer.notes[0]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphstore.traverse.arrays import arrays_from_edges
-from graphstore.traverse.ways import immediate_dominators, way_to, widest_ways
+from graphstore.traverse.ways import immediate_dominators, path_to, widest_paths_to
 
 
 @st.composite
@@ -95,12 +95,12 @@ def test_no_way_is_wider_than_the_one_found(drawn, data) -> None:
     errors = np.array(data.draw(st.lists(value, min_size=size, max_size=size)))
     inside = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     arrays = arrays_from_edges([str(number) for number in range(size)], columns(pairs))
-    before = widest_ways(arrays, [0], inside, errors)
+    before = widest_paths_to(arrays, [0], inside, errors)
     graph = nx.DiGraph(pairs)
     graph.add_nodes_from(range(size))
     allowed = graph.subgraph({0, *np.flatnonzero(inside).tolist()})
     for end in range(size):
-        way = way_to(before, end)
+        way = path_to(before, end)
         if end not in allowed or not nx.has_path(allowed, 0, end):
             assert way == []
             continue
@@ -118,13 +118,13 @@ def test_the_way_follows_the_larger_error_where_both_are_as_wide() -> None:
     """0 is weakest: at the join 3 the branch that brings more is taken."""
     arrays = arrays_from_edges([*"abcd"], columns([(0, 1), (0, 2), (1, 3), (2, 3)]))
     inside = np.ones(4, dtype=np.bool_)
-    before = widest_ways(arrays, [0], inside, np.array([0.1, 0.2, 0.9, 0.5]))
-    assert way_to(before, 3) == [0, 2, 3]
+    before = widest_paths_to(arrays, [0], inside, np.array([0.1, 0.2, 0.9, 0.5]))
+    assert path_to(before, 3) == [0, 2, 3]
 
 
 @pytest.mark.parametrize("count", [200, 30_000])
 def test_ways_through_diamonds(count: int) -> None:
     size = 3 * count + 1
     arrays = arrays_from_edges([str(number) for number in range(size)], columns(diamonds(count)))
-    before = widest_ways(arrays, [0], np.ones(size, dtype=np.bool_), np.full(size, math.nan))
-    assert len(way_to(before, size - 1)) == 2 * count + 1
+    before = widest_paths_to(arrays, [0], np.ones(size, dtype=np.bool_), np.full(size, math.nan))
+    assert len(path_to(before, size - 1)) == 2 * count + 1

@@ -14,7 +14,7 @@ from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.judgement import Judgement, expect, split_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.contract import OpContext, ToleranceEstimate
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import ErrorSplit, Framework, GraphKind, ModelGraph, TensorRef
 
 
@@ -24,7 +24,7 @@ class NoExecutor:
     name = "test"
 
 
-class Emulated(Floors):
+class Emulated(Emulation):
     """An arithmetic whose emulations are given: nothing is run."""
 
     draws: Sequence[np.ndarray] = ()
@@ -32,7 +32,7 @@ class Emulated(Floors):
     numbers: tuple[float, ...] = ()
     step_of_output: float | None = None
 
-    def doubted(self, group, given):
+    def emulated_unrounded(self, group, given):
         """The drawn ones, one after the other; None once they are used up."""
         self.draws, found = self.draws[1:], (*self.draws, None)[0]
         return found
@@ -41,11 +41,11 @@ class Emulated(Floors):
         """None: there is no model."""
         return [None] * len(groups)
 
-    def raised(self, group, given):
+    def emulated_converted(self, group, given):
         """Given."""
         return self.clamped
 
-    def huge(self, group):
+    def mask_sentinels(self, group):
         """Given."""
         return self.numbers
 

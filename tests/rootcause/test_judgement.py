@@ -22,9 +22,9 @@ from divergraph.rootcause.tolerances.contract import ToleranceEstimate
 from divergraph.rootcause.tolerances.gains import gain_floor
 from divergraph.rootcause.tolerances.masks import (
     Mask,
-    huge_values,
     past_the_end,
-    told_as_infinity,
+    sentinel_values,
+    stands_for_infinity,
     without,
 )
 from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
@@ -165,9 +165,9 @@ def test_a_mask_makes_zeros_where_it_is_held_and_the_end_of_the_type_where_not()
 
 
 def test_only_a_large_number_that_stands_over_and_over_is_told_as_infinity() -> None:
-    assert told_as_infinity(np.array([1.0, -1e4, -1e4])).tolist() == [False, True, True]
+    assert stands_for_infinity(np.array([1.0, -1e4, -1e4])).tolist() == [False, True, True]
     for plain in ([1.0, -1e4], [1.0, 1.0], [np.inf, np.inf], []):
-        assert told_as_infinity(np.array(plain)) is None
+        assert stands_for_infinity(np.array(plain)) is None
 
 
 def test_constants_too_small_for_the_type_may_be_raised() -> None:
@@ -385,9 +385,9 @@ def test_without_an_emulation_like_it_an_error_is_no_gain(emulation) -> None:
 
 
 def test_integers_and_what_the_type_holds_stand_for_nothing() -> None:
-    assert huge_values(np.array([-1e9, 1.0]), 65504.0) == (-1e9,)
+    assert sentinel_values(np.array([-1e9, 1.0]), 65504.0) == (-1e9,)
     for other in (np.array([-(10**9)]), np.array([6e4]), np.array([]), np.array([np.inf])):
-        assert huge_values(other, 65504.0) == ()
+        assert sentinel_values(other, 65504.0) == ()
 
 
 def test_what_is_scaled_past_the_end_is_infinite_only_where_it_stood_for_infinity() -> None:

@@ -11,7 +11,7 @@ from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
 from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative
 from graphstore.model import TensorRef
 
@@ -21,7 +21,7 @@ H = FP16.rounded(V)
 REF = TensorRef("y", 0)
 
 
-class OfWeights(Floors):
+class OfWeights(Emulation):
     """The floor of a group whose output is its one weight."""
 
     weight: np.ndarray
@@ -69,11 +69,11 @@ def test_functions_are_as_far_off_as_was_found_and_bodies_as_the_worst(kind, own
 def test_converters_raise_what_is_smaller_than_they_keep_and_nothing_else() -> None:
     half, group = floors(), Group(REF, REF)
     half.weight = np.array([1e-9, -1e-9, 0.0, 0.5, 2e-7], np.float32)
-    made = half.raised(group, {})
+    made = half.emulated_converted(group, {})
     assert made == pytest.approx([1e-7, -1e-7, 0.0, 0.5, 2e-7])
     half.weight = np.array([0.0, 0.5], np.float32)
-    assert half.raised(group, {}) is None
-    assert floors(FP32).raised(group, {}) is None
+    assert half.emulated_converted(group, {}) is None
+    assert floors(FP32).emulated_converted(group, {}) is None
 
 
 def test_an_unrounded_value_lies_within_one_rounding_of_what_is_dumped() -> None:

@@ -156,7 +156,7 @@ def test_what_makes_numbers_of_nothing_but_nan_is_suspect(sides):
 
 def test_a_chunk_too_large_for_memory_is_run_in_halves(sides, monkeypatch):
     """Memory runs out for more than two groups at once."""
-    emulated = floors.Floors.emulated
+    emulated = floors.Emulation.emulated
 
     def short_of_memory(self, groups, feeds):
         if len(groups) > 2:
@@ -166,7 +166,7 @@ def test_a_chunk_too_large_for_memory_is_run_in_halves(sides, monkeypatch):
     made = sides(lambda w: w.update(w1=w["w1"] * np.float32(1.02)))
     request = replace(made.request, root_cause=RootCauseOptions(memory=1 << 30))
     usual = compare(request)
-    monkeypatch.setattr(floors.Floors, "emulated", short_of_memory)
+    monkeypatch.setattr(floors.Emulation, "emulated", short_of_memory)
     little = compare(request)
     assert [each.op for each in little.origins] == ["conv1"]
     assert [each.label for each in little.findings] == [each.label for each in usual.findings]
@@ -178,7 +178,7 @@ def test_a_group_that_never_fits_is_said_to(sides, monkeypatch):
             raise MemoryError
         return []
 
-    monkeypatch.setattr(floors.Floors, "emulated", no_memory)
+    monkeypatch.setattr(floors.Emulation, "emulated", no_memory)
     data = compare(sides().request)
     assert any("not enough memory" in warning for warning in data.run.warnings)
 

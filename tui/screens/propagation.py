@@ -110,9 +110,9 @@ class PropagationScreen(ViewScreen):
         session = self.owner.session
         session.note("trace", session.target, self._op)
         session.jumps.update(self.address())
-        self._show_way(0)
+        self._show_path(0)
 
-    def _show_way(self, number: int) -> None:
+    def _show_path(self, number: int) -> None:
         self._number, self._open = number, frozenset()
         trace, glyphs = self._trace, self.owner.settings.glyphs
         listed = self.query_one("#way", RowList)
@@ -155,7 +155,7 @@ class PropagationScreen(ViewScreen):
 
     def _step(self, key_id: str, direction: int) -> None:
         if self.allowed(key_id) and self._trace is not None:
-            self._show_way((self._number + direction) % len(self._trace.ways))
+            self._show_path((self._number + direction) % len(self._trace.ways))
 
     def action_unfold(self) -> None:
         """Show all ops of the way, or only those where something happens."""

@@ -122,7 +122,7 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
         show_steps(trace.steps)
     if trace.ways:
         say()
-        _show_way(trace.ways[0])
+        _show_path(trace.ways[0])
     for way in trace.ways[1:]:
         say(f"another end: {way.to}{_error_at_end(way)}; --to follows it")
     if trace.ways:
@@ -146,7 +146,7 @@ def _error_at_end(way: ErrorPath) -> str:
     return f" (error {small_number(way.error)})"
 
 
-def _show_way(way: ErrorPath) -> None:
+def _show_path(way: ErrorPath) -> None:
     say(f"the way to {way.to}, on which most error is carried")
     for number, steps in folded(way.steps):
         if len(steps) == 1:

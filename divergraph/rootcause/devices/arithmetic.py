@@ -14,14 +14,14 @@ from divergraph.rootcause.devices.operand_precision import (
     Family,
     OperandEvidence,
     Operands,
-    Taken,
+    ShortOperands,
     decided,
     family_of,
 )
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 16
@@ -32,7 +32,7 @@ def find_operands(
     golden: OpGraph,
     groups: Iterable[Group],
     samples: Callable[[Sequence[Group]], Samples],
-    floors: Callable[[Taken], Floors],
+    floors: Callable[[ShortOperands], Emulation],
     suspect: float,
 ) -> dict[Family, Operands]:
     """By family how operands are taken, where that is not in full float32.
@@ -49,7 +49,7 @@ def find_operands(
         by_family.setdefault(families[group], []).append(ratio)
     if all(statistics.median(own) <= suspect for own in by_family.values()):
         return {}
-    made: dict[Operands, Floors] = {
+    made: dict[Operands, Emulation] = {
         each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES
     }
     found = []
@@ -80,7 +80,7 @@ def _evidence(
     family: Family,
     sample: GroupSample,
     plain: float,
-    floors: Mapping[Operands, Floors],
+    floors: Mapping[Operands, Emulation],
     *,
     alone: bool,
 ) -> OperandEvidence:
@@ -94,7 +94,7 @@ def _evidence(
     return OperandEvidence(family, ratios)
 
 
-def _agreement(sample: GroupSample, floors: Floors) -> float:
+def _agreement(sample: GroupSample, floors: Emulation) -> float:
     """The cosine between the device's errors and those of the imitation."""
     (emulated,) = floors.emulated([sample.group], [sample.given])
     device = same_shape(sample.device, sample.reference.shape)
@@ -107,7 +107,7 @@ def _agreement(sample: GroupSample, floors: Floors) -> float:
     return found if math.isfinite(found) else 1.0
 
 
-def ratio_of(sample: GroupSample, floors: Floors) -> float | None:
+def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     """The introduced error over the floor; None where it cannot be measured."""
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):

@@ -10,12 +10,12 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import find_operands
 from divergraph.rootcause.devices.functions import Approximated, find_functions
 from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTypes, borne_out
-from divergraph.rootcause.devices.operand_precision import Family, Taken
+from divergraph.rootcause.devices.operand_precision import Family, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, precision_of, precisions
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import TensorRef
 
 _MOVING = frozenset(
@@ -84,13 +84,13 @@ class Deciding:
         return Arithmetics(usual, self._floors(half, {}), coarse)
 
     def _floors(
-        self, precision: Precision, taken: Taken, functions: Approximated | None = None
-    ) -> Floors:
+        self, precision: Precision, taken: ShortOperands, functions: Approximated | None = None
+    ) -> Emulation:
         run, memory = self.run, self.run.options.memory // 2
         found = functions or {}
-        return Floors(run.executor, run.golden, precision, memory, run.quantisers, taken, found)
+        return Emulation(run.executor, run.golden, precision, memory, run.quantisers, taken, found)
 
-    def _taken(self, precision: Precision, groups: Sequence[Group]) -> Taken:
+    def _taken(self, precision: Precision, groups: Sequence[Group]) -> ShortOperands:
         """How matrix ops take their operands: as the user says, or as their errors do."""
         if self.run.options.operands is not None:
             return dict.fromkeys(Family, self.run.options.operands)

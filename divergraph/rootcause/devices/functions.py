@@ -16,7 +16,7 @@ from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 
 FUNCTIONS = frozenset(
     {
@@ -44,7 +44,7 @@ def find_functions(
     golden: OpGraph,
     groups: Sequence[Group],
     samples: Callable[[Sequence[Group]], Samples],
-    floors: Callable[[Approximated], Floors],
+    floors: Callable[[Approximated], Emulation],
 ) -> dict[str, float]:
     """The op types whose functions the device approximates, with the relative size.
 
@@ -98,7 +98,7 @@ def _size_of(
     samples: Iterable[GroupSample],
     kind: str,
     known: Approximated,
-    floors: Callable[[Approximated], Floors],
+    floors: Callable[[Approximated], Emulation],
 ) -> dict[str, float]:
     """The smallest size for *kind* that explains the errors of most of *samples*; none if they are
     further off than approximations are."""
@@ -110,7 +110,7 @@ def _size_of(
     return {}
 
 
-def _median(samples: Iterable[GroupSample], floors: Floors) -> float:
+def _median(samples: Iterable[GroupSample], floors: Emulation) -> float:
     """The median of error over floor; 0 where none can be measured."""
     ratios = [ratio for each in samples if (ratio := ratio_of(each, floors)) is not None]
     return statistics.median(ratios) if ratios else 0.0

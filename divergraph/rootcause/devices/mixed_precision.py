@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import ratio_of
-from divergraph.rootcause.devices.operand_precision import Operands, Taken
+from divergraph.rootcause.devices.operand_precision import Operands, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, half_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import Comparison, DeviceArithmetic, DType, Op, TensorRef
 from graphstore.traverse.reach import reached
 
@@ -32,12 +32,12 @@ _LOOKED_AT = 16
 class Arithmetics:
     """The floors of a run: ``usual`` ones, and ``other`` ones for the outputs ``others``."""
 
-    usual: Floors
-    other: Floors | None = None
+    usual: Emulation
+    other: Emulation | None = None
     others: frozenset[TensorRef] = field(default_factory=frozenset)
 
     @property
-    def taken(self) -> Taken:
+    def taken(self) -> ShortOperands:
         """How matrix ops in float32 take their operands."""
         return self.usual.taken or (self.other.taken if self.other is not None else {})
 
@@ -56,7 +56,7 @@ class Arithmetics:
             tuple(sorted({ref.op for ref in kept_single})),
         )
 
-    def of(self, group: Group) -> Floors:
+    def of(self, group: Group) -> Emulation:
         """The floors of a group."""
         if self.other is None or group.output not in self.others:
             return self.usual
@@ -160,7 +160,7 @@ class DeclaredTypes:
 def borne_out(
     groups: Sequence[Group],
     samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
-    single: Floors,
+    single: Emulation,
     suspect: float,
 ) -> bool:
     """Whether the errors of *groups* are those of float32, in most of those looked at."""

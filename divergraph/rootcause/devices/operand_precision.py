@@ -80,7 +80,7 @@ class Operands(StrEnum):
 
 CANDIDATES: tuple[Operands, ...] = tuple(each for each in Operands if each is not Operands.FULL)
 
-Taken = Mapping[Family, Operands]
+ShortOperands = Mapping[Family, Operands]
 """By family what is done to operands; families not in it take them in full."""
 
 
@@ -95,7 +95,9 @@ def family_of(op: Op) -> Family | None:
     return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
 
 
-def as_taken(op: Op, given: Mapping[str, Array], taken: Taken) -> dict[str, Array]:
+def with_short_operands(
+    op: Op, given: Mapping[str, Array], taken: ShortOperands
+) -> dict[str, Array]:
     """The inputs *given* to an op, by tensor, as its multiplier gets them.
 
     What is multiplied inside the bodies of an ``If`` or ``Loop`` is not seen: all they take is.
@@ -169,7 +171,7 @@ def _likeliest(
     return min(fitting)[1] if fitting else None
 
 
-def remark(taken: Taken) -> str:
+def remark(taken: ShortOperands) -> str:
     """What is said of it in a note; "" if there is nothing to say."""
     said = [
         f"{family} take their operands with {kind.bits} bits of mantissa "

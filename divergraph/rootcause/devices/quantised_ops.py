@@ -27,7 +27,7 @@ from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group, some
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 8
@@ -61,7 +61,7 @@ class QuantisedOps:
     seen to be exact on this device."""
 
     golden: OpGraph
-    floors: Floors
+    floors: Emulation
     suspect: float
     kinds: frozenset[QuantisedKind] = field(default_factory=frozenset)
     hidden_bodies: bool = True
@@ -165,7 +165,7 @@ class QuantisedOps:
 
 
 def _made(
-    floors: Floors, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
+    floors: Emulation, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
 ) -> list[Array | None]:
     if all(group.is_passthrough is None for group in groups):
         return floors.emulated(groups, feeds)
@@ -206,7 +206,7 @@ def without_exact_kernels(
     golden: OpGraph,
     groups: Sequence[Group],
     samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
-    floors: Floors,
+    floors: Emulation,
 ) -> Sequence[Group]:
     """*groups*, without ``kernels`` where these are exact on the device.
 
@@ -231,7 +231,7 @@ def _is_of_products(golden: OpGraph, group: Group) -> bool:
     return any(quantises(golden.ops[op_id].type) for op_id in group.ops)
 
 
-def _agrees(sample: GroupSample, floors: Floors) -> bool:
+def _agrees(sample: GroupSample, floors: Emulation) -> bool:
     """Whether the device made what the reference is, but for values next to a tie."""
     ratios = (ratio_of(sample, floors) for _ in range(_DRAWS))
     return any(each is not None and each <= healthy_ratio() for each in ratios)

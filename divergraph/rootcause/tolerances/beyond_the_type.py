@@ -47,7 +47,7 @@ def _mask(context: OpContext, reference: Array, device: Array) -> Mask | None:
     largest = context.arithmetic.precision.largest
     if largest is None:
         return None  # the type holds all numbers a model has
-    huge = context.arithmetic.huge(context.group)
+    huge = context.arithmetic.mask_sentinels(context.group)
     found = standing_for_infinity(reference, device, huge, largest)
     scaled = past_the_end(reference, device, context.given.values(), huge, largest)
     if found is None or scaled is None:

@@ -22,7 +22,7 @@ from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.registry import discovered
 from divergraph.rootcause.tolerances.masks import Mask
-from divergraph.rootcause.tolerances.noise_floor import Floors
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 
 ENTRY_POINT_GROUP = "divergraph.tolerances"
 
@@ -58,7 +58,7 @@ class OpContext:
     hidden_bodies: bool
     group: Group
     given: Mapping[str, Array]
-    arithmetic: Floors
+    arithmetic: Emulation
     inputs_error: float | None = None
 
     @property

@@ -26,7 +26,7 @@ _MAKING_MASKS = MASKING | {"Mul"}
 """Masks are made by a product with a constant, too: of 1 where nothing is to be seen."""
 
 
-def huge_values(constant: Array, largest: float) -> tuple[float, ...]:
+def sentinel_values(constant: Array, largest: float) -> tuple[float, ...]:
     """The few values of *constant* beyond the *largest* of a type; () for another constant."""
     if constant.dtype.kind != "f" or not constant.size:
         return ()
@@ -112,7 +112,7 @@ def past_the_end(
     return Mask(there, np.zeros_like(there), largest) if there.any() else None
 
 
-def told_as_infinity(value: Array) -> Array | None:
+def stands_for_infinity(value: Array) -> Array | None:
     """Where *value* (float) holds its largest size over and over: a number that stands for
     infinity is no sum, and nothing makes it a little different. None if nowhere."""
     if not value.size:

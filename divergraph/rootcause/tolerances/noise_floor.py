@@ -16,7 +16,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.operand_precision import Taken, as_taken
+from divergraph.rootcause.devices.operand_precision import ShortOperands, with_short_operands
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
 from divergraph.rootcause.groups.group_state import GroupState
@@ -24,9 +24,9 @@ from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.masks import (
     MASKING,
-    huge_values,
     is_mask_maker,
-    told_as_infinity,
+    sentinel_values,
+    stands_for_infinity,
 )
 from divergraph.rootcause.values import is_numeric, relative
 from graphstore.model import Op
@@ -36,7 +36,7 @@ _NOISE = 1 << 17
 
 
 @dataclass
-class Floors:
+class Emulation:
     """Runs groups in an arithmetic of *executor*'s model."""
 
     executor: Executor
@@ -44,7 +44,7 @@ class Floors:
     precision: Precision
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
-    taken: Taken = field(default_factory=dict)
+    taken: ShortOperands = field(default_factory=dict)
     approximated: Mapping[str, float] = field(default_factory=dict)
     """By op type how far, relatively, outputs of functions may be off in float32."""
     plain: bool = False
@@ -53,7 +53,7 @@ class Floors:
     """What values are moved by before they are quantised, in units of their largest."""
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
-    _huge: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._noise = self._draws.uniform(-1.0, 1.0, _NOISE)
@@ -68,7 +68,7 @@ class Floors:
         ]
         return self._run(states, self._weights(states))
 
-    def doubted(self, group: Group, given: Mapping[str, Array]) -> Array | None:
+    def emulated_unrounded(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, of inputs as they may have been before they were rounded for the
         dump; None where they are not known to be rounded."""
         if not self.precision.rounds:
@@ -85,7 +85,7 @@ class Floors:
         whole = np.array_equal(np.rint(value), value, equal_nan=True)
         return self.precision.fits(value) and not whole
 
-    def raised(self, group: Group, given: Mapping[str, Array]) -> Array | None:
+    def emulated_converted(self, group: Group, given: Mapping[str, Array]) -> Array | None:
         """As ``emulated``, with constants too small for the device's type as converters make
         them; None if there are none."""
         least = self.precision.least_kept
@@ -107,15 +107,15 @@ class Floors:
             self._advance(step, weights)
         return [self._result(state) for state in states]
 
-    def huge(self, group: Group) -> tuple[float, ...]:
+    def mask_sentinels(self, group: Group) -> tuple[float, ...]:
         """Constants of *group* beyond the device's type that may stand for infinity there, once
         it was emulated; () for other arithmetics."""
-        if not self._huge:
+        if not self._sentinels:
             return ()
         ops = [self.golden.ops[op_id] for op_id in group.ops]
         makers = [op for op in ops if is_mask_maker(op.type)]
         names = {ref.tensor for op in makers for ref in self.golden.inputs(op)}
-        return tuple(value for name in names for value in self._huge.get(name, ()))
+        return tuple(value for name in names for value in self._sentinels.get(name, ()))
 
     def step(self, group: Group) -> float | None:
         """The step of the grid the device rounds a group's output to; None if it does not."""
@@ -205,7 +205,7 @@ class Floors:
             if quantiser is not None and found[name].dtype.kind == "f":
                 value = np.asarray(found[name], np.float32)
                 found[name] = self._through(quantiser, value)
-        return as_taken(op, found, self.taken) if self.taken else found
+        return with_short_operands(op, found, self.taken) if self.taken else found
 
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f" or self.plain:
@@ -218,7 +218,7 @@ class Floors:
             return value
         start = int(self._draws.integers(_NOISE // 2))
         factors = np.resize((1.0 + size * self._noise[start:]).astype(np.float32), value.shape)
-        if (there := told_as_infinity(value)) is not None:
+        if (there := stands_for_infinity(value)) is not None:
             factors[there] = 1.0
         with np.errstate(all="ignore"):
             return np.asarray(value * factors, value.dtype)
@@ -246,8 +246,8 @@ class Floors:
             if value is None or value.dtype.kind != "f":
                 continue
             most = self.precision.largest
-            if most is not None and (huge := huge_values(value, most)):
-                self._huge[result.key] = huge
+            if most is not None and (huge := sentinel_values(value, most)):
+                self._sentinels[result.key] = huge
             quantiser = self.quantisers.by_tensor.get(result.key)
             if quantiser is None:
                 found[result.key] = self._weight(value)

@@ -45,7 +45,7 @@ def _drawn(context: OpContext, size: int) -> Iterator[Array]:
     arithmetic, several = context.arithmetic, context.ops > 1
     again = several or size < calibration.FEW_VALUES
     for _ in range(calibration.ROUNDED_DRAWS if again else 1):
-        drawn = arithmetic.doubted(context.group, context.given)
+        drawn = arithmetic.emulated_unrounded(context.group, context.given)
         if drawn is None and several:
             (drawn,) = arithmetic.emulated([context.group], [context.given])
         if drawn is None:

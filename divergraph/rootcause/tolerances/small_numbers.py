@@ -29,7 +29,7 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     # What converters raise constants to is more than the distance of subnormal numbers.
     spacing = (precision.least_kept if held else 0.0) or normal
     absolute, numbers = spacing * math.sqrt(told.reference.size), {"spacing": spacing}
-    raised = context.arithmetic.raised(context.group, context.given) if held else None
+    raised = context.arithmetic.emulated_converted(context.group, context.given) if held else None
     if raised is None or raised.shape != told.reference.shape:
         return Widen(absolute=absolute, numbers=numbers)
     raised = without(told.masked, raised)

@@ -15,14 +15,14 @@ from divergraph.execute.installed import open_executor
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.functions import Approximated
-from divergraph.rootcause.devices.operand_precision import Family, Operands, Taken
+from divergraph.rootcause.devices.operand_precision import Family, Operands, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, precision_named
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers, find_quantisers
 from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Floors, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
 from divergraph.rootcause.values import is_numeric, relative
 from divergraph.submodel.minimize.oracle import Part
 from divergraph.submodel.minimize.verdicts import Variant
@@ -46,7 +46,7 @@ class PartValues:
         self._parts = parts
         self._lock = RLock()
         self._opened: Executor | None = None
-        self._floors = PartFloors(parts, precision, self._executor)
+        self._floors = PartEmulation(parts, precision, self._executor)
 
     def feeds(self, part: Selection, variant: Variant) -> dict[str, Array]:
         """What goes into *part*, by golden tensor name.
@@ -188,7 +188,7 @@ class RunningOracle(ABC):
 # How far healthy arithmetic may be off in a part is how far the same part on the same inputs is,
 # run op by op in the device's arithmetic imitated: no tolerance has to be chosen. What that
 # arithmetic is, the root-cause analysis found and the run keeps.
-class PartFloors:
+class PartEmulation:
     """Noise floors of parts of one run. Not for several threads at once.
 
     *precision* None: what the analysis found the device to compute in. *executor* gives what
@@ -247,14 +247,14 @@ class PartFloors:
         return frozenset(self._found.fp32_ops)
 
     @cached_property
-    def _usual(self) -> Floors | None:
+    def _usual(self) -> Emulation | None:
         return self._made(self.precision)
 
     @cached_property
-    def _single(self) -> Floors | None:
+    def _single(self) -> Emulation | None:
         return self._made(FP32)
 
-    def _made(self, precision: Precision) -> Floors | None:
+    def _made(self, precision: Precision) -> Emulation | None:
         """None where the golden model does not run here."""
         try:
             executor = self._executor()
@@ -264,10 +264,10 @@ class PartFloors:
         taken = self._taken if single else {}
         functions = self._functions if single else {}
         graph, quantisers = OpGraph(self._parts.golden), self._quantisers
-        return Floors(executor, graph, precision, DEFAULT_MEMORY, quantisers, taken, functions)
+        return Emulation(executor, graph, precision, DEFAULT_MEMORY, quantisers, taken, functions)
 
     @cached_property
-    def _taken(self) -> Taken:
+    def _taken(self) -> ShortOperands:
         """How the device's matrix ops take float32 operands."""
         found = {} if self._given is not None else self._found.operands
         return {Family(name): Operands(kind) for name, kind in found.items()}

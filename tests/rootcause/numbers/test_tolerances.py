@@ -20,7 +20,11 @@ from divergraph.rootcause.tolerances import (
     pre_rounding,
 )
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
-from divergraph.rootcause.tolerances.masks import huge_values, past_the_end, standing_for_infinity
+from divergraph.rootcause.tolerances.masks import (
+    past_the_end,
+    sentinel_values,
+    standing_for_infinity,
+)
 from divergraph.rootcause.values import relative
 
 RNG = np.random.default_rng(7)
@@ -30,7 +34,7 @@ W = RNG.standard_normal(4000).astype(np.float32)
 
 def mask_values() -> None:
     def numbers(count: int) -> int:
-        return len(huge_values(-1e9 - 1e6 * np.arange(count), 65504.0))
+        return len(sentinel_values(-1e9 - 1e6 * np.arange(count), 65504.0))
 
     assert numbers(3) == 3
     assert numbers(10) == 0
