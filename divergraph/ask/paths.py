@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from divergraph.ask.facts import Facts
 from divergraph.ask.reach import upstream_of_each
 from divergraph.ask.trace_answers import Cut, ErrorPath, PathStep
+from divergraph.rootcause import calibration
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import ancestors, induced_edges
 from graphstore.traverse.arrays import Bool, GraphArrays, Int32
 from graphstore.traverse.ways import immediate_dominators, path_to, widest_paths_to
 
 SHOWN_WAYS = 5
-AMPLIFIES, ATTENUATES = 1.5, 0.67
-"""Outside of this range of gains an op does something to an error; inside it carries it."""
+ATTENUATES = 1.0 / calibration.AMPLIFIES
+"""A gain below it lessens the error."""
 
 
 def error_paths(
