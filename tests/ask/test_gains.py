@@ -29,9 +29,8 @@ def row(number: int, error: float | None) -> OpRow:
 
 def arrays_of(size: int, edges: list[tuple[int, int]]):
     pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
-    none = np.zeros(0, dtype=np.int32)
     names = [f"op{number}" for number in range(size)]
-    return arrays_from_edges(names, (pairs[:, 0], pairs[:, 1]), (none, none))
+    return arrays_from_edges(names, (pairs[:, 0], pairs[:, 1]))
 
 
 @given(st.lists(ERRORS, min_size=1, max_size=9), st.data())
