@@ -168,8 +168,11 @@ class TestLife:
             while is_alive(pid):
                 time.sleep(0.05)
             assert neo4j("status")[0] == 1
-            statement = ("CREATE (:Kept {by: 'during'})", {})
-            writing = threading.Thread(target=wire.write, args=([statement],))
+
+            def write(run):
+                run("CREATE (:Kept {by: 'during'})")
+
+            writing = threading.Thread(target=wire.change, args=(write,))
             writing.start()
             code, _, err = neo4j("start")
             writing.join()
