@@ -149,8 +149,10 @@ def worst_before(
     into = measured[targets]
     direct = into & measured[sources] & (sources < targets)
     np.fmax.at(worst, targets[direct], error[sources[direct]])
-    through = np.unique(sources[measured[sources] & ~into])
-    through = through[~np.isnan(error[through])]
+    # Not np.unique: its first call imports masked arrays, which costs more than all of this.
+    leaves = np.zeros(size, dtype=np.bool_)
+    leaves[sources[measured[sources] & ~into]] = True
+    through = np.flatnonzero(leaves & ~np.isnan(error)).astype(np.int32)
     found: list[float] = worst.tolist()
     ends = (csr(size, sources[part], targets[part]) for part in (into, ~into))
     _carry_on(found, through, error, _stretches(size, sources, targets), *ends)
