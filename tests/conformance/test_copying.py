@@ -29,6 +29,8 @@ from graphstore.transfer.portable import (
 from graphstore.transfer.restore import open_backup, restore
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.slow
+
 Sample = Callable[..., RunData]
 
 

@@ -20,6 +20,8 @@ from graphstore.errors import DivergraphError, InputError, NameTakenError, Store
 from graphstore.model import Side
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.slow
+
 CHILD = """
 import resource, sys
 from pathlib import Path

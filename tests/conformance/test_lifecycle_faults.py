@@ -16,6 +16,8 @@ from graphstore.contract import RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 
+pytestmark = pytest.mark.slow
+
 Sample = Callable[..., RunData]
 MADE = Path(__file__).parents[1] / "made"
 

@@ -13,6 +13,8 @@ from graphstore.embedded import EmbeddedStore
 from graphstore.model import GraphKind
 from graphstore.schema.tables import NODES, RELS
 
+pytestmark = pytest.mark.slow
+
 Sample = Callable[..., RunData]
 _OF_RUN = {"OF", "AGAINST", "COMPARED", "NEXT_MEASURED", "FUSES"}
 _KEYS = {"id", "run", "graph", "op", "tensor", "golden", "device"}

@@ -16,6 +16,8 @@ from graphstore.contract import GraphStore
 from graphstore.cypher.queries import load
 from graphstore.errors import QueryError
 
+pytestmark = pytest.mark.slow
+
 FEW = settings(
     max_examples=12,
     deadline=None,

@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "propagation.md").read_text(
     encoding="utf-8"
 )

@@ -13,6 +13,8 @@ from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_executor
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.slow
+
 Made = Callable[..., Path]
 Opened = Callable[[Path], Executor]
 

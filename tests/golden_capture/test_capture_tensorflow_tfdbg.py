@@ -13,7 +13,10 @@ import pytest
 
 from divergraph.cli.main import run
 
-pytestmark = pytest.mark.skipif(find_spec("pexpect") is None, reason="needs pexpect")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("pexpect") is None, reason="needs pexpect"),
+]
 FAKE = Path(__file__).parent / "tfdbg" / "fake_tfdbg.py"
 LONG = "_".join(f"a_scope_with_a_rather_long_name_{number}" for number in range(8))
 

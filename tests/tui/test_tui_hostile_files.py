@@ -16,6 +16,8 @@ from textual.widgets import Static
 from divergraph.ask import open_store
 from tui.only_text import OnlyText, only_text
 
+pytestmark = pytest.mark.slow
+
 OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from tui.widgets.filter_bar import FilterInput
 
+pytestmark = pytest.mark.slow
+
 SIZES = [
     (80, 24),
     pytest.param((120, 40), marks=pytest.mark.slow),

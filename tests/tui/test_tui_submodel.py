@@ -27,6 +27,8 @@ from tui.stages import Stages
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 
+pytestmark = pytest.mark.slow
+
 
 def network(path: Path, scale: float = 1.0) -> Path:
     """x -> mul0 -> relu0 -> mul1 -> relu1 -> join (with relu0) -> last; *scale* spoils mul1."""

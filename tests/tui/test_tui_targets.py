@@ -12,6 +12,8 @@ from tui.screens.runs import RunsScreen
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def settled(settle):
