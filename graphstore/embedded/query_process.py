@@ -40,6 +40,7 @@ class QueryProcesses:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._memory = _memory()
         self._lock = threading.Lock()
         self._idle: list[subprocess.Popen[bytes]] = []
         self._busy: set[subprocess.Popen[bytes]] = set()
@@ -51,11 +52,17 @@ class QueryProcesses:
         Raises:
             QueryError: also if it takes more memory than it may.
         """
-        stopped, memory = limits.cancellation or Cancellation(), _memory()
-        with self._process(memory) as process, stopped.stopping(process.kill):
-            late = threading.Event()
-            with _killed_after(process, limits.timeout, late):
+        stopped, late = limits.cancellation or Cancellation(), threading.Event()
+        with self._process() as process:
+            with (
+                stopped.stopping(process.kill),
+                _killed_after(process, limits.timeout, late),
+            ):
                 answer = _answered(process, cypher, params, limits)
+            if stopped.cancelled or late.is_set():
+                # killed while it answered, perhaps: it must not be kept as one that lives
+                process.kill()
+                process.wait()
         if isinstance(answer, QueryResult):
             return answer
         stopped.check()
@@ -65,7 +72,7 @@ class QueryProcesses:
             raise StoreError("the store was closed while a query ran")
         if late.is_set():
             raise too_long(limits.timeout)
-        raise _too_large(memory)
+        raise _too_large(self._memory)
 
     def retire(self) -> None:
         """End the processes; those that answer just now, when they have."""
@@ -83,13 +90,18 @@ class QueryProcesses:
                 process.kill()
 
     @contextmanager
-    def _process(self, memory: int) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self) -> Iterator[subprocess.Popen[bytes]]:
         """A process that answers nothing else; one that died or was killed is not kept."""
         with self._lock:
-            process = self._idle.pop() if self._idle else _started(self._path, memory)
+            process = self._idle.pop() if self._idle else _started(self._path, self._memory)
             self._busy.add(process)
         try:
             yield process
+        except BaseException:
+            # Ctrl-C, say: its answer is still to come and would be taken for the next one's
+            process.kill()
+            process.wait()
+            raise
         finally:
             with self._lock:
                 self._busy.discard(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -77,6 +78,16 @@ def test_it_can_be_stopped(store):
     threading.Timer(0.5, stop.cancel).start()
     with pytest.raises(CancelledError):
         store.query(ENDLESS, QueryParameters(timeout=120.0, cancellation=stop))
+
+
+def test_what_ctrl_c_left_is_no_answer_to_the_next_question(store):
+    store.query(NAMES, QueryParameters())
+    (asked,) = processes(store)._idle
+    threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,)).start()
+    with pytest.raises(KeyboardInterrupt):
+        store.query(ENDLESS, QueryParameters(timeout=120.0))
+    assert asked.poll() is not None
+    assert store.query(NAMES, QueryParameters()).rows == (("one",),)
 
 
 def test_closing_the_store_ends_it(store):
