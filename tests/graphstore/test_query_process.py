@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -83,7 +84,8 @@ def test_it_can_be_stopped(store):
 def test_what_ctrl_c_left_is_no_answer_to_the_next_question(store):
     store.query(NAMES, QueryParameters())
     (asked,) = processes(store)._idle
-    threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,)).start()
+    # to the process, as a terminal does: one raised in a thread waits for the read of the first
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         store.query(ENDLESS, QueryParameters(timeout=120.0))
     assert asked.poll() is not None
