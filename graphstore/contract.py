@@ -7,10 +7,11 @@ Stores answer look-ups, joins and Cypher; long traversals run on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from graphstore.errors import NameTakenError
 from graphstore.model import (
     Comparison,
     Finding,
@@ -171,6 +172,21 @@ class GraphStore(ABC):
     @abstractmethod
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
+
+    def save_runs(self, runs: Iterable[RunData], *, replace: bool = False) -> tuple[str, ...]:
+        """Keep *runs* as they come, each visible in one step or not at all.
+
+        Equal to saving one after the other, but a store may keep what runs of the same graphs
+        share once, and show them when all have come. Returns the names of those not kept, as
+        there was something of that name.
+        """
+        taken = []
+        for data in runs:
+            try:
+                self.save_run(data, replace=replace)
+            except NameTakenError:
+                taken.append(data.run.name)
+        return tuple(taken)
 
     @abstractmethod
     def runs(self) -> list[Run]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.consistency.stored_run import run_findings
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
@@ -60,20 +61,23 @@ class CompareRequest:
     workers: Workers = DEFAULT_WORKERS
 
 
-def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunData:
+def compare(
+    request: CompareRequest, progress: Progress = NO_PROGRESS, graphs: GraphsOnce | None = None
+) -> RunData:
     """Compare every matched tensor and find where the error starts.
 
-    Tensors are read one pair at a time (in each worker process), so memory does not grow
-    with their number. A damaged dump makes that tensor "not compared" with its reason; the
-    run goes on.
+    Graphs read before are taken from *graphs*. Tensors are read one pair at a time (in each
+    worker process), so memory does not grow with their number. A damaged dump makes that
+    tensor "not compared" with its reason; the run goes on.
 
     Raises:
         InputError: a path or file cannot be used, or no dump file fits its graph.
     """
     thresholds = load_thresholds(request.thresholds)
+    graphs = graphs or GraphsOnce()
     progress.stage("reading graphs")
     golden_graph, device_graph = (
-        load_graph(path, dump, side, choice=request.choice)
+        load_graph(path, dump, side, choice=request.choice, read=graphs.read)
         for path, dump, side in (
             (request.golden, request.golden_dump, "golden"),
             (request.device, request.device_dump, "device"),
@@ -84,7 +88,7 @@ def compare(request: CompareRequest, progress: Progress = NO_PROGRESS) -> RunDat
     device_dump = load_dumps(request.device_dump, device_graph.graph, "device", request.choice)
     _check_choice(request.choice, golden_dump.decided | device_dump.decided)
     return _Comparing(
-        request, thresholds, golden_graph, device_graph, golden_dump, device_dump
+        request, thresholds, golden_graph, device_graph, golden_dump, device_dump, graphs
     ).run(progress)
 
 
@@ -167,6 +171,7 @@ class _Comparing:
     device: GraphSource
     golden_dump: DumpSource
     device_dump: DumpSource
+    graphs: GraphsOnce
 
     def run(self, progress: Progress) -> RunData:
         progress.stage("linking ops")
@@ -178,6 +183,7 @@ class _Comparing:
             self.request.match,
             progress,
             self.request.root_cause.memory,
+            self.graphs.link,
         )
         lineage = linked.lineage
         arrays = graph_arrays(self.device.graph)

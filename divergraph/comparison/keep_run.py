@@ -32,12 +32,22 @@ def check_name_free(store: GraphStore, name: str, *, replace_it: bool) -> None:
     """
     check_new_name(name)
     if any(info.name == name for info in store.graphs()):
-        raise InputError(f"{name!r} is an imported graph", hint="choose another --run name")
+        raise graph_is_there(name)
     if not replace_it and any(run.name == name for run in store.runs()):
-        raise InputError(
-            f"a run named {name!r} is already there",
-            hint="--replace overwrites it; without --run a fresh name is made",
-        )
+        raise run_is_there(name)
+
+
+def graph_is_there(name: str) -> InputError:
+    """The error about a name for a run that a graph has."""
+    return InputError(f"{name!r} is an imported graph", hint="choose another --run name")
+
+
+def run_is_there(name: str) -> InputError:
+    """The error about a name that a run has which may not be replaced."""
+    return InputError(
+        f"a run named {name!r} is already there",
+        hint="--replace overwrites it; without --run a fresh name is made",
+    )
 
 
 def compare_into(

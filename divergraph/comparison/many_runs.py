@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 from divergraph.comparison import CompareRequest
-from divergraph.comparison.keep_run import compare_into, fresh_name
-from divergraph.jobs.executors import BatchExecutor
+from divergraph.comparison.graphs_once import GraphsOnce
+from divergraph.comparison.keep_run import compare_into, fresh_name, graph_is_there, run_is_there
+from divergraph.comparison.places import ComparePlace, PackedRun, RankStep, places_journal
+from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor
+from divergraph.jobs.job import Job, JobProgress
+from divergraph.jobs.journal import Journal
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.metrics.pairs.many_pairs import Workers
-from graphstore.contract import GraphStore
-from graphstore.errors import InputError
+from graphstore.contract import GraphStore, RunData
+from graphstore.entry_names import check_new_name
+from graphstore.errors import InputError, NameTakenError
 from graphstore.model import Counts, Run, Verdict
 from importers.dumps.detect import FoundDump, list_dumps
 
@@ -48,20 +53,6 @@ class Chosen:
                 raise InputError(f"{option} {text}: no list of numbers", hint="all, or 0,1,4-7")
             numbers |= dict.fromkeys(range(first, last + 1))
         return cls(tuple(numbers))
-
-
-@dataclass(frozen=True, slots=True)
-class RankStep:
-    """A rank and a step, None where the dumps have no such level."""
-
-    rank: int | None = None
-    step: int | None = None
-
-    def __str__(self) -> str:
-        parts = [] if self.rank is None else [f"rank{self.rank}"]
-        if self.step is not None:
-            parts.append(f"step{self.step}")
-        return ".".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,62 +117,162 @@ def compare_many(
         InputError: no such ranks or steps, or the first place already has a run.
     """
     places = list(find_places(request, ranks, steps))
+    if len(places) == 1:
+        return _only_one(store, request, places[0], name, replace_it=replace_it, progress=progress)
+    store.check_writable()  # a comparison takes long: better said now
+    dumps = [*_dumps(request.device_dump, request), *_dumps(request.golden_dump, request)]
+    work = _Places(store, request, places, dumps, replace_it, progress)
+    return work.run(name)
+
+
+def _only_one(
+    store: GraphStore,
+    request: CompareRequest,
+    place: RankStep,
+    name: str | None,
+    *,
+    replace_it: bool,
+    progress: Progress,
+) -> ManyRuns:
+    """The run of a single place, whose tensors are worth all workers."""
     name = name or fresh_name(store)
-    runs: list[PlaceRun] = []
-    with closing(_SharedWorkers(request.workers)) as shared:
-        request = replace(request, workers=shared.workers)
-        for place in places:
-            choice = replace(request.choice, rank=place.rank, step=place.step)
-            progress.stage(f"{place}: reading graphs")
-            try:
-                data, kept = compare_into(
-                    store,
-                    replace(request, choice=choice),
-                    name=f"{name}.{place}",
-                    replace_it=replace_it,
-                    progress=_Named(progress, str(place)),
-                )
-            except InputError as error:
-                if len(places) == 1:
-                    raise
-                runs.append(PlaceRun(place, problem=str(error)))
-                continue
-            # Not the data: of a thousand places they would fill the memory.
-            ops = tuple(origin.op for origin in data.origins)
-            runs.append(PlaceRun(place, data.run, ops, kept))
-    origins = Counter(op for run in runs for op in run.origins)
-    return ManyRuns(name, tuple(runs), tuple(origins.most_common()))
+    choice = replace(request.choice, rank=place.rank, step=place.step)
+    data, kept = compare_into(
+        store,
+        replace(request, choice=choice),
+        name=f"{name}.{place}",
+        replace_it=replace_it,
+        progress=progress,
+    )
+    return _told(name, [_place_run(place, data, kept=kept)])
 
 
-class _SharedWorkers:
-    """One cluster for all comparisons: starting it costs seconds."""
+@dataclass
+class _Places:
+    """Compares many places and keeps their runs as they come."""
 
-    def __init__(self, workers: Workers) -> None:
-        self._executor: BatchExecutor | None = None
+    store: GraphStore
+    request: CompareRequest
+    places: Sequence[RankStep]
+    dumps: Sequence[FoundDump]
+    replace_it: bool
+    progress: Progress
+    graphs: GraphsOnce = field(default_factory=GraphsOnce)
+    found: dict[RankStep, PlaceRun] = field(default_factory=dict)
+
+    def run(self, name: str | None) -> ManyRuns:
+        """All places; those a killed comparison has kept are not compared again."""
+        there = {run.name: run for run in self.store.runs()}
+        taken = {info.name for info in self.store.graphs()}
+        name = self._kept_before(there, name) or name or fresh_name(self.store)
+        for place in self.places:
+            if place not in self.found and (said := self._refusal(f"{name}.{place}", there, taken)):
+                self.found[place] = PlaceRun(place, problem=said)
+        todo = [place for place in self.places if place not in self.found]
+        with ExitStack() as stack:
+            executor, request = self._workers(len(todo), stack)
+            journal = self._journal(todo)
+            work = ComparePlace(request, name, self.progress, self.graphs)
+            watch = None
+            if executor.workers > 1:
+                work, watch = ComparePlace(request, name), self._count
+                self.progress.stage("comparing ranks and steps", len(todo))
+            job = Job(
+                todo,
+                work,
+                [0] * len(todo),
+                executor=executor,
+                journal=journal,
+                watch=watch,
+                alone=True,
+            )
+            taken_since = self.store.save_runs(self._runs(job, todo, name), replace=self.replace_it)
+        for place in todo:
+            if f"{name}.{place}" in taken_since:
+                said = str(NameTakenError.by("run", f"{name}.{place}", or_replace=True))
+                self.found[place] = PlaceRun(place, problem=said)
+        job.forget()
+        return _told(name, [self.found[place] for place in self.places])
+
+    def _kept_before(self, there: Mapping[str, Run], name: str | None) -> str | None:
+        """Find what a killed comparison has kept; its name, if none is given."""
+        journal = self._journal(self.places)
+        known = {} if journal is None else journal.done(len(self.places))
+        for number, packed in known.items():
+            place, data = self.places[number], packed.unpacked(self.graphs)
+            before = data.run.name.removesuffix(f".{place}")
+            name = name or before
+            if name == before and there.get(data.run.name) == data.run:
+                self.found[place] = _place_run(place, data, kept=True)
+        return name
+
+    def _refusal(self, name: str, there: Mapping[str, Run], taken: Collection[str]) -> str:
+        """Why there can be no run of this name; empty if there can."""
+        try:
+            check_new_name(name)
+            if name in taken:
+                raise graph_is_there(name)
+            if name in there and not self.replace_it:
+                raise run_is_there(name)
+        except InputError as error:
+            return str(error)
+        return ""
+
+    def _journal(self, places: Sequence[RankStep]) -> Journal[PackedRun] | None:
+        if not self.request.workers.resume:
+            return None
+        return places_journal(self.request, places, self.dumps)
+
+    def _workers(self, count: int, stack: ExitStack) -> tuple[BatchExecutor, CompareRequest]:
+        """Who compares so many places, and the request as they see it.
+
+        One place after the other, each by all workers, where those are a cluster, which sees
+        the dumps but not the models, or more than there are places.
+        """
+        request, workers = self.request, self.request.workers
         if workers.cluster is not None:
             from divergraph.jobs.dask_cluster import DaskExecutor
 
-            self._executor = DaskExecutor(workers.cluster)
-            workers = replace(workers, executor=self._executor)
-        self.workers = workers
+            shared = DaskExecutor(workers.cluster)  # starting it costs seconds
+            stack.callback(shared.close)
+            return SerialExecutor(), replace(request, workers=replace(workers, executor=shared))
+        files = sum(dump.files for dump in self.dumps)
+        executor = chosen_executor(max(files, count), 0, workers.jobs)
+        stack.callback(executor.close)
+        if not 1 < executor.workers <= count:
+            return SerialExecutor(), request
+        # the journal of places is enough, and a worker must not start others
+        return executor, replace(request, workers=Workers(jobs=1, resume=False))
 
-    def close(self) -> None:
-        if self._executor is not None:
-            self._executor.close()
+    def _count(self, state: JobProgress, done: int) -> None:
+        self.progress.step(done)
+
+    def _runs(
+        self, job: Job[RankStep, PackedRun], todo: Sequence[RankStep], name: str
+    ) -> Iterator[RunData]:
+        """The runs to be kept, as they get done."""
+        for number, packed in job.results():
+            place = todo[number]
+            if packed.problem:
+                self.found[place] = PlaceRun(place, problem=packed.problem)
+                continue
+            data = packed.unpacked(self.graphs)
+            if data.run.name != f"{name}.{place}":
+                data = replace(data, run=replace(data.run, name=f"{name}.{place}"))
+            kept = data.run.verdict is not Verdict.NOT_COMPARED
+            self.found[place] = _place_run(place, data, kept=kept)
+            if kept:
+                yield data
 
 
-class _Named:
-    """Progress with the place before each stage."""
+def _place_run(place: RankStep, data: RunData, *, kept: bool) -> PlaceRun:
+    # Not the data: of a thousand places they would fill the memory.
+    return PlaceRun(place, data.run, tuple(origin.op for origin in data.origins), kept)
 
-    def __init__(self, progress: Progress, place: str) -> None:
-        self._progress = progress
-        self._place = place
 
-    def stage(self, text: str, total: int | None = None) -> None:
-        self._progress.stage(f"{self._place}: {text}", total)
-
-    def step(self, amount: int = 1, note: str = "") -> None:
-        self._progress.step(amount, note)
+def _told(name: str, runs: Sequence[PlaceRun]) -> ManyRuns:
+    origins = Counter(op for run in runs for op in run.origins)
+    return ManyRuns(name, tuple(runs), tuple(origins.most_common()))
 
 
 def find_places(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from divergraph.inputs.sources import DumpSource, GraphSource
 from divergraph.jobs.progress import Progress
 from divergraph.text.words import counted
 from graphstore.errors import ExecutionError
-from graphstore.model import LineageRule, Reason, TensorMatch
+from graphstore.model import LineageRule, ModelGraph, Reason, TensorMatch
 
 _FOUND = {
     LineageRule.PINNED: "pinned",
@@ -43,15 +43,16 @@ def linked_graphs(
     match_file: Path | None,
     progress: Progress,
     memory: int = DEFAULT_MEMORY,
+    link: Callable[[ModelGraph, ModelGraph], Lineage] = link_graphs,
 ) -> Linked:
     """The lineage of *device*, with *match_file* (None: no such file) having the last word.
 
-    About *memory* bytes of values are held at once.
+    About *memory* bytes of values are held at once. *link* gives what the graphs alone tell.
 
     Raises:
         ConfigError: the match file is wrong.
     """
-    lineage = link_graphs(golden.graph, device.graph)
+    lineage = link(golden.graph, device.graph)
     pins = NO_PINS
     if match_file is not None:
         pins = read_pins(match_file, golden.graph, device.graph)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
@@ -16,6 +17,9 @@ from importers.ge_proto.importer import candidates, choose_graph
 from importers.msprobe.importer import runs_in
 from importers.registry import read_graph
 from importers.source import read_head
+
+GraphReader: TypeAlias = Callable[[Path, Mapping[str, str] | None], ModelGraph]
+"""Reads the graph in a file, with options for its importer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +50,38 @@ def load_graph(
     side: str = "device",
     options: Mapping[str, str] | None = None,
     choice: DumpChoice | None = None,
+    read: GraphReader = read_graph,
 ) -> GraphSource:
     """Read a graph file, or the right graph of a folder of ``ge_proto_*`` files.
 
     *options* go to the importer of the file's format. Of a folder with several msprobe
-    runs *choice* (None: no choice is made) takes one as it does of dumps.
+    runs *choice* (None: no choice is made) takes one as it does of dumps. *read* reads files.
 
     Raises:
         InputError: the path is missing, unreadable or no graph.
     """
     read_head(path)  # says in one line what is missing or may not be read
     if choice is not None and path.is_dir() and len(runs_in(path)) > 1:
-        return _one_run(path, dump_dir, side, choice)
+        return _one_run(path, dump_dir, side, choice, read)
     if not path.is_dir() or not candidates(path):
-        return GraphSource(read_graph(path, options), path)
+        return GraphSource(read(path, options), path)
     names: list[str] = []
     if dump_dir is not None:
         _check_folder(dump_dir, side)
         names = model_names(dump_dir)
     chosen = choose_graph(path, names)
     note = f"{side} graph {chosen.reason}"
-    return GraphSource(read_graph(chosen.path), chosen.path, (note,))
+    return GraphSource(read(chosen.path, None), chosen.path, (note,))
 
 
-def _one_run(path: Path, dump_dir: Path | None, side: str, choice: DumpChoice) -> GraphSource:
+def _one_run(
+    path: Path, dump_dir: Path | None, side: str, choice: DumpChoice, read: GraphReader
+) -> GraphSource:
     """The graph of one of the msprobe runs below *path*: the one whose dump is taken."""
     inside = dump_dir is not None and dump_dir.resolve().is_relative_to(path.resolve())
     found = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice)
     note = f"{side} graph {_below(path, found.path)}: {found.reason}"
-    return GraphSource(read_graph(found.path), found.path, (note,))
+    return GraphSource(read(found.path, None), found.path, (note,))
 
 
 def _below(root: Path, path: Path) -> str:

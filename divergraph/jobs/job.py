@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -43,14 +43,19 @@ class Job(Generic[T, R]):
         executor: BatchExecutor | None = None,
         journal: Journal[R] | None = None,
         watch: Callable[[JobProgress, int], None] | None = None,
+        alone: bool = False,
     ) -> None:
-        """*watch* hears of every batch that is done, with the number of its items."""
+        """*watch* hears of every batch that is done, with the number of its items.
+
+        With *alone* a batch is one item: for items that take seconds each.
+        """
         self._items = items
         self._work = work
         self._sizes = sizes
         self._executor: BatchExecutor = executor or SerialExecutor()
         self._journal = journal
         self._watch = watch
+        self._alone = alone
         self._cancelled = threading.Event()
         self._started = 0.0
         self._progress = JobProgress(JobState.WAITING, 0, len(items), 0, sum(sizes))
@@ -70,11 +75,21 @@ class Job(Generic[T, R]):
         Raises:
             JobCancelledError: :meth:`cancel` was called.
         """
+        found = dict(self.results())
+        self.forget()
+        return [found[number] for number in range(len(self._items))]
+
+    def results(self) -> Iterator[tuple[int, R]]:
+        """The number and result of each item as it gets done; none is held here.
+
+        What an earlier job has done comes first. The journal stays until :meth:`forget`.
+
+        Raises:
+            JobCancelledError: :meth:`cancel` was called.
+        """
         self._started = time.monotonic()
-        results: dict[int, R] = (
-            {} if self._journal is None else self._journal.done(len(self._items))
-        )
-        count, weight = len(results), sum(self._sizes[number] for number in results)
+        known: dict[int, R] = {} if self._journal is None else self._journal.done(len(self._items))
+        count, weight = len(known), sum(self._sizes[number] for number in known)
         self._advance(
             state=JobState.RUNNING,
             done=count,
@@ -82,38 +97,34 @@ class Job(Generic[T, R]):
             bytes_done=weight,
             bytes_resumed=weight,
         )
+        todo = [number for number in range(len(self._items)) if number not in known]
         try:
-            self._work_off(results)
+            if known and self._watch is not None:
+                self._watch(self._progress, len(known))
+            while known:
+                yield known.popitem()
+            yield from self._work_off(todo)
         except BaseException:
             if self._journal is not None:
                 self._journal.close()
             stopped = self._cancelled.is_set()
             self._advance(state=JobState.CANCELLED if stopped else JobState.FAILED)
             raise
+        self._advance(state=JobState.DONE)
+
+    def forget(self) -> None:
+        """Remove the journal: the results are where they should be."""
         if self._journal is not None:
             self._journal.remove()
-        self._advance(state=JobState.DONE)
-        return [results[number] for number in range(len(self._items))]
 
-    def _work_off(self, results: dict[int, R]) -> None:
-        if results and self._watch is not None:
-            self._watch(self._progress, len(results))
-        open_numbers = [number for number in range(len(self._items)) if number not in results]
-        workers = self._executor.workers
-        most_items = _SERIAL_ITEMS
-        if workers > 1:
-            most_items = min(BATCH_ITEMS, -(-len(open_numbers) // (workers * _PARTS_A_WORKER)))
+    def _work_off(self, todo: Sequence[int]) -> Iterator[tuple[int, R]]:
         batches = in_batches(
-            open_numbers,
-            self._sizes,
-            most_bytes=BATCH_BYTES,
-            most_items=max(most_items, 1),
+            todo, self._sizes, most_bytes=BATCH_BYTES, most_items=self._batch_items(len(todo))
         )
         done = self._executor.results(self._work, self._items, batches, self._cancelled.is_set)
         with closing(done):
             for batch, found in done:
                 fresh = dict(zip(batch, found, strict=True))
-                results.update(fresh)
                 if self._journal is not None:
                     self._journal.add(fresh)
                 weight = sum(self._sizes[number] for number in batch)
@@ -121,8 +132,18 @@ class Job(Generic[T, R]):
                 self._advance(done=was.done + len(batch), bytes_done=was.bytes_done + weight)
                 if self._watch is not None:
                     self._watch(self._progress, len(batch))
+                yield from fresh.items()
         if self._cancelled.is_set():
             raise JobCancelledError("the job was stopped")
+
+    def _batch_items(self, count: int) -> int:
+        """The most items of a batch, of *count* to do."""
+        workers = self._executor.workers
+        if self._alone:
+            return 1
+        if workers == 1:
+            return _SERIAL_ITEMS
+        return max(1, min(BATCH_ITEMS, -(-count // (workers * _PARTS_A_WORKER))))
 
     def _advance(self, **changed: Any) -> None:
         seconds = time.monotonic() - self._started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,51 @@ def test_every_place_gets_its_run_on_a_cluster_too(ranks, tmp_path):
     assert dict(result.origins)["LeNet/conv2/Conv2DRelu"] == 1
     assert result.counts.ops == 2 * result.runs[0].run.counts.ops
     assert found["serial"][1] == found["cluster"][1]
+
+
+class StopsAfter:
+    """A progress that is interrupted when so many places are done."""
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.steps: list[int] = []
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """Nothing."""
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        self.steps.append(amount)
+        if sum(self.steps) >= self.places:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_comparison_goes_on_where_it_was(ranks, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
+    request = replace(ranks, workers=Workers(jobs=2))
+    with open_store(str(tmp_path / "store")) as store:
+        with pytest.raises(KeyboardInterrupt):
+            compare_many(store, request, ALL, ALL, progress=StopsAfter(2))
+        (journal,) = (tmp_path / "cache" / "jobs").iterdir()
+        told_before = journal.read_text()
+        again_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        result = compare_many(store, request, ALL, ALL)
+        assert sum(run.created < again_at for run in store.runs()) >= 2, "done again"
+        names = [f"run-1.{run.place}" for run in result.runs]
+        assert sorted(run.name for run in store.runs()) == names
+        assert not list((tmp_path / "cache" / "jobs").iterdir())
+        first = [told(store.run_data(name)) for name in names]
+
+        # as if it was killed when all was kept, before the journal was removed
+        journal.write_text(told_before)
+        again = compare_many(store, request, ALL, ALL)
+        assert again.name == "run-1"
+        assert sum(run.kept for run in again.runs) >= 2
+        assert sum("already there" in run.problem for run in again.runs) <= 2
+
+    with open_store(str(tmp_path / "alone")) as store:
+        serial = replace(ranks, workers=Workers(jobs=1, resume=False))
+        compare_many(store, serial, ALL, ALL)
+        assert [told(store.run_data(name)) for name in names] == first
 
 
 def test_processes_give_what_one_process_gives(lenet, ranks):

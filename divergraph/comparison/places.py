@@ -1,0 +1,159 @@
+"""Ranks and steps compared as items of a job: by this process, or several beside it."""
+
+from __future__ import annotations
+
+import base64
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+
+from divergraph.comparison.compare_run import CompareRequest, compare
+from divergraph.comparison.graphs_once import GraphsOnce
+from divergraph.jobs.journal import Journal, file_key
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.version import __version__
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.transfer.portable import run_from_lines, run_lines
+from importers.dumps.detect import FoundDump
+
+_DECIDING = [one.name for one in fields(CompareRequest) if one.name not in ("name", "workers")]
+"""What of a request its result depends on."""
+_FAST = 1
+"""The level at which runs are packed: the next ones save little and take longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankStep:
+    """A rank and a step, None where the dumps have no such level."""
+
+    rank: int | None = None
+    step: int | None = None
+
+    def __str__(self) -> str:
+        parts = [] if self.rank is None else [f"rank{self.rank}"]
+        if self.step is not None:
+            parts.append(f"step{self.step}")
+        return ".".join(parts)
+
+    def has(self, found: FoundDump) -> bool:
+        """True if a dump is of this rank and step, or has no such level."""
+        return all(
+            mine is None or not theirs or int(theirs) == mine
+            for mine, theirs in ((self.rank, found.rank), (self.step, found.step))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRun:
+    """A run as it comes from a worker: packed lines without the graphs, and their files; or
+    the ``problem`` why there is none."""
+
+    lines: bytes = b""
+    golden: str = ""
+    device: str = ""
+    problem: str = ""
+
+    def unpacked(self, graphs: GraphsOnce) -> RunData:
+        """The run, with the graphs that *graphs* reads."""
+        sides = (graphs.read(Path(path)) for path in (self.golden, self.device))
+        return run_from_lines(zlib.decompress(self.lines).splitlines(keepends=True), *sides)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePlace:
+    """Compares one place after the other; runs are called *name*.rank0.step3.
+
+    Without *graphs* those of the process are used: a worker gets this work with each place.
+    """
+
+    request: CompareRequest
+    name: str
+    progress: Progress = NO_PROGRESS
+    graphs: GraphsOnce | None = None
+
+    def __call__(self, item: RankStep) -> PackedRun:
+        """The run of one place."""
+        choice = replace(self.request.choice, rank=item.rank, step=item.step)
+        request = replace(self.request, choice=choice, name=f"{self.name}.{item}")
+        self.progress.stage(f"{item}: reading graphs")
+        try:
+            data = compare(request, _Named(self.progress, str(item)), self.graphs or _own_graphs())
+        except InputError as error:
+            return PackedRun(problem=str(error))
+        lines = zlib.compress(b"".join(run_lines(data)), _FAST)
+        inputs = data.run.inputs
+        return PackedRun(lines, inputs["golden"], inputs["device"])
+
+    def lost(self, item: RankStep, why: str) -> PackedRun:
+        """A place that cannot be compared on this machine."""
+        return PackedRun(problem=why)
+
+
+@cache
+def _own_graphs() -> GraphsOnce:
+    """Those of this process."""
+    return GraphsOnce()
+
+
+class _Named:
+    """Progress with the place before each stage."""
+
+    def __init__(self, progress: Progress, place: str) -> None:
+        self._progress = progress
+        self._place = place
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        self._progress.stage(f"{self._place}: {text}", total)
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        self._progress.step(amount, note)
+
+
+def places_journal(
+    request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
+) -> Journal[PackedRun]:
+    """Keeps the runs of *places*. One counts again as long as the files of its *dumps* and of
+    the model, and this version, stay the same."""
+    now = time.time()
+    found = tuple(dumps)
+    asked = [str(Path.cwd())]
+    asked += [repr(getattr(request, one)) for one in _DECIDING]
+
+    @cache
+    def folder_key(folder: Path) -> str:
+        files = [folder] if folder.is_file() else sorted(folder.iterdir())
+        return file_key(now, [path for path in files if path.is_file()])
+
+    @cache
+    def model_key() -> str:
+        given = [request.thresholds, request.match]
+        files = [path for path in given if path is not None]
+        for path in (request.golden, request.device):
+            inside = path if path.is_dir() else path.parent
+            stem = "" if path.is_dir() else path.name.partition(".")[0]
+            files += [one for one in sorted(inside.glob(f"{stem}*")) if one.is_file()]
+        return file_key(now, files, __version__, asked)
+
+    def key(number: int) -> str:
+        place = places[number]
+        parts = [folder_key(dump.path) for dump in found if place.has(dump)]
+        whole = [model_key(), *parts]
+        return file_key(now, [], place, whole) if all(whole) else ""
+
+    # a line takes far less time than a place
+    return Journal(lambda: f"places of {asked}", key, _encoded, _decoded, worth_seconds=0)
+
+
+def _encoded(run: PackedRun) -> list[str]:
+    return [base64.b64encode(run.lines).decode(), run.golden, run.device, run.problem]
+
+
+def _decoded(value: list[str]) -> PackedRun:
+    lines, golden, device, problem = value
+    if problem:
+        raise ValueError("what could not be compared is tried again")
+    return PackedRun(base64.b64decode(lines), golden, device)
