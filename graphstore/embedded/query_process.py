@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import selectors
 import subprocess
 import sys
 import threading
@@ -172,6 +173,10 @@ def _answered(
     try:
         pickle.dump((cypher, dict(params), limits.limit, limits.timeout), process.stdin)
         process.stdin.flush()
+        # Ctrl-C ends this wait; a read is started again where a library (polars) asks for that
+        with selectors.DefaultSelector() as answered:
+            answered.register(process.stdout, selectors.EVENT_READ)
+            answered.select()
         answer: QueryResult | DivergraphError = pickle.load(process.stdout)  # noqa: S301 - our own
     except (EOFError, OSError, pickle.UnpicklingError):
         process.wait()
