@@ -161,6 +161,7 @@ def test_the_op_with_the_fault_is_first(
     assert seen >= 2
 
 
+@pytest.mark.slow
 def test_half_of_the_tensors_are_enough(
     golden: analysed.Golden, values: Mapping[str, Any], tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ def examples(module):
     return [test for test in doctest.DocTestFinder().find(import_module(module)) if test.examples]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [name for name in MODULES if examples(name)])
 def test_examples_print_what_they_show(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

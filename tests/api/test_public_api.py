@@ -89,6 +89,7 @@ def test_a_run_kept_nowhere_says_the_same_as_one_in_a_store(tmp_path, demo_run):
     assert not demo_run.kept
 
 
+@pytest.mark.slow
 def test_compare_keeps_in_a_store_what_the_command_line_reads(tmp_path):
     data = dg.demo_data()
     paths = (data.golden, data.golden_dump, data.device, data.device_dump)
@@ -266,6 +267,7 @@ def test_rows_become_frames_or_say_what_is_missing(demo_run, package, monkeypatc
     assert list(convert()["id"]) == ["LeNet/conv2/Conv2DRelu"]
 
 
+@pytest.mark.slow
 def test_what_a_run_kept_nowhere_wrote_goes_with_it(tmp_path):
     code = """
 import divergraph as dg, gc

@@ -57,6 +57,7 @@ def test_the_origin_is_found_by_running_the_ops_again(run):
     assert run.roles().guilt[run.origins[0].guilt] == 1
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_by_other_limits(run, paths, tmp_path):
     lenient = run.analyse(guilty=1e12, suspect=1e12)
     assert (len(lenient.origins), len(run.origins)) == (0, 1)
@@ -67,6 +68,7 @@ def test_a_run_is_judged_by_other_limits(run, paths, tmp_path):
         assert len(store["net"].origins) == 0
 
 
+@pytest.mark.slow
 def test_blame_is_shown_with_the_run_wherever_it_is_kept(run, tmp_path):
     with dg.open_store(tmp_path / "store") as store:
         kept = run.save(store)
@@ -104,6 +106,7 @@ def test_the_smallest_failing_part_is_the_spoilt_op(run, tmp_path):
         run.minimize("crystal-ball")
 
 
+@pytest.mark.slow
 def test_two_runs_are_held_against_each_other(run, paths, tmp_path):
     golden, golden_dump, _, _ = paths
     with dg.open_store(tmp_path / "store") as store:
@@ -122,6 +125,7 @@ def test_two_runs_are_held_against_each_other(run, paths, tmp_path):
         assert store.info().runs == 2
 
 
+@pytest.mark.slow
 def test_ranks_and_steps_give_a_run_each(tmp_path):
     good, bad = dg.demo_data(fault=False), dg.demo_data()
     for rank, data in ((0, good), (1, bad)):

@@ -174,6 +174,7 @@ def one(folder: Path, pattern: str) -> Path:
     return next(iter(sorted(folder.rglob(pattern))))
 
 
+@pytest.mark.slow
 def test_damaged_dumps_cost_one_tensor_each_and_are_counted(
     divergraph, compare_lenet, lenet, tmp_path, store
 ):

@@ -65,6 +65,7 @@ def kept(divergraph, model: Path, tmp_path: Path, store: Path):
     return run
 
 
+@pytest.mark.slow
 def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: Path) -> None:
     store, golden, dump = tmp_path / "store", tmp_path / "golden", tmp_path / "dump"
     device = written(tmp_path / "device.onnx", 1, 1.1, 1.01)
@@ -94,6 +95,7 @@ def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: P
     assert shown[0]["share"] == pytest.approx(0.1 / 0.111, rel=0.01)
 
 
+@pytest.mark.slow
 def test_dumps_written_since_the_comparison_are_told_of(
     divergraph, kept, store: Path, tmp_path: Path
 ) -> None:
@@ -111,6 +113,7 @@ def test_dumps_written_since_the_comparison_are_told_of(
     assert shown["warnings"].count(said) == 1
 
 
+@pytest.mark.slow
 def test_runs_of_several_inputs_are_blamed_together(
     divergraph, kept, store: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +131,7 @@ def test_runs_of_several_inputs_are_blamed_together(
     assert "'t' is not of the models of 'r'" in refused.err
 
 
+@pytest.mark.slow
 def test_a_class_is_blamed_by_its_scores(divergraph, kept, store: Path, tmp_path: Path) -> None:
     kept(choosing(tmp_path / "device.onnx", 1.1), choosing(tmp_path / "golden.onnx", 1))
     (output,) = divergraph("blame", "r", "--store", store, "--json").json["outputs"]
@@ -180,6 +184,7 @@ def test_an_error_of_other_inputs_is_no_ops(divergraph, kept, store: Path, model
     assert "100 % of the error comes from no measured op" in said
 
 
+@pytest.mark.slow
 def test_an_output_that_is_no_number_is_said_to_be(
     divergraph, kept, store: Path, model: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_compare_prints_the_verdict_and_exits_1(divergraph, compare_lenet, tmp_p
     assert "kept as run-1" in ended.err
 
 
+@pytest.mark.slow
 def test_a_second_run_gets_the_next_name_and_a_taken_name_needs_replace(
     divergraph, compare_lenet, tmp_path
 ):
@@ -250,6 +251,7 @@ def test_doctor_looks_at_everything(divergraph, tmp_path):
     assert not (tmp_path / "store").exists(), "looking must not create a store"
 
 
+@pytest.mark.slow
 def test_demo_ends_with_the_verdict_and_the_way_on(divergraph, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -118,6 +118,7 @@ def test_unmatched_ops(divergraph, store):
     check(commands()["lineage"][1], printed)
 
 
+@pytest.mark.slow
 def test_compare_and_demo(divergraph, compare_lenet, tmp_path):
     for command in (compare_lenet(), ["demo"]):
         printed = divergraph(*command, "--store", tmp_path / "store", "--json").json

@@ -35,6 +35,7 @@ def test_a_new_name_is_used_everywhere(divergraph, copied):
     refused(divergraph("rename", "monday", "a/b", *at), "a/b")
 
 
+@pytest.mark.slow
 def test_copies_say_what_was_done(divergraph, copied, tmp_path):
     to = ("--to", tmp_path / "there", "--store", copied)
     assert divergraph("copy", "fault", *to).err == "run fault: added\n"

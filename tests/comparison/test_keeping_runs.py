@@ -31,6 +31,7 @@ def request_lenet(lenet):
     )
 
 
+@pytest.mark.slow
 def test_a_fresh_name_taken_meanwhile_gives_way_to_the_next(tmp_path, request_lenet):
     with Overtaken(tmp_path / "store") as store:
         data, kept = compare_into(store, request_lenet)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
 from asking import same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -232,6 +233,7 @@ def whole_runs(draw: st.DrawFn) -> RunData:
     )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=15,
     deadline=None,

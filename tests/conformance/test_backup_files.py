@@ -180,6 +180,7 @@ def test_two_entries_of_one_name(good: Path, tmp_path: Path, store: EmbeddedStor
     refused(made(tmp_path / "twice", manifest, members), store, "two entries have one name")
 
 
+@pytest.mark.slow
 def test_a_bomb_is_not_unpacked(good: Path, tmp_path: Path, store: EmbeddedStore) -> None:
     manifest, members = contents(good)
     name = sorted(members)[0]
@@ -191,6 +192,7 @@ def test_a_bomb_is_not_unpacked(good: Path, tmp_path: Path, store: EmbeddedStore
     refused(made(tmp_path / "manifest", manifest, {}), store, "is too long")
 
 
+@pytest.mark.slow
 def test_a_bomb_that_lies_about_its_length(
     good: Path, tmp_path: Path, store: EmbeddedStore
 ) -> None:

@@ -70,6 +70,7 @@ def address(store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> s
     return store.url
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent otherwise there")
 @pytest.mark.usefixtures("ctrl_c_heard")
 def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
@@ -91,6 +92,7 @@ def test_ctrl_c_ends_a_query_at_once(wide: GraphStore, address: str) -> None:
         assert [row[0] for row in left if "SHOW" not in row[0]] == []
 
 
+@pytest.mark.slow
 def test_the_command_ends_though_the_engine_does_not(tmp_path: Path, sample_run) -> None:
     """Its clock is looked at between rows only, and this is one."""
     with EmbeddedStore(tmp_path / "store") as store:
@@ -122,6 +124,7 @@ def test_parameters_are_json_values(store: GraphStore, sample_run, value: object
     assert answer.rows == ((value,),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [[1, "a"], 2**70, object()])
 def test_parameters_an_engine_cannot_take(store: GraphStore, sample_run, value: object) -> None:
     store.save_run(sample_run("first"))
@@ -171,6 +174,7 @@ def test_what_the_embedded_engine_does_not_know(tmp_path: Path, sample_run) -> N
         )
 
 
+@pytest.mark.slow
 def test_more_hops_than_the_embedded_engine_counts(tmp_path: Path) -> None:
     size = 65_540
     names = [f"op{number}" for number in range(size)]

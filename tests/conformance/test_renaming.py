@@ -41,6 +41,7 @@ def test_a_renamed_run_is_the_same_run_under_another_name(
             gone("old")
 
 
+@pytest.mark.slow
 def test_cypher_answers_with_the_new_name(store: GraphStore, sample_run: Sample) -> None:
     store.save_run(sample_run("old"))
     store.rename("old", "new")
@@ -57,6 +58,7 @@ def test_cypher_answers_with_the_new_name(store: GraphStore, sample_run: Sample)
     assert asked(store, metrics, "new") == [8], "$run is the key of the run whatever its name"
 
 
+@pytest.mark.slow
 def test_an_old_name_is_free_again(store: GraphStore, sample_run: Sample) -> None:
     store.save_run(sample_run("a"))
     store.rename("a", "b")
@@ -97,6 +99,7 @@ def test_names_in_use_are_refused(store: GraphStore, sample_run: Sample) -> None
     assert sorted(run.name for run in store.runs()) == ["other", "run"]
 
 
+@pytest.mark.slow
 def test_a_renamed_run_can_be_replaced(store: GraphStore, sample_run: Sample) -> None:
     store.save_run(sample_run("old"))
     store.rename("old", "new")

@@ -18,6 +18,7 @@ def across(store: GraphStore, name: str, **params: object) -> list[tuple[object,
     return list(store.query(text, QueryParameters(params)).rows)
 
 
+@pytest.mark.slow
 def test_what_is_guilty_in_several_runs(store: GraphStore, sample_run) -> None:
     store.save_run(sample_run("first"))
     assert across(store, "guilty_originals") == []
@@ -28,6 +29,7 @@ def test_what_is_guilty_in_several_runs(store: GraphStore, sample_run) -> None:
     assert found == ("Conv2D", ["BiasAdd", "Conv2D", "Relu"], 2, 1)
 
 
+@pytest.mark.slow
 def test_introduced_errors_that_grew(store: GraphStore, sample_run) -> None:
     data = sample_run("after", created="2026-01-02T00:00:00Z")
     store.save_run(data)

@@ -57,6 +57,7 @@ def test_names_are_taken_once(store: GraphStore, sample_run) -> None:
     assert len(store.runs()) == len(store.graphs()) == 1
 
 
+@pytest.mark.slow
 def test_replacing_leaves_only_the_new_run(store: GraphStore, sample_run) -> None:
     store.save_run(sample_run("first"))
     store.save_run(sample_run("other"))
@@ -108,6 +109,7 @@ def test_both_sides_may_be_one_graph(store: GraphStore, sample_run) -> None:
     assert store.graph("first", Side.GOLDEN) == store.graph("first") == data.device
 
 
+@pytest.mark.slow
 def test_two_graphs_of_one_id_stay_apart(store: GraphStore, sample_run) -> None:
     """Same name and content hash of the source, but read as the other side."""
     data = sample_run("first")
@@ -124,6 +126,7 @@ def test_two_graphs_of_one_id_stay_apart(store: GraphStore, sample_run) -> None:
     assert merged.rows == (("device",), ("original",))
 
 
+@pytest.mark.slow
 def test_runs_are_listed_oldest_first(store: GraphStore, sample_run) -> None:
     for name, day in (("b", "03"), ("c", "01"), ("a", "03")):
         store.save_run(sample_run(name, f"2026-01-{day}T00:00:00Z"))
@@ -180,6 +183,7 @@ def test_a_run_must_be_complete(store: GraphStore, sample_run) -> None:
 class TestQuery:
     """The user's own Cypher."""
 
+    @pytest.mark.slow
     def test_one_target_or_all(self, store: GraphStore, sample_run) -> None:
         store.save_run(sample_run("first"))
         store.save_run(sample_run("second"))
@@ -228,6 +232,7 @@ class TestQuery:
             store.query("MATCH (o:Op) SET o.name = 'x'", QueryParameters(), "first")
         assert store.graph("first") == sample_run("first").device
 
+    @pytest.mark.slow
     def test_a_long_query_is_stopped(self, store: GraphStore, shaped_run) -> None:
         names = [f"op{number}" for number in range(300)]
         store.save_run(shaped_run("wide", [], dict.fromkeys(names, False)))

@@ -132,6 +132,7 @@ def graphs(draw: st.DrawFn) -> ModelGraph:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graph=graphs().filter(lambda graph: bool(graph.ops)))

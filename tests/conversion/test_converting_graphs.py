@@ -255,6 +255,7 @@ def _incoming(graph: dict, node: str) -> list[dict]:
     return next(each for each in graph["nodes"] if each["id"] == node)["incomingEdges"]
 
 
+@pytest.mark.slow
 def test_a_run_in_model_explorer_has_its_metrics(divergraph, lenet, tmp_path):
     store, out = tmp_path / "store", tmp_path / "out"
     divergraph(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from divergraph.cli.main import run
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "stores.md"
 COMMANDS = re.findall(r"^divergraph (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_page_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DIVERGRAPH_STORE", raising=False)

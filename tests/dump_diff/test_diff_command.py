@@ -172,6 +172,7 @@ def test_a_device_dump_against_golden_arrays_undoes_layouts(divergraph, lenet):
     assert pool["metrics"]["cosine_similarity"] > 0.9999
 
 
+@pytest.mark.slow
 def test_a_killed_comparison_goes_on_with_the_same_result(two_dumps, tmp_path, own_cache):
     device, golden = two_dumps(count=30, size=200_000, wrong=(9,))
     program = (

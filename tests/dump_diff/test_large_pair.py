@@ -40,6 +40,7 @@ def in_parts(monkeypatch):
     monkeypatch.setattr(many_pairs, "LEAST_BYTES", 1 << 20)
 
 
+@pytest.mark.slow
 def test_processes_see_what_one_process_sees(pair, in_parts):
     result, look = looked_at(pair, 1)
     assert repr(looked_at(pair, 2)) == repr((result, look)), "NaN is not equal to itself"

@@ -64,12 +64,14 @@ def blocks_of(graph: ModelGraph) -> list[bytes]:
     return [data for _, data in op_blocks(graph.ops, edge_columns(graph, places(graph)))]
 
 
+@pytest.mark.slow
 @given(graphs())
 def test_all_ops_come_back(graph: ModelGraph) -> None:
     blocks = blocks_of(graph)
     assert tuple(ops_of_blocks(blocks)) == graph.ops
 
 
+@pytest.mark.slow
 @given(graphs())
 def test_names_and_edges_are_read_without_the_ops(graph: ModelGraph) -> None:
     outline = graph_outline(replace(graph, ops=()), blocks_of(graph))

@@ -138,6 +138,7 @@ def test_all_forms_of_a_graph_read_the_same(folder, ge_model, om_bytes, atc_json
         assert graph == first, form
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(graphs=GRAPHS)
 def test_text_says_what_protobuf_says(folder, ge_model, graphs):
@@ -177,6 +178,7 @@ def ours(path: Any, text: str) -> ModelGraph | ImportFormatError:
         return error
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(graphs=GRAPHS, data=st.data())
 def test_a_cut_text_is_refused_where_protobuf_refuses_it(folder, ge_model, graphs, data):
@@ -192,6 +194,7 @@ def test_a_cut_text_is_refused_where_protobuf_refuses_it(folder, ge_model, graph
         assert len(found.ops) == sum(len(part.op) for part in model.graph)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(graphs=GRAPHS, data=st.data())
 def test_what_protobuf_reads_of_a_changed_text_we_read_too(folder, ge_model, graphs, data):

@@ -296,6 +296,7 @@ def test_a_cut_file_fails_with_a_line_or_reads(tmp_path):
         assert failure is None or failure.line is not None, end
 
 
+@pytest.mark.slow
 def test_any_damaged_byte_ends_in_a_graph_or_an_error(tmp_path):
     text = (BUILD + CALLS).encode()
     path = tmp_path / "ge_proto_00001_Build.txt"

@@ -63,6 +63,7 @@ def put(message, draw, depth: int) -> None:
                 put(getattr(message, field.name), draw, depth - 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_reads_back_whatever_protobuf_prints(ge_model, data):

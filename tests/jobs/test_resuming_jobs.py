@@ -111,6 +111,7 @@ print(sum(job.run()), job.progress.resumed)
 """
 
 
+@pytest.mark.slow
 def test_a_job_killed_for_good_goes_on_and_leaves_no_workers(tmp_path, own_cache):
     done = tmp_path / "done"
     done.mkdir()

@@ -62,6 +62,7 @@ def test_memory_does_not_grow_with_the_tensor(tmp_path, dtype, mebi):
     assert grown < 80 * MEBI  # of the 400 MiB that were swept
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's memory counters")
 def test_memory_does_not_grow_with_files_in_fortran_order(tmp_path):
     shape = (192, 131_072)  # 96 MiB, and any row has an element on each page

@@ -48,6 +48,7 @@ def test_it_gives_an_older_run_its_root_cause(kept, capsys):
     assert [each.op for each in data.origins] == ["conv1"]
 
 
+@pytest.mark.slow
 def test_again_with_other_limits_nothing_of_the_first_judgement_is_left(kept):
     store, _ = kept
     with open_store(str(store)) as opened:
@@ -76,6 +77,7 @@ def test_a_model_that_changed_is_refused(kept):
         assert opened.run("first").method is Method.THRESHOLDS
 
 
+@pytest.mark.slow
 def test_dumps_written_since_the_comparison_are_told_of(kept):
     store, made = kept
     with open_store(str(store)) as opened:

@@ -113,6 +113,7 @@ def test_full_operands_are_believed_of_a_device_with_one_fault(sides):
     assert [origin.op for origin in data.origins] == ["conv1"]
 
 
+@pytest.mark.slow
 def test_the_user_may_say_it(sides):
     made = run_with(sides, Operands.HF32)
     strict = compare(replace(made.request, root_cause=RootCauseOptions(precision=FP32)))

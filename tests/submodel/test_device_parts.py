@@ -253,6 +253,7 @@ def edges_of(graph):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("seed", range(3))
 def test_written_parts_of_real_graphs_are_read_again_op_by_op(shared_data, tmp_path, seed):

@@ -72,6 +72,7 @@ def test_text_that_comes_out_is_compared_as_text(tmp_path):
     assert replay.apart(made, np.array(["one", "tow"])) == float("inf")
 
 
+@pytest.mark.slow
 def test_a_sequence_at_the_boundary_is_refused_with_the_part_around_it(
     compared, divergraph, tmp_path
 ):

@@ -36,6 +36,7 @@ def test_bars_rise_with_the_fraction_and_never_vanish(glyphs):
     assert (levels[0], levels[1], levels[-1]) == (0, 1, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (200, 60), (40, 12)], ids=str)
 @pytest.mark.parametrize(
     "keys", [(), ("2",), ("2", "j", "enter"), ("2", "y"), ("0",), PART], ids=str

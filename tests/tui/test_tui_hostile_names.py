@@ -18,6 +18,7 @@ def lines_of(app) -> Iterator[str]:
         yield "".join(segment.text for segment in strip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys",
     [

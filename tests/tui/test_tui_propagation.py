@@ -75,6 +75,7 @@ async def test_the_detail_names_cause_group_and_numbers(browse, analysed_store):
         assert "1 of these 3 ops: mean, norm, model/layer_4/LayerNorm" in shown
 
 
+@pytest.mark.slow
 async def test_the_way_starts_at_the_first_origin_and_folds_what_only_carries(
     browse, analysed_store
 ):
@@ -94,6 +95,7 @@ async def test_the_way_starts_at_the_first_origin_and_folds_what_only_carries(
         assert way(b.app) == folded or None in way(b.app)
 
 
+@pytest.mark.slow
 async def test_enter_opens_the_op_and_back_returns_to_the_way(browse, analysed_store):
     async with browse(analysed_store) as b:
         await b.press("4", "j", "enter")

@@ -87,6 +87,7 @@ async def test_enter_opens_everything_about_an_op_and_escape_closes_it(browse):
         assert isinstance(b.app.screen, OpsScreen)
 
 
+@pytest.mark.slow
 async def test_a_typed_filter_is_live_and_escape_clears_it(browse):
     async with browse as b:
         await b.press("2", "slash", *"origin")
@@ -103,6 +104,7 @@ async def test_a_typed_filter_is_live_and_escape_clears_it(browse):
         assert op_under_cursor(b.app) == "model/layer_4/LayerNorm"
 
 
+@pytest.mark.slow
 async def test_a_wrong_filter_keeps_the_rows_and_marks_the_wrong_part(browse):
     async with browse as b:
         await b.press("2")
@@ -116,6 +118,7 @@ async def test_a_wrong_filter_keeps_the_rows_and_marks_the_wrong_part(browse):
         assert len(shown_ops(b.app)) == 1
 
 
+@pytest.mark.slow
 async def test_n_goes_on_to_rows_that_fit_the_last_filter(browse):
     async with browse as b:
         await b.press("2", "n")
@@ -131,6 +134,7 @@ async def test_n_goes_on_to_rows_that_fit_the_last_filter(browse):
         assert op_under_cursor(b.app) == "model/layer_4/LayerNorm"
 
 
+@pytest.mark.slow
 async def test_f_and_e_visit_the_origins_in_execution_order(browse):
     async with browse as b:
         seen = []
@@ -142,6 +146,7 @@ async def test_f_and_e_visit_the_origins_in_execution_order(browse):
         assert "no origin before this op" in said(b.app)
 
 
+@pytest.mark.slow
 async def test_an_origin_that_is_filtered_out_is_said_to_be(browse):
     async with browse as b:
         await b.press("2")
@@ -150,6 +155,7 @@ async def test_an_origin_that_is_filtered_out_is_said_to_be(browse):
         assert "model/layer_2/Softmax is filtered out; esc clears" in said(b.app)
 
 
+@pytest.mark.slow
 async def test_s_sorts_by_the_chosen_column_and_capital_s_turns_it_around(browse):
     async with browse as b:
         await b.press("2")
@@ -171,6 +177,7 @@ async def test_a_click_on_a_heading_sorts(browse, settle):
         assert shown_ops(b.app)[0] == "model/layer_0/MatMul"
 
 
+@pytest.mark.slow
 async def test_back_and_forward_go_through_the_places_visited(browse):
     async with browse as b:
         await b.press("f", "e")
@@ -187,6 +194,7 @@ async def test_back_and_forward_go_through_the_places_visited(browse):
         assert isinstance(b.app.screen, OverviewScreen)
 
 
+@pytest.mark.slow
 async def test_y_copies_name_row_and_address(browse, tmp_path):
     async with browse as b:
         await b.press("2")
@@ -204,6 +212,7 @@ async def test_y_copies_name_row_and_address(browse, tmp_path):
         assert copied["c"] == "divergraph ops 14 --store .divergraph"
 
 
+@pytest.mark.slow
 async def test_space_marks_rows_and_x_writes_them(browse, tmp_path):
     async with browse as b:
         await b.press("2", "g", "x")
@@ -218,6 +227,7 @@ async def test_space_marks_rows_and_x_writes_them(browse, tmp_path):
         assert "3 rows written to" in said(b.app)
 
 
+@pytest.mark.slow
 async def test_z_lets_one_pane_fill_the_screen(browse):
     async with browse as b:
         await b.press("2", "tab", "z")
@@ -246,6 +256,7 @@ async def test_help_lists_the_keys_of_the_view_and_says_what_does_not_apply(brow
         assert isinstance(b.app.screen, OpsScreen)
 
 
+@pytest.mark.slow
 async def test_the_log_gives_commands_that_show_the_same(browse):
     async with browse as b:
         await b.press("2")
@@ -256,6 +267,7 @@ async def test_the_log_gives_commands_that_show_the_same(browse):
         assert b.app.clipboard == "divergraph ops 14 --where state:origin --store .divergraph"
 
 
+@pytest.mark.slow
 async def test_the_palette_finds_ops_by_name(browse, settle):
     async with browse as b:
         await b.press("2", "colon")
@@ -269,6 +281,7 @@ async def test_the_palette_finds_ops_by_name(browse, settle):
         assert op_under_cursor(b.app) == "model/layer_3/BatchMatMul"
 
 
+@pytest.mark.slow
 async def test_slash_in_the_overview_types_a_filter_for_the_ops(browse):
     async with browse as b:
         await b.press("slash", *"Add", "enter")

@@ -294,6 +294,7 @@ def test_random_ops_are_no_mystery() -> None:
     assert label(expected(8), reference, ops=ops) == "random_op"
 
 
+@pytest.mark.slow
 def test_large_tensors_are_sampled_and_the_finding_says_so() -> None:
     reference = np.random.default_rng(0).standard_normal((1, 8, 900, 900)).astype(np.float32)
     device = reference.copy()

@@ -31,6 +31,7 @@ def test_one_wrong_op_is_found_with_one_call(minimize, oracle):
     assert told["probes"][0]["error"] == pytest.approx(0.3, rel=0.01)
 
 
+@pytest.mark.slow
 def test_all_culprits_are_found_and_exported(minimize, tmp_path):
     told = minimize("three", "-o", tmp_path / "out", "--json").json
     assert sorted(part["ops"] for part in told["parts"]) == [["first"], ["last"], ["right"]]
@@ -59,6 +60,7 @@ def test_the_result_is_kept_with_the_run(minimize, runs):
     assert kept["ops"] == told["ops"] == ["left"]
 
 
+@pytest.mark.slow
 def test_answers_are_kept_with_the_run_in_its_store(minimize, program, tmp_path, cache):
     asked = tmp_path / "asked"
     oracle = program(OPS + f"open({str(asked)!r}, 'a').write('x')\nsys.exit('left' in ops)")
@@ -176,12 +178,14 @@ def test_answers_are_kept_and_used_again(minimize, program):
     assert {probe["known"] for probe in again["probes"]} == {"an earlier session"}
 
 
+@pytest.mark.slow
 def test_fresh_forgets_answers(minimize):
     minimize("one")
     assert minimize("one", "--json").json["calls"] == 0
     assert minimize("one", "--fresh", "--json").json["calls"] == 1
 
 
+@pytest.mark.slow
 def test_a_killed_search_goes_on_where_it_was(minimize, program, runs, tmp_path):
     """The oracle notes each call; the second one of the first search never comes back."""
     notes = tmp_path / "notes"
@@ -206,6 +210,7 @@ def test_a_killed_search_goes_on_where_it_was(minimize, program, runs, tmp_path)
     assert told["probes"][0]["calls"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ctrl_c_heard")
 def test_control_c_ends_the_program_and_keeps_what_is_known(program, runs, tmp_path):
     notes = tmp_path / "notes"
@@ -253,6 +258,7 @@ def test_a_run_without_root_causes_is_searched_by_its_origins(divergraph, tmp_pa
     assert told["calls"] == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_weight_is_tried_with_the_op_that_takes_it(divergraph, tmp_path):
     """Exporters write weights as Constant nodes; then the weight itself is the origin."""
     for name, factor in (("golden", 1), ("device", 1.2)):

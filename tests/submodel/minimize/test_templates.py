@@ -69,6 +69,7 @@ def template(divergraph, tmp_path, monkeypatch):
     return oracle
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["atc", "tensorrt"])
 def test_a_template_finds_the_op_its_tool_gets_wrong(minimize, template, name):
     told = minimize("one", "--oracle", template(name), "--json").json
@@ -76,6 +77,7 @@ def test_a_template_finds_the_op_its_tool_gets_wrong(minimize, template, name):
     assert told["parts"][0]["error"] == pytest.approx(0.1, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_part_that_does_not_build_is_no_wrong_result(minimize, template):
     told = minimize(
         "three", "--oracle", template("atc"), "--start", "act", "--end", "act", "--json"
