@@ -24,11 +24,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = (
     "tests/rootcause/test_judgement.py",
-    "tests/rootcause/test_noise_floor.py",
+    "tests/rootcause/tolerances/test_noise_floor.py",
     "tests/rootcause/numbers",
-    "tests/rootcause/test_last_place.py",
+    "tests/rootcause/tolerances/test_last_place.py",
     "tests/rootcause/test_propagated.py",
-    "tests/rootcause/test_local_errors.py",
+    "tests/rootcause/tolerances/test_local_errors.py",
+    "tests/rootcause/tolerances/test_beyond_the_type.py",
+    "tests/rootcause/tolerances/test_flushed.py",
+    "tests/rootcause/tolerances/test_gains.py",
+    "tests/rootcause/tolerances/test_pre_rounding.py",
+    "tests/rootcause/tolerances/test_small_numbers.py",
+    "tests/rootcause/tolerances/test_unseen_scales.py",
+    "tests/rootcause/test_fallback.py",
     "tests/rootcause/test_explain.py",
 )
 """In order of how soon they fail."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from graphstore.errors import InputError
@@ -19,6 +20,9 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 """Wherever a file or folder is meant."""
 
 MIB = 1 << 20
+
+_SHORT_OPERANDS = ("hf32", "tf32")
+"""float32 whose matrix operands have fewer bits: the members of ``Operands`` users may choose."""
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -72,18 +76,28 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
     from divergraph.rootcause.options import RootCauseOptions
 
     size = at_least_one(memory, "memory") * MIB
-    if precision in (Operands.HF32, Operands.TF32):
+    if precision in _SHORT_OPERANDS:
         operands = Operands(precision)
         return RootCauseOptions(suspect, guilty, FP32, size, operands)
     chosen = None if precision == "auto" else precision_named(precision)
     return RootCauseOptions(suspect, guilty, chosen, size)
 
 
-def precision_names() -> tuple[str, ...]:
-    """The precisions of devices that are installed, by name."""
-    from divergraph.rootcause.devices.precision import precisions
+def precision_names(*, installed: bool) -> tuple[str, ...]:
+    """The words ``precision=`` takes, ``auto`` first.
 
-    return tuple(each.name for each in precisions())
+    Without *installed* those of the built-in arithmetics: nothing is loaded to list these, as each
+    is called like its module. With it those of plug-ins, too.
+    """
+    if installed:
+        from divergraph.rootcause.devices.precision import precisions
+
+        names = [each.name for each in precisions()]
+    else:
+        from divergraph.rootcause.devices import precisions as folder
+
+        names = [each.name for each in iter_modules(folder.__path__)]
+    return ("auto", *sorted((*names, *_SHORT_OPERANDS)))
 
 
 def workers_of(jobs: int | None, cluster: str | None, *, resume: bool) -> Workers:

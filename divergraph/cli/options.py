@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from divergraph.api.arguments import precision_names
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json
 from divergraph.present.json.shapes import Json
@@ -42,17 +43,14 @@ _number = FiniteRange(min=0, min_open=True)
 _METHODS = ("auto", "root-cause", "thresholds")
 
 
-_PRECISIONS = ("auto", "fp32", "hf32", "tf32", "fp16", "bf16", "int8")
-"""As help lists them; installed ones are looked for when the option is used."""
+_PRECISIONS = precision_names(installed=False)
+"""As help lists them; plug-ins are only looked for when a name is none of these."""
 
 
 def _precision(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    from divergraph.api.arguments import precision_names
-
     if value in _PRECISIONS:
         return value
-    installed = {*precision_names()} - {*_PRECISIONS}
-    return str(click.Choice([*_PRECISIONS, *sorted(installed)]).convert(value, param, ctx))
+    return str(click.Choice(precision_names(installed=True)).convert(value, param, ctx))
 
 
 def _precisions_starting(

@@ -13,7 +13,7 @@ For every device output d that was compared:
 8. *propagated* = |r - golden| / |golden|, from which the *role* follows;
 9. of what is guilty or suspect the *cause*: the first rule that predicts d from r (``causes``).
 
-Which of the guilty ops are origins is said of the whole run (``run``, ``verdicts``).
+Which of the guilty ops are origins is decided for the run as a whole (``run``, ``verdicts``).
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ def split_run(
     progress: Progress = NO_PROGRESS,
     observer: Observer | None = None,
 ) -> Splits:
-    """The error of every compared device output, split; memory stays about as the options say.
+    """Every compared device output with its error split into introduced and propagated.
 
-    *observer* is shown the values of each, one after the other; then no causes are looked for.
+    Runs groups in chunks, so that values and weights stay near ``options.memory`` bytes. An output
+    that cannot be judged has a split whose ``failure`` says why. With an *observer*, which gets the
+    arrays of each judged output in turn, no causes are looked for.
     """
     progress.stage("finding the device's precision")
     run = PreparedRun.of(inputs, executor, options)
@@ -72,14 +74,15 @@ def split_run(
     for chunk in run.runs.chunks(groups):
         judging.splits.update(judging.split_all(chunk))
         progress.step(len(chunk))
-    said = (
-        remark(arithmetics.taken),
+    remarks = (
+        remark(arithmetics.operands),
         functions_remark(arithmetics.usual.approximated),
         *_drawn_remarks(judging.drawn),
         *run.runs.remarks(groups),
         *judging.explaining.remarks(),
     )
-    # Of what takes random numbers the device did not dump another draw may be all the error.
+    # Where the device did not dump its random numbers, a different draw may be the whole error:
+    # such groups count as sources, so nothing falls back to judging them by their gain.
     drawn = [
         replace(group, source=Source.RANDOM) for group in groups if group.output in judging.drawn
     ]
@@ -92,14 +95,14 @@ def split_run(
         tuple(judging.explaining.findings),
         frozenset(judging.nonfinite),
         run.runs.assumed,
-        tuple(each for each in said if each),
+        tuple(each for each in remarks if each),
         tuple(judging.reckonings.values()),
     )
 
 
 @dataclass
 class _Judging:
-    """Judges outputs chunk by chunk and collects what is said of them."""
+    """Judges outputs chunk by chunk and collects what was found of them."""
 
     run: PreparedRun
     arithmetics: Arithmetics
@@ -114,7 +117,7 @@ class _Judging:
     reckonings: dict[TensorRef, Reckoning] = field(default_factory=dict)
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
-        """The splits of a chunk; in halves if there is not enough memory for it at once."""
+        """The splits of a chunk, which is halved as long as memory runs out."""
         known = len(self.explaining.findings)
         try:
             return dict(self._split_chunk(chunk))
@@ -155,7 +158,7 @@ class _Judging:
                 yield group.output, self._split(context, reference, emulation)
 
     def _handed_on(self, group: Group, source: TensorRef) -> ErrorSplit:
-        """An op that computes nothing is held against what it was handed."""
+        """The split of an op that computes nothing: its reference is the value it was given."""
         reference = self.run.values.device(source)
         if reference is None:
             return unknown(f"no values of {source}", group.ops)
@@ -193,20 +196,20 @@ class _Judging:
             return unknown("its values cannot be read", group.ops, runner)
         fitting, golden_like = same_shape(device, reference.shape), same_shape(golden, device.shape)
         if fitting is None or golden_like is None:
-            said = f"the reference has shape {list(reference.shape)}, not {list(device.shape)}"
-            return unknown(said, group.ops, runner)
+            why = f"the reference has shape {list(reference.shape)}, not {list(device.shape)}"
+            return unknown(why, group.ops, runner)
         if not all(map(is_numeric, (device, reference, golden_like))):
-            return unknown("its elements are no numbers", group.ops, runner)
+            return unknown("its elements are not numbers", group.ops, runner)
         found = expect(context, reference, fitting, emulation)
-        golden_like = without(found.told.masked, golden_like).reshape(reference.shape)
+        golden_like = without(found.estimate.masked, golden_like).reshape(reference.shape)
         split = split_of(found, golden_like, context, runner)
         source = None if split.guilt is Guilt.NONE else _random_feed(self.run.golden, group)
-        if source is not None:  # nobody can tell an error from another draw
+        if source is not None:  # an error cannot be told from a different draw
             self.drawn[group.output] = source
             return unknown(f"it takes random numbers of {source}", group.ops, runner)
-        return self._said(context, found, split, golden_like, device.shape)
+        return self._recorded(context, found, split, golden_like, device.shape)
 
-    def _said(
+    def _recorded(
         self,
         context: OpContext,
         found: Judgement,
@@ -214,10 +217,10 @@ class _Judging:
         golden: Array,
         shape: tuple[int, ...],
     ) -> ErrorSplit:
-        """*split*, and what else is to be kept of the output: its reckoning, NaN that arise or are
-        ignored, and the cause of its error."""
-        group, given, told = context.group, context.given, found.told
-        device, reference = told.device.reshape(shape), told.reference.reshape(shape)
+        """*split*, after keeping what else was found of the output: its reckoning, NaN that arise
+        here or were ignored, and the cause of its error."""
+        group, given, estimate = context.group, context.given, found.estimate
+        device, reference = estimate.device.reshape(shape), estimate.reference.reshape(shape)
         kept = found.reckoning(context, split)
         if kept is not None:
             self.reckonings[group.output] = kept
@@ -225,8 +228,8 @@ class _Judging:
         if ignores_nan(device, reference, given, types):
             self.explaining.findings.append(ignoring(group.output))
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
-        if told.expected is not None:
-            reference = told.expected.reshape(shape)
+        if estimate.expected is not None:
+            reference = estimate.expected.reshape(shape)
         verdict = OpVerdict(group, split, device, reference, golden.reshape(shape), given)
         if is_nonfinite_origin(device, reference, verdict.golden, given):
             self.nonfinite.add(group.output)
@@ -245,11 +248,11 @@ def _random_feed(golden: OpGraph, group: Group) -> str | None:
 
 
 def _drawn_remarks(drawn: Mapping[TensorRef, str]) -> Iterator[str]:
-    """What is said of outputs that could not be judged, by output the op that drew."""
+    """A sentence for each op whose unknown random numbers kept outputs from being judged."""
     for source in dict.fromkeys(drawn.values()):
         behind = [str(ref) for ref, each in drawn.items() if each == source]
         more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
         yield (
-            f"{source} draws random numbers, which the device did not dump: whether it drew "
-            f"others or none is not known, so nothing is said of {', '.join(behind[:_NAMED])}{more}"
+            f"{source} draws random numbers that the device did not dump: it may have drawn "
+            f"others, or none, so {', '.join(behind[:_NAMED])}{more} cannot be judged"
         )

@@ -1,4 +1,4 @@
-"""Causes of guilty and suspect outputs, found while their values are at hand."""
+"""Causes of guilty and suspect outputs, found while their values are in memory."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
 
 _MOST_INSIDE = 12
-"""Ops of a group whose failing is tried out one after the other."""
+"""Ops of a group that are tried as the faulty one. Bounds cost: each trial runs the group again."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpVerdict:
-    """An output over a limit of suspicion: d, f(d_in) and g, and what its group was fed."""
+    """A judged output with its arrays: ``device`` d, ``reference`` r and ``golden`` g of one shape,
+    and the ``inputs`` its group was fed, by golden tensor name."""
 
     group: Group
     split: ErrorSplit
@@ -47,12 +48,12 @@ class OpVerdict:
 
 @dataclass
 class Explaining:
-    """Collects ``findings``; what it is shown may be let go of afterwards."""
+    """Collects ``findings``. Keeps no array of a verdict, except references within ``_room``."""
 
     run: PreparedRun
     findings: list[Finding] = field(default_factory=list)
     failures: dict[TensorRef, str] = field(default_factory=dict)
-    """Why the cause of an output could not be looked for."""
+    """By output: why no cause could be looked for."""
     _hashes: TensorHashes | None = None
     _references: dict[str, Array] = field(default_factory=dict)
     _room: int = field(init=False)
@@ -71,10 +72,10 @@ class Explaining:
         return graph_arrays(self.run.inputs.data.device)
 
     def explain(self, judged: OpVerdict) -> None:
-        """Explain one output, if anything can be said.
+        """Add the cause of one output to ``findings``, if one is found.
 
-        Its guilt is decided before and stays: whatever ends a cause, memory refused among it,
-        leaves the output without one, and ``failures`` says why.
+        Guilt is decided already and stays: whatever stops the search for a cause, running out of
+        memory included, only leaves the output without one, and ``failures`` says why.
         """
         output = judged.group.output
         try:
@@ -88,12 +89,12 @@ class Explaining:
             self._keep_right(judged)
 
     def remarks(self) -> Iterator[str]:
-        """What is said of outputs whose causes could not be looked for."""
+        """A warning about outputs whose causes could not be looked for."""
         if self.failures:
             first, why = next(iter(self.failures.items()))
             yield (
-                f"the cause could not be looked for in {counted(len(self.failures), 'output')} "
-                f"(first: {first}: {why}); their suspicion does not hang on it"
+                f"no cause could be looked for in {counted(len(self.failures), 'output')} "
+                f"(first: {first}: {why}); their suspicion does not depend on it"
             )
 
     def _explained(self, judged: OpVerdict) -> Finding | None:
@@ -120,20 +121,20 @@ class Explaining:
         return None if finding is None else self._with_hiding(finding, output.op)
 
     def _keep_right(self, judged: OpVerdict) -> None:
-        """Remember what a wrong output should have been, for the ops that read it."""
+        """Remember the reference of a wrong output, for the causes of the ops that read it."""
         self._room -= judged.reference.nbytes
         if self._room >= 0:
             self._references[self.run.golden.name(judged.group.golden)] = judged.reference
 
     def _right(self, judged: OpVerdict) -> Iterator[Foreign]:
-        """What the operands of a group that are wrong themselves should have been."""
+        """The references of those operands of a group that are wrong themselves."""
         for name, given in judged.inputs.items():
             right = self._references.get(name)
             if right is not None and right.size == given.size:
                 yield Foreign(name, name, partial(_like, given, right))
 
     def _beside(self, judged: OpVerdict) -> Iterator[Foreign]:
-        """What other ops made of a group's operands, in their shape."""
+        """The outputs of other ops that read an operand of the group, in the operand's shape."""
         for name, given in judged.inputs.items():
             for golden in self._readers.get(name, ()):
                 output = self._measured.get(golden)
@@ -189,9 +190,10 @@ class Explaining:
         changed: Sequence[tuple[str, ...]],
         values: Callable[[int], Mapping[str, Array]],
     ) -> list[Array | None]:
-        """The group's outputs with tensors in it *changed*: some names for each run.
+        """The group's output for each run, None where it fails, with some tensors replaced.
 
-        *values* gives what they are for a run, by name, when it is needed.
+        *changed* names the replaced tensors of each run; *values* gives their arrays for the run of
+        that number, and is only called when the run starts.
         """
         name = self.run.golden.name(judged.group.golden)
         subgraphs = [
@@ -210,7 +212,7 @@ class Explaining:
         return found
 
     def _holding(self, output: TensorRef, values: Array) -> list[str]:
-        """The device tensors with these values that do not come from the op of *output*."""
+        """The device tensors with these values that are not computed from *output*."""
         start = self.arrays.number[output.op]
         behind = {self.arrays.ids[n] for n in descendants(self.arrays, [start])}
         found = self._all().holding(values, str(output))
@@ -243,7 +245,7 @@ class Explaining:
 
 
 def _like(given: Array, values: Array | None) -> Array | None:
-    """*values* shaped as *given*; None if they are of another kind, or the same."""
+    """*values* in the shape and dtype of *given*; None if they cannot be, or are equal to it."""
     if values is None or values.size != given.size or values.dtype.kind != given.dtype.kind:
         return None
     found = values.reshape(given.shape).astype(given.dtype)

@@ -1,4 +1,4 @@
-"""Ops whose reference cannot be run: judged by how much larger the error comes out."""
+"""Ops whose reference cannot be run are judged by their gain: error out over error in."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def with_fallback(
 ) -> dict[TensorRef, ErrorSplit]:
     """*splits*, those without a reference judged by their gain.
 
-    An output over a limit is guilty if its error is 10 times that of the worst measured
-    tensor before it, suspect from 3 times on. The gain stands as its amplification.
-    *sources* are no op's doing, so nothing is said of them.
+    An output over a limit is guilty if its error is more than 10 times that of the worst measured
+    tensor before it, suspect above 3 times. The gain is kept as the split's ``amplification``.
+    *sources* (random, fed from outside) are skipped: no op makes them.
     """
     found = dict(splits)
     if not any(split.failure for split in splits.values()):
@@ -49,7 +49,7 @@ def _guilt(gain: float | None) -> Guilt:
 
 
 def _gain(error: float, before: float) -> float | None:
-    """None where nothing before can be wrong, so all of the error starts here."""
+    """Error out over error in; None where nothing wrong came in, so all of it starts here."""
     if math.isnan(before) or before == 0.0:
         return None
     return error / before if math.isfinite(before) else 0.0

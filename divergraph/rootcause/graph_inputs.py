@@ -1,4 +1,4 @@
-"""What the sides were fed: where that differs no op is to blame."""
+"""The values both sides were fed: where these differ, no op is to blame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphstore.model import Comparison, InputMismatch, TensorRef
 
 
 def entry_error(values: RunValues, name: str) -> float | None:
-    """The relative error of a graph input; None if not both sides dumped it."""
+    """The relative error of the graph input *name*; None unless both sides dumped it."""
     device, golden = values.device_input(name), values.golden_input(name)
     if device is None or golden is None or not (is_numeric(device) and is_numeric(golden)):
         return None
@@ -25,8 +25,11 @@ def entry_mismatches(
     compared: Mapping[TensorRef, Comparison],
     unit: float,
 ) -> Iterator[InputMismatch]:
-    """The inputs of the model that differ by more than rounding to a type of this *unit*."""
-    floor = calibration.SUSPECT * unit  # as many roundings as make an op suspect
+    """The inputs of the model whose relative error is more than rounding to a type explains.
+
+    *unit* is the type's unit roundoff, such as 2**-11 for float16.
+    """
+    floor = calibration.SUSPECT * unit  # the same number of roundings that makes an op suspect
     for tensor in golden.graph.inputs:
         error = entry_error(values, tensor.name)
         if error is not None and error > floor:

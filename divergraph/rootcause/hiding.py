@@ -1,4 +1,4 @@
-"""Where NaN and infinities vanish again, so that the end of the model looks healthy."""
+"""Ops that hide NaN and infinities, so that the outputs of the model look healthy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphstore.traverse.reach import reached
 
 
 def nonfinite_ops(comparisons: Iterable[Comparison]) -> dict[str, bool]:
-    """Of each measured op whether the device has NaN or infinities in one of its outputs."""
+    """For each measured op, by id, whether the device has NaN or infinities in an output."""
     found: dict[str, bool] = {}
     for item in comparisons:
         if item.metrics is not None:
@@ -21,10 +21,10 @@ def nonfinite_ops(comparisons: Iterable[Comparison]) -> dict[str, bool]:
 
 
 def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) -> tuple[str, ...]:
-    """The ops below *op* at which NaN and infinities of it vanish, in topo order.
+    """The first ops downstream of *op* whose outputs are finite again, in topological order.
 
-    *nonfinite* says of measured ops (by id) whether an output holds any; unmeasured ones pass
-    on what they get. Empty if they reach an end of the graph, or if nothing is known.
+    *nonfinite* says for each measured op, by id, whether an output holds NaN or infinities;
+    unmeasured ops are taken to pass them on. Empty where no such op is known.
     """
     start = arrays.number.get(op)
     if start is None or not nonfinite.get(op, False):
@@ -35,7 +35,7 @@ def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) ->
 
 
 def hidden(finding: Finding, ops: Sequence[Op]) -> Finding:
-    """*finding* with a sentence that also tells where the values that are not finite vanish."""
+    """*finding*, whose sentence also names the *ops* that hide NaN and infinities."""
     if not ops:
         return finding
     more = f" and {len(ops) - 2} more" if len(ops) > 2 else ""

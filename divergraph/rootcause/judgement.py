@@ -36,19 +36,21 @@ guilty, and why one next to the limit is not."""
 
 @dataclass(slots=True)
 class Judgement:
-    """What an output is held against, and the tolerances that acted so far."""
+    """What an output is compared with, and the tolerances that have acted so far."""
 
-    told: ToleranceEstimate
+    estimate: ToleranceEstimate
     adjustments: list[Adjustment] = field(default_factory=list)
 
     def reckoning(self, context: OpContext, split: ErrorSplit) -> Reckoning | None:
-        """How *split* came about, for outputs guilty, suspect or not far from it."""
-        suspicion, told = split.suspicion, self.told
+        """The steps that led to *split*; None below half the limit of suspects."""
+        suspicion, estimate = split.suspicion, self.estimate
         if suspicion is None or suspicion <= _KEPT_FROM * context.options.suspect:
             return None
-        apart, size = norms(told.device, told.reference)
+        apart, size = norms(estimate.device, estimate.reference)
         precision, output = context.arithmetic.precision, context.group.output
-        emulated = None if told.emulation is None else relative(told.emulation, told.reference)
+        emulated = (
+            None if estimate.emulation is None else relative(estimate.emulation, estimate.reference)
+        )
         return Reckoning(
             output.op,
             output.port,
@@ -57,7 +59,7 @@ class Judgement:
             apart,
             size,
             emulated,
-            least_floor(precision, told.reference.size),
+            least_floor(precision, estimate.reference.size),
             tuple(self.adjustments),
             split.introduced or 0.0,
             split.floor or 0.0,
@@ -69,93 +71,103 @@ class Judgement:
 def expect(
     context: OpContext, reference: Array, device: Array, emulation: Array | None
 ) -> Judgement:
-    """What a *device* output is held against, once every tolerance was asked.
+    """The judgement of a *device* output after all tolerances have been asked.
 
-    All three are of one shape; an *emulation* of another is none.
+    *reference* (r), *device* (d) and *emulation* (e) have one shape and any numeric dtype; an
+    emulation of another shape counts as None.
     """
     fits = emulation is not None and emulation.shape == reference.shape
     imitations = (emulation,) if emulation is not None and fits else ()
-    told = ToleranceEstimate(reference, device, imitations=imitations)
-    found = Judgement(told)
-    # Masks are gone before anything is measured: -3e38 would be the whole norm.
+    estimate = ToleranceEstimate(reference, device, imitations=imitations)
+    found = Judgement(estimate)
+    # Masks are excluded before anything is measured: one -3e38 would be the whole norm.
     _ask(found, context, Stage.PLACES)
-    found.told = replace(found.told, floor=_emulated_floor(context, found.told))
-    emulated = found.told.floor
+    found.estimate = replace(found.estimate, floor=_emulated_floor(context, found.estimate))
+    emulated = found.estimate.floor
     _ask(found, context, Stage.KNOWN)
-    # What is not emulated has no parts that could be looked at: its noise is of unknown shape.
-    unseen = found.told.floor if found.told.floor > emulated else 0.0
-    found.told = replace(found.told, unseen=unseen)
-    if _worst(context, found.told) > context.options.suspect:
+    # Where the floor is a flat share instead of an emulation, noise by element is not known, so
+    # the parts of the tensor cannot be judged by themselves.
+    unseen = found.estimate.floor if found.estimate.floor > emulated else 0.0
+    found.estimate = replace(found.estimate, unseen=unseen)
+    if _worst(context, found.estimate) > context.options.suspect:
         _ask(found, context, Stage.SUSPICIOUS)
-    # A gain of 0.3 % or a step of a quantiser is below the floor, so these are always asked.
+    # A gain of 0.3 % or one step of a quantiser lies below the floor, so these are always asked.
     _ask(found, context, Stage.HIDDEN)
-    if suspicion_of(found.told)[2] > context.options.guilty:
+    if suspicion_of(found.estimate)[2] > context.options.guilty:
         _ask(found, context, Stage.LAST)
     return found
 
 
-def _emulated_floor(context: OpContext, told: ToleranceEstimate) -> float:
-    """max(|e - r| / |r|, the least rounding): chance may make e exact, never the device."""
+def _emulated_floor(context: OpContext, estimate: ToleranceEstimate) -> float:
+    """max(|e - r| / |r|, the least rounding): e may be exact by chance, which says nothing of the
+    device's rounding, so the floor is never 0."""
     ops = 1 if context.group.is_passthrough is not None else context.ops
-    return floor_of(told.reference, told.emulation, context.arithmetic.precision, ops)
+    return floor_of(estimate.reference, estimate.emulation, context.arithmetic.precision, ops)
 
 
-def _worst(context: OpContext, told: ToleranceEstimate) -> float:
-    """The suspicion of the whole tensor or, if that is more, of its worst part."""
+def _worst(context: OpContext, estimate: ToleranceEstimate) -> float:
+    """The suspicion of the whole tensor or of its worst part, whichever is larger."""
     if context.group.is_passthrough is not None:
         return 0.0
-    whole = relative(told.device, told.reference) / told.floor
-    return max(whole, local_suspicion(told.reference, told.device, noise_of(context, told)))
+    whole = relative(estimate.device, estimate.reference) / estimate.floor
+    return max(
+        whole, local_suspicion(estimate.reference, estimate.device, noise_of(context, estimate))
+    )
 
 
 def _ask(found: Judgement, context: OpContext, stage: Stage) -> None:
-    """Let the tolerances of a stage act, one on what the one before left."""
+    """Let the tolerances of a stage act one after the other, each on the result of the last."""
     for each in tolerances():
         if each.stage is not stage:
             continue
         if context.group.is_passthrough is not None and not each.handed_on:
-            continue  # nothing was computed, so nothing that computing explains
-        action = each.apply(context, found.told)
-        told = _applied(action, found.told)
-        if action is not None and told is not found.told:
-            found.adjustments.append(_recorded(each, action, found.told, told))
-            found.told = told
+            continue  # nothing was computed, so most tolerances have nothing to explain
+        action = each.apply(context, found.estimate)
+        estimate = _applied(action, found.estimate)
+        if action is not None and estimate is not found.estimate:
+            found.adjustments.append(_recorded(each, action, found.estimate, estimate))
+            found.estimate = estimate
 
 
-def _applied(action: Action, told: ToleranceEstimate) -> ToleranceEstimate:
-    """*told* after an action; the very same if it changes nothing."""
+def _applied(action: Action, estimate: ToleranceEstimate) -> ToleranceEstimate:
+    """*estimate* after an action; the same object if nothing changes, which is how the caller
+    knows that the tolerance did not act."""
     match action:
         case Widen():
-            return _widened(action, told)
+            return _widened(action, estimate)
         case Narrow(floor=floor, absolute=absolute, expected=expected):
-            # An exact expectation replaces the reference for causes even of an equal floor.
-            floor, absolute = min(floor, told.floor), min(absolute, told.absolute)
-            expected = told.expected if expected is None else expected
-            return replace(told, floor=floor, absolute=absolute, expected=expected)
+            # An exact expectation replaces the reference for causes even if the floor stays.
+            floor, absolute = min(floor, estimate.floor), min(absolute, estimate.absolute)
+            expected = estimate.expected if expected is None else expected
+            return replace(estimate, floor=floor, absolute=absolute, expected=expected)
         case Exclude(reference=reference, mask=mask):
-            found = told if reference is None else replace(told, reference=reference)
+            found = estimate if reference is None else replace(estimate, reference=reference)
             return found if mask is None else _masked(found, mask)
         case None:
-            return told
+            return estimate
 
 
-def _widened(action: Widen, told: ToleranceEstimate) -> ToleranceEstimate:
-    floor, absolute = max(action.floor, told.floor), max(action.absolute, told.absolute)
-    # Of several explanations the largest holds: they are alternatives and do not add up.
-    bounded = suspicion_of(told)[2] > action.bound
-    if (floor, absolute) == (told.floor, told.absolute) and not bounded and not action.imitations:
-        return told
-    imitations = (*told.imitations, *action.imitations)
-    bound = min(action.bound, told.bound)
-    return replace(told, floor=floor, absolute=absolute, bound=bound, imitations=imitations)
+def _widened(action: Widen, estimate: ToleranceEstimate) -> ToleranceEstimate:
+    floor, absolute = max(action.floor, estimate.floor), max(action.absolute, estimate.absolute)
+    # Explanations are alternatives: the widest counts, and they are never added up.
+    bounded = suspicion_of(estimate)[2] > action.bound
+    if (
+        (floor, absolute) == (estimate.floor, estimate.absolute)
+        and not bounded
+        and not action.imitations
+    ):
+        return estimate
+    imitations = (*estimate.imitations, *action.imitations)
+    bound = min(action.bound, estimate.bound)
+    return replace(estimate, floor=floor, absolute=absolute, bound=bound, imitations=imitations)
 
 
-def _masked(told: ToleranceEstimate, mask: Mask) -> ToleranceEstimate:
+def _masked(estimate: ToleranceEstimate, mask: Mask) -> ToleranceEstimate:
     return replace(
-        told,
-        reference=without(mask, told.reference),
-        device=without(mask, told.device),
-        imitations=tuple(without(mask, each) for each in told.imitations),
+        estimate,
+        reference=without(mask, estimate.reference),
+        device=without(mask, estimate.device),
+        imitations=tuple(without(mask, each) for each in estimate.imitations),
         masked=mask,
     )
 
@@ -169,7 +181,8 @@ def _recorded(
     before: ToleranceEstimate,
     after: ToleranceEstimate,
 ) -> Adjustment:
-    """What is kept of it: floors with absolute ones in them, as they are held against errors."""
+    """The record of one step. Its floors include the absolute ones, so that error over floor is
+    the suspicion that was judged."""
     return Adjustment(
         tolerance.name,
         _EFFECTS[type(action)],
@@ -180,22 +193,26 @@ def _recorded(
     )
 
 
-def suspicion_of(told: ToleranceEstimate) -> tuple[float, float, float]:
-    """(introduced error, floor, suspicion) of the device's output by what is *told*."""
-    apart, size = norms(told.device, told.reference)
+def suspicion_of(estimate: ToleranceEstimate) -> tuple[float, float, float]:
+    """(introduced error, floor, suspicion): |d - r| / |r|, the relative floor that holds, and their
+    ratio up to the bound. A suspicion of 0 means no error, or an error without a floor."""
+    apart, size = norms(estimate.device, estimate.reference)
     introduced = _ratio(apart, size)
-    floor = max(told.floor, told.absolute / size) if size > 0.0 else told.floor
+    floor = max(estimate.floor, estimate.absolute / size) if size > 0.0 else estimate.floor
     suspicion = introduced / floor if introduced and floor else 0.0
-    if size == 0.0 and told.absolute > 0.0:
-        suspicion = apart / told.absolute  # of exactly 0 no error is relative
-    return introduced, floor, min(suspicion, told.bound)
+    if size == 0.0 and estimate.absolute > 0.0:
+        suspicion = apart / estimate.absolute  # r is exactly 0, so only absolute errors exist
+    return introduced, floor, min(suspicion, estimate.bound)
 
 
 def split_of(found: Judgement, golden: Array, context: OpContext, runner: str) -> ErrorSplit:
-    """The split of one output's error. *golden* is g in the shape of the reference, masked as
-    that; *runner* says what ran the reference."""
-    introduced, floor, suspicion = suspicion_of(found.told)
-    propagated = _ratio(*_propagated(found.told, golden))
+    """The split of one output's error into introduced and propagated, with guilt and role.
+
+    *golden* is g in the shape of the reference and masked like it; *runner* names the executor of
+    the reference. All errors are relative Euclidean norms, infinite where the device is not finite.
+    """
+    introduced, floor, suspicion = suspicion_of(found.estimate)
+    propagated = _ratio(*_propagated(found.estimate, golden))
     guilt = context.options.guilt(suspicion)
     amplification = _amplification(propagated, context.inputs_error)
     return ErrorSplit(
@@ -211,18 +228,18 @@ def split_of(found: Judgement, golden: Array, context: OpContext, runner: str) -
     )
 
 
-def _propagated(told: ToleranceEstimate, golden: Array) -> tuple[float, float]:
-    """|r - g| and |g|, without the places explained away: NaN in the reference alone."""
-    reference = told.reference
+def _propagated(estimate: ToleranceEstimate, golden: Array) -> tuple[float, float]:
+    """|r - g| and |g|, without the places tolerances excluded: NaN in the reference only."""
+    reference = estimate.reference
     apart, size = norms(reference, golden)
     if math.isinf(apart):
-        explained = np.isnan(reference) & np.isfinite(told.device)
+        explained = np.isnan(reference) & np.isfinite(estimate.device)
         apart, size = norms(np.where(explained, golden, reference), golden)
     return apart, size
 
 
 def unknown(failure: str, group: tuple[str, ...] = (), runner: str = "") -> ErrorSplit:
-    """The split of an output for which no reference could be run."""
+    """The split of an output for which no reference could be run, for the reason *failure*."""
     return ErrorSplit(Role.UNKNOWN, group=group, reference=runner, failure=failure)
 
 
@@ -233,7 +250,7 @@ def _ratio(apart: float, size: float) -> float:
 
 
 def _amplification(propagated: float, inputs_error: float | None) -> float | None:
-    """None where nothing wrong came in: then nothing can have grown."""
+    """Propagated error over the inputs' error; None where nothing wrong came in to grow."""
     if inputs_error is None or not math.isfinite(inputs_error) or inputs_error <= 0.0:
         return None
     return propagated / inputs_error
@@ -242,7 +259,8 @@ def _amplification(propagated: float, inputs_error: float | None) -> float | Non
 def _role(guilt: Guilt, propagated: float, floor: float, amplification: float | None) -> Role:
     if guilt is not Guilt.NONE:
         return Role.INTRODUCES
-    if propagated <= floor:  # what is left of an error is no more than arithmetic makes
+    # Guilt decides first: an op that makes an error of its own introduces, whatever it passes on.
+    if propagated <= floor:  # no more error than the op's own arithmetic makes
         healed = amplification is not None and amplification < 1.0 / calibration.AMPLIFIES
         return Role.ATTENUATES if healed and propagated > 0.0 else Role.CLEAN
     if amplification is None:

@@ -1,4 +1,4 @@
-"""Which one more dump would tell most about a group of ops of which one is guilty."""
+"""The one further dump that narrows a guilty group of several ops down the most."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from graphstore.traverse.reach import reached
 
 @dataclass(frozen=True, slots=True)
 class NextDump:
-    """Dump the output of device op ``op``, and the group falls into two.
+    """A dump of the output of device op ``op`` would split the group in two.
 
-    ``golden`` is the original its output is held against; ``before`` and ``after`` are how
-    many ops would be left to choose from if the error is there already, or not yet.
+    ``golden`` is the original its output is compared with. ``before`` ops remain if the error shows
+    in that dump, ``after`` ops if it does not.
     """
 
     op: str
@@ -27,10 +27,10 @@ class NextDump:
 def best_dump(
     group: Sequence[str], origin: str, golden: GraphArrays, links: Iterable[LineageLink]
 ) -> NextDump | None:
-    """The device op whose output splits *group* (golden op ids) most evenly, if any does.
+    """The device op whose output splits *group* (golden op ids) most evenly; None if none does.
 
-    *origin* is the device op in whose output the group ends; what it holds itself no dump
-    can tell apart. *links* are those of the group's ops.
+    *origin* is the device op in whose output the group ends: no dump can separate the ops fused
+    into it. *links* are the lineage links of the group's ops.
     """
     members = {golden.number[op] for op in group if op in golden.number}
     held: dict[str, set[int]] = {}
@@ -53,6 +53,6 @@ def best_dump(
 
 
 def _upstream(golden: GraphArrays, op: int, members: set[int], without: frozenset[int]) -> set[int]:
-    """*op* and the members that lead to it through members, those *without* left out."""
+    """*op* and the members upstream of it, reached through members other than *without*."""
     allowed = members - without
     return set(reached([op], lambda each: allowed & set(golden.predecessors(each).tolist())))

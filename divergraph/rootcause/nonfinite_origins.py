@@ -1,7 +1,7 @@
-"""NaN and infinities that start where healthy arithmetic makes them of finite values.
+"""NaN and infinities that correct arithmetic makes of finite values.
 
 An x + 1e-10 that loses its 1e-10 to rounding is no fault, and neither is the logarithm of
-the 0 that is left, computed rightly as -inf. But the output is broken, and there is where.
+the remaining 0, computed correctly as -inf. Yet the output is broken, and this is where.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _HEALING = frozenset(
         *("HardSigmoid", "HardSwish", "ArgMax", "ArgMin", "TopK", "If", "Loop", "Scan"),
     }
 )
-"""Ops that compare: devices differ in what they make of NaN."""
+"""Ops that compare values: devices differ in what these return for NaN."""
 
 
 def is_nonfinite_origin(
     device: Array, reference: Array, golden: Array, inputs: Mapping[str, Array]
 ) -> bool:
-    """Whether reference and device make NaN or Inf of finite inputs, or NaN of infinite ones,
-    where golden has none."""
+    """Whether reference and device both turn finite inputs into NaN or Inf, or infinite inputs
+    into NaN, where golden is finite. All arrays have one shape, except *inputs*."""
     if reference.dtype.kind not in "fc" or device.dtype.kind not in "fc" or not inputs:
         return False
     if golden.dtype.kind not in "fc":
@@ -46,7 +46,7 @@ def is_nonfinite_origin(
     given = [value for value in inputs.values() if value.dtype.kind in "fc"]
     if all(bool(np.isfinite(value).all()) for value in given):
         return True
-    # Infinities may be those of a mask, which are no fault; the NaN they make are new.
+    # Infinite inputs may be a mask's, which is no fault; only NaN made of them is new.
     fed_nan = any(bool(np.isnan(value).any()) for value in given)
     return not fed_nan and bool(np.isnan(device[np.isnan(reference) & np.isfinite(golden)]).any())
 
@@ -54,7 +54,10 @@ def is_nonfinite_origin(
 def ignores_nan(
     device: Array, reference: Array, inputs: Mapping[str, Array], types: Collection[str]
 ) -> bool:
-    """Whether ops that make nothing but NaN of these inputs gave only numbers on the device."""
+    """Whether the reference is NaN everywhere because of its inputs, yet the device is finite.
+
+    Ops that compare (*types*) are excepted: what they return for NaN is not defined.
+    """
     if reference.dtype.kind != "f" or device.dtype.kind != "f" or not reference.size:
         return False
     if _HEALING.intersection(types) or not np.isnan(reference).all():
@@ -64,12 +67,12 @@ def ignores_nan(
 
 
 def ignoring(output: TensorRef) -> Finding:
-    """What is said of an output that shows no NaN of its inputs."""
+    """The finding about an output that does not show the NaN of its inputs."""
     return Finding(
         FindingKind.CAUSE,
         IGNORED,
-        "its inputs make NaN of every value, yet the device has numbers: it did not compute "
-        "these from what is dumped as its inputs",
+        "its inputs make every value NaN, yet the device has numbers: they were not computed "
+        "from the inputs that were dumped",
         output.op,
         port=output.port,
         confidence=0.7,
@@ -79,25 +82,26 @@ def ignoring(output: TensorRef) -> Finding:
 def with_nonfinite_origins(
     arrays: GraphArrays,
     splits: Mapping[TensorRef, ErrorSplit],
-    births: Collection[TensorRef],
+    nonfinite: Collection[TensorRef],
     broken: Mapping[str, bool],
 ) -> tuple[dict[TensorRef, ErrorSplit], list[Finding]]:
-    """*splits*, in which births with no guilty op before them are guilty; and why.
+    """*splits* with the outputs *nonfinite* judged, and a finding for each of these.
 
-    *broken* are the ops of the model's outputs that are over a limit, and whether these hold
-    NaN or infinities. Guilty are those that reach one that no guilty op explains, which for
-    NaN and infinities is one that makes such itself. Others, which later ops heal, are suspect.
+    An output with a guilty op upstream keeps its split. Else it is guilty if it reaches an output
+    of the model that is *broken* (over a limit; true: with NaN or infinities) and that no guilty op
+    explains. NaN and infinities are only explained by an op that makes some. An output whose damage
+    later ops heal is suspect.
     """
     guilty = {ref: split for ref, split in splits.items() if split.guilt is Guilt.GUILTY}
     explained = _reached(arrays, {ref.op for ref in guilty})
     lost = {ref.op for ref, split in guilty.items() if not math.isfinite(split.introduced or 0.0)}
     by_lost = _reached(arrays, lost)
     unexplained = {
-        op for op, nonfinite in broken.items() if op not in (by_lost if nonfinite else explained)
+        op for op, is_lost in broken.items() if op not in (by_lost if is_lost else explained)
     }
     found = dict(splits)
     findings: list[Finding] = []
-    for ref in sorted(births, key=lambda each: arrays.number[each.op]):
+    for ref in sorted(nonfinite, key=lambda each: arrays.number[each.op]):
         if ref.op in explained:
             continue
         behind = _reached(arrays, {ref.op})
@@ -109,9 +113,9 @@ def with_nonfinite_origins(
             Finding(
                 FindingKind.CAUSE,
                 LABEL,
-                "NaN or infinities arise here of inputs without NaN, in the original op as well: "
-                "its inputs on the device have values the golden ones have not, such as 0 "
-                "where rounding took the rest, or infinity for a large number",
+                "NaN or infinities arise here from inputs without NaN, in the original op as well: "
+                "its inputs on the device hold values that golden's do not, such as 0 "
+                "where rounding removed a small number, or infinity for a large one",
                 ref.op,
                 port=ref.port,
                 confidence=0.9,
@@ -121,6 +125,6 @@ def with_nonfinite_origins(
 
 
 def _reached(arrays: GraphArrays, ops: Collection[str]) -> set[str]:
-    """The *ops* and all behind them."""
+    """The *ops* and everything downstream of them."""
     numbers = [arrays.number[op] for op in ops]
     return {*ops, *(arrays.ids[n] for n in descendants(arrays, numbers))}

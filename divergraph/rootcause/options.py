@@ -1,4 +1,4 @@
-"""What the user can set of the root-cause analysis."""
+"""The options of the root-cause analysis."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MethodChoice(StrEnum):
 class RootCauseOptions:
     """Limits of suspicion (introduced error over noise floor), and how the analysis works.
 
-    ``precision`` None: found from the device's dumps, and what matrix ops do to their operands
-    from their errors; ``operands`` says the latter instead. ``memory`` in bytes.
+    ``precision`` None: it is found from the device's dumps, and the precision of matrix operands
+    from the errors of matrix ops unless ``operands`` is given. ``memory`` is in bytes.
     """
 
     suspect: float = field(default_factory=lambda: calibration.SUSPECT)
@@ -44,7 +44,7 @@ class RootCauseOptions:
             )
 
     def guilt(self, suspicion: float) -> Guilt:
-        """What a suspicion means."""
+        """The guilt of a suspicion: a value at a limit is not over it."""
         if suspicion > self.guilty:
             return Guilt.GUILTY
         return Guilt.SUSPECT if suspicion > self.suspect else Guilt.NONE

@@ -1,4 +1,4 @@
-"""A run made ready for the analysis: graphs, values and groups of what can be judged."""
+"""A run prepared for root-cause analysis: its graphs, values and groups."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class PreparedRun:
 
     @classmethod
     def of(cls, inputs: RunInputs, executor: Executor, options: RootCauseOptions) -> PreparedRun:
-        """All outputs whose values both sides dumped, in a quarter of the memory allowed."""
+        """The run with all outputs whose values both sides dumped. The cache of values gets a
+        quarter of the memory; the rest is for what running the groups needs."""
         outputs = {
             TensorRef(item.op, item.port): item
             for item in inputs.comparisons
@@ -75,7 +76,7 @@ class PreparedRun:
 
     @property
     def hidden_bodies(self) -> bool:
-        """Whether the device may quantise inside of bodies."""
+        """Whether the device may quantise inside bodies (of If, Loop, Scan)."""
         return hides_bodies(self.inputs.data.device)
 
     def quantised(self, groups: Sequence[Group], usual: Emulation) -> QuantisedOps:
@@ -88,7 +89,7 @@ class PreparedRun:
         return found.seen(groups, self.runs.run, self.runs.handed_on)
 
     def groups(self) -> Sequence[Group]:
-        """The golden ops behind each compared output, back to what was measured."""
+        """For each compared output the golden ops between it and the measured outputs before it."""
         measured = {
             ref: item.golden for ref, item in self.compared.items() if item.golden is not None
         }
@@ -103,14 +104,15 @@ class PreparedRun:
         return [cutter.group(ref) for ref in measured]
 
     def _changed(self) -> Iterator[TensorRef]:
-        """Golden constants of which the device has others: the fault is there, not behind them.
+        """Golden constants that differ on the device: the constant is at fault, not its readers.
 
-        But for those no fp16 holds: what they break is broken by the op that uses them.
+        Except those fp16 cannot hold, where the op that uses the constant breaks the values.
         """
         for item in self.compared.values():
             golden = item.golden
             if golden is None or item.metrics is None or not self.golden.is_constant(golden.op):
                 continue
+            # Not `>`: a NaN distance is a changed constant, too.
             if not item.metrics.relative_euclidean_distance <= calibration.SAME_CONSTANT:
                 value = self.values.golden(golden)
                 if value is not None and value.dtype.kind == "f" and fits_half(value):
@@ -133,6 +135,7 @@ class PreparedRun:
 
 
 def _alike(pair: Pair) -> bool:
-    """Not what a copy of a dequantiser gives back, found by the integers it was given."""
+    """Whether both sides hold the same kind of number: a dequantiser's float output that was
+    matched to golden's integers by value is not to be judged against these."""
     integers = pair.golden.dtype is not None and pair.golden.dtype in RANGES
     return not (integers and pair.op.type in DEQUANTISING)

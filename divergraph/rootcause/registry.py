@@ -16,8 +16,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def discovered(package: str, attribute: str, group: str) -> Iterator[object]:
-    """What the modules of *package* call *attribute*, in the order of their names, then what the
-    entry points of *group* load; those that cannot be loaded are logged and left out."""
+    """The value of *attribute* in each module of *package* that has it, in the order of the module
+    names, then what the entry points of *group* load. A plug-in that cannot be loaded is logged
+    and left out; a built-in module that cannot be imported raises."""
     folder = import_module(package)
     for found in sorted(iter_modules(folder.__path__), key=lambda each: each.name):
         module = import_module(f"{package}.{found.name}")

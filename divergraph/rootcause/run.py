@@ -54,12 +54,12 @@ def with_root_cause(
     options: RootCauseOptions,
     progress: Progress,
 ) -> RunData:
-    """*data* (compared, origins by thresholds) with the errors split and judged by that.
+    """*data*, a compared run whose origins are those by thresholds, judged by root-cause analysis.
 
-    Unchanged but for a remark where *choice* is auto and the golden model cannot be run.
+    Where *choice* is auto and the golden model cannot be run, only a warning is added.
 
     Raises:
-        ExecutionError: it cannot be run, and *choice* asks for root causes.
+        ExecutionError: the golden model cannot be run, and *choice* asks for root causes.
     """
     if choice is MethodChoice.THRESHOLDS or not data.run.counts.compared:
         return data
@@ -93,11 +93,11 @@ def _by_thresholds(data: RunData, note: str) -> RunData:
 
 
 def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
-    """*data* with what the *splits* of its errors say: origins, suspects, states and verdict."""
+    """*data* with the origins, suspects, states and verdict that follow from *splits*."""
     arrays = graph_arrays(data.device)
     sources = {ref for ref, group in splits.groups.items() if group.source is not None}
     by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
-    by_output, born = with_nonfinite_origins(arrays, by_output, splits.births, _broken(data))
+    by_output, born = with_nonfinite_origins(arrays, by_output, splits.nonfinite, _broken(data))
     comparisons = with_splits(data.comparisons, by_output)
     ops = data.device.op_index()
     over = ops_over(comparisons, Guilt.GUILTY)
@@ -140,14 +140,14 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
 
 
 def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> Iterator[str]:
-    """A word if so many tensors are guilty that the device, not some op, is misunderstood."""
+    """A warning if so many tensors are guilty that the analysis, not the device, is wrong."""
     told = [each.guilt for each in by_output.values() if each.suspicion is not None]
     guilty, most = told.count(Guilt.GUILTY), calibration.SHARE_EVERYWHERE * len(told)
     if guilty >= calibration.GUILTY_EVERYWHERE and guilty > most:
         yield (
             f"{guilty} of {counted(len(told), 'tensor')} are over what {splits.arithmetic} "
-            "arithmetic explains: faults are hardly ever everywhere, so the device may compute in "
-            "another precision than its dump and graph say (--precision), or run another graph"
+            "arithmetic explains: faults are rarely everywhere, so the device may compute in "
+            "another precision than its dump and graph suggest (--precision), or run another graph"
         )
 
 
@@ -157,12 +157,12 @@ def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:
         if name is not None:
             yield (
                 f"{item.op} takes input {name!r} of the model, which the device did not dump: if "
-                "it was fed other values than golden, that would look the same"
+                "the device was fed other values than golden, the error would look the same"
             )
 
 
 def _broken(data: RunData) -> Mapping[str, bool]:
-    """The ops that give outputs of the device's model that are over a limit, and whether
+    """The ops whose outputs are outputs of the device's model and over a limit, each with whether
     the device has NaN or infinities there."""
     ends = {ref.op for ref in data.device.outputs}
     over = [item for item in data.comparisons if item.op in ends and item.over]
@@ -181,7 +181,7 @@ def _analysis(splits: Splits, options: RootCauseOptions) -> RunAnalysis:
 
 
 def kept_reckonings(found: Iterable[Reckoning]) -> tuple[Reckoning, ...]:
-    """Those a run keeps: the most suspicious, no more than a reader of the run waits for."""
+    """The reckonings a run keeps: the 1000 most suspicious, as they are read with every run."""
     ordered = sorted(found, key=lambda each: -each.suspicion)
     return tuple(ordered[:_MOST_RECKONINGS])
 
@@ -200,7 +200,7 @@ def _warnings(splits: Splits) -> list[str]:
     found += splits.remarks
     if failures:
         found.append(
-            f"{counted(len(failures), 'tensor')} could not be computed anew and are judged by "
-            f"their gain only (first: {failures[0]})"
+            f"{counted(len(failures), 'tensor')} could not be recomputed; only the gain of the "
+            f"error was judged there (first: {failures[0]})"
         )
     return found

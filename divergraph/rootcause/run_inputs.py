@@ -1,4 +1,4 @@
-"""What the analysis of a run works on, and what it makes."""
+"""The input and the result of a root-cause analysis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from importers.dumps.index import DumpIndex
 
 @dataclass(frozen=True, slots=True)
 class RunSources:
-    """Where a run's values are: both models' files, both dumps, what was compared."""
+    """The files of a run: both models, both dumps, and the pairs of tensors compared."""
 
     golden_path: Path
     device_path: Path
@@ -35,9 +35,8 @@ class RunSources:
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What an analysis works on: both graphs of a run, where its values are, and the
-    ``comparisons`` that are to be split. ``device_constant`` gives the device model's own
-    constants by name, where they are known."""
+    """What an analysis works on: a run, its files, and the ``comparisons`` whose errors are to be
+    split. ``device_constant`` gives a constant of the device's model by name, None if unknown."""
 
     data: RunData
     sources: RunSources
@@ -47,7 +46,7 @@ class RunInputs:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The splits by device output, and what they were made with."""
+    """The splits by device output, and how they were made."""
 
     by_output: Mapping[TensorRef, ErrorSplit]
     groups: Mapping[TensorRef, Group]
@@ -55,10 +54,11 @@ class Splits:
     executor: str
     entries: tuple[InputMismatch, ...]
     findings: tuple[Finding, ...] = ()
-    births: frozenset[TensorRef] = frozenset()
+    nonfinite: frozenset[TensorRef] = frozenset()
+    """Outputs in which NaN or infinities arise, in the reference as well."""
     assumed: Mapping[TensorRef, str] = field(default_factory=dict)
-    """By output: the input of the model that was taken from the golden side."""
+    """By output: the graph input whose values came from golden, as the device did not dump it."""
     remarks: tuple[str, ...] = ()
-    """What is said of the device's arithmetic."""
+    """Sentences about the device's arithmetic and what could not be judged."""
     reckonings: tuple[Reckoning, ...] = ()
     """How outputs over half the limit of suspects were judged."""

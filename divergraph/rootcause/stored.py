@@ -26,7 +26,7 @@ from graphstore.traverse.topological_order import graph_arrays
 def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress) -> RunData:
     """*data* with its errors split and judged by *options*; its metrics stay as they are.
 
-    Dump files written since it was compared are told of in its warnings.
+    Dump files written since the comparison are named in its warnings.
 
     Raises:
         InputError: a model or dump is gone or another one than was compared.
@@ -44,19 +44,19 @@ def with_warnings(data: RunData, warnings: Iterable[str]) -> RunData:
 
 
 def dumps_written_since(run: Run, pairs: Sequence[Pair]) -> Iterator[str]:
-    """A word if dumps are younger than the comparison: metrics are then of other values."""
+    """A warning if dump files are newer than the comparison, whose metrics may be out of date."""
     compared = datetime.fromisoformat(run.created).timestamp()
     files = dict.fromkeys(ref.path for pair in pairs for ref in (pair.golden, pair.device))
     newer = [path for path in files if path.exists() and path.stat().st_mtime > compared]
     if newer:
         yield (
             f"{counted(len(newer), 'dump file')} written after the run was compared (first: "
-            f"{newer[0]}): if values changed, its metrics are not of these; compare again"
+            f"{newer[0]}): if values changed, its metrics are out of date; compare again"
         )
 
 
 def sources_of(data: RunData, progress: Progress, memory: int = DEFAULT_MEMORY) -> RunSources:
-    """Where the values of a stored run are; about *memory* bytes of them are held at once.
+    """The files a stored run was made of, opened; matching holds about *memory* bytes at once.
 
     Raises:
         InputError: a model or dump is gone or another one than was compared.

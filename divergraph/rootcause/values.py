@@ -12,19 +12,21 @@ _BLOCK = 1 << 15
 
 
 def is_numeric(value: Array) -> bool:
-    """Whether errors of *value* can be measured."""
+    """Whether *value* holds booleans, integers, floats or complex numbers."""
     return value.dtype.kind in "biufc"
 
 
 def norms(device: Array, reference: Array) -> tuple[float, float]:
-    """(|device - reference|, |reference|), over places where the reference is finite.
+    """(|device - reference|, |reference|): Euclidean norms in float64 (complex128) over the places
+    where the reference is finite.
 
-    The first is infinite if the device is not finite at one of those.
+    Both arrays have the same number of elements. The first norm is infinite if the device is not
+    finite at one of these places.
     """
     left, right = device.reshape(-1), reference.reshape(-1)
     kind = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
     apart = scale = 0.0
-    # Block by block: temporaries stay in the cache, and BLAS starts no threads for this.
+    # Block by block, so that temporaries stay in the cache and BLAS starts no threads.
     for start in range(0, right.size, _BLOCK):
         there = np.asarray(right[start : start + _BLOCK], kind)
         here = np.asarray(left[start : start + _BLOCK], kind)

@@ -52,12 +52,12 @@ def ops_over(comparisons: Iterable[Comparison], guilt: Guilt) -> dict[str, Compa
 
 
 def ranked(arrays: GraphArrays, guilty: Mapping[str, Comparison]) -> list[Comparison]:
-    """Where errors start first: guilty ops with no guilty one before them, the most suspicious
-    of them first; then the others, which add errors of their own, the same way."""
+    """The guilty ops in rank order: first those with no guilty op upstream, the most suspicious
+    first; then the others, which add errors of their own, in the same order."""
     mask = np.zeros(len(arrays.ids), dtype=np.bool_)
     for op in guilty:
         mask[arrays.number[op]] = True
-    # Only guilty ops count as measured: so all between them is looked through.
+    # Only guilty ops count as measured, so that all ops between two of them are looked through.
     first = {arrays.ids[number] for number in first_diverging(arrays, mask, mask)}
     return sorted(
         guilty.values(),
@@ -71,7 +71,10 @@ def as_origins(
     links: Iterable[LineageLink],
     causes: Mapping[str, str],
 ) -> tuple[Origin, ...]:
-    """Origins in the order given. *causes* are sentences by op."""
+    """*items*, outputs with metrics and a split, as origins ranked in the order given.
+
+    *causes* are sentences by device op; *links* give the originals that are named with each.
+    """
     wanted = {item.op for item in items}
     originals: dict[str, list[str]] = {}
     for link in links:
@@ -109,8 +112,8 @@ def states(
     origins: Iterable[str],
     around: Collection[str] = (),
 ) -> dict[str, OpState]:
-    """The state of each op: over a limit behind an origin, or *around* one that is in its body,
-    is inherited, elsewhere drifting."""
+    """The state of each op, by id. An op over a limit is inherited if an origin lies upstream or
+    (*around*) in one of its bodies, else drifting."""
     starts = set(origins)
     numbers = [arrays.number[op] for op in starts]
     behind = {arrays.ids[number] for number in descendants(arrays, numbers)} | set(around)

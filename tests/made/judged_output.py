@@ -15,7 +15,18 @@ from divergraph.rootcause.judgement import Judgement, expect, split_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.contract import OpContext, ToleranceEstimate
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from graphstore.model import ErrorSplit, Framework, GraphKind, ModelGraph, TensorRef
+from graphstore.model import Adjustment, ErrorSplit, Framework, GraphKind, ModelGraph, TensorRef
+
+_RNG = np.random.default_rng(11)
+V = _RNG.standard_normal(4000).astype(np.float32)
+W = _RNG.standard_normal(4000).astype(np.float32)
+H = FP16.rounded(V)
+"""A reference, errors to add to it, and the reference as float16 holds it."""
+
+
+def acted(found: Judgement, name: str) -> Adjustment | None:
+    """What the tolerance of this name did to a judgement; None if nothing."""
+    return next((each for each in found.adjustments if each.tolerance == name), None)
 
 
 class NoExecutor:
@@ -101,5 +112,5 @@ def split_by(
     absolute: float = 0.0,
 ) -> ErrorSplit:
     """The split by a floor that is given."""
-    told = ToleranceEstimate(reference, device, floor, absolute)
-    return split_of(Judgement(told), golden, known, "test")
+    estimate = ToleranceEstimate(reference, device, floor, absolute)
+    return split_of(Judgement(estimate), golden, known, "test")

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances import noise_floor as floors
 
 _STATUS = Path("/proc/self/status")
 _MIB = 1 << 20
@@ -98,5 +99,34 @@ def test_an_op_that_needs_more_alone_is_named(network: Path) -> None:
     )
     little = compare(replace(request, root_cause=RootCauseOptions(memory=_ALLOWED * _MIB)))
     (said,) = [line for line in little.run.warnings if "alone takes" in line]
-    assert said.startswith("product alone takes about 72 MiB, --memory allows 16, and ")
+    assert said.startswith("product alone takes about 72 MiB, more than the 16 of --memory; so do ")
     assert not [line for line in compare(request).run.warnings if "alone takes" in line]
+
+
+def test_a_chunk_too_large_for_memory_is_run_in_halves(sides, monkeypatch):
+    """Memory runs out for more than two groups at once."""
+    emulated = floors.Emulation.emulated
+
+    def short_of_memory(self, groups, feeds):
+        if len(groups) > 2:
+            raise MemoryError
+        return emulated(self, groups, feeds)
+
+    made = sides(lambda w: w.update(w1=w["w1"] * np.float32(1.02)))
+    request = replace(made.request, root_cause=RootCauseOptions(memory=1 << 30))
+    usual = compare(request)
+    monkeypatch.setattr(floors.Emulation, "emulated", short_of_memory)
+    little = compare(request)
+    assert [each.op for each in little.origins] == ["conv1"]
+    assert [each.label for each in little.findings] == [each.label for each in usual.findings]
+
+
+def test_a_group_that_never_fits_is_said_to(sides, monkeypatch):
+    def no_memory(self, groups, feeds):
+        if groups:
+            raise MemoryError
+        return []
+
+    monkeypatch.setattr(floors.Emulation, "emulated", no_memory)
+    data = compare(sides().request)
+    assert any("not enough memory" in warning for warning in data.run.warnings)

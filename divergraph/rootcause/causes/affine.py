@@ -1,6 +1,6 @@
-"""Outputs that are a multiple of, or a constant away from, what is expected.
+"""Outputs that are the expected ones times a gain, plus an offset, or both.
 
-As one for the whole tensor, or for each channel (or slice of another axis).
+One gain or offset for the whole tensor, or one for each channel (or slice of another axis).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from graphstore.model import EvidenceValue
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
 _NO_GAIN = 1e-3
-"""Smaller than that nothing of what is expected comes out."""
+"""Below this gain nothing of the expected values comes out: the slice is dead."""
 _LISTED = 64
+"""Slices that are listed in the evidence."""
 Places: TypeAlias = npt.NDArray[np.intp]
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
@@ -39,13 +40,13 @@ class _Fit:
     gain: Floats | None
     offset: Floats | None
     left: float
-    """The share of the error's norm that stays, corrected for the parameters."""
+    """The share of the error's norm that is left, corrected for the number of parameters."""
     good: bool
     per_slice: float
 
 
 def whole_line(view: SampledTensors) -> Cause | None:
-    """A bias at hand lost or doubled, a gain or an offset of the whole tensor."""
+    """A known bias lost or doubled, or a gain or offset of the whole tensor."""
     use = _usable(view)
     if np.count_nonzero(use) < 4:
         return None
@@ -59,7 +60,7 @@ def whole_line(view: SampledTensors) -> Cause | None:
 
 
 def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
-    """*cause*, less sure where a gain and an offset are the same: of one expected value."""
+    """*cause*, less sure where all expected values are alike: a gain is an offset there."""
     if float(np.ptp(view.r[use])) > 0.02 * float(np.abs(view.r[use]).max()):
         return cause
     both = "; all expected values are alike, so a gain and an offset are the same here"
@@ -67,7 +68,7 @@ def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
 
 
 def affine(view: SampledTensors) -> Cause | None:
-    """A gain or an offset of the tensor's channels or its slices."""
+    """A gain or an offset of each channel or slice."""
     use = _usable(view)
     if np.count_nonzero(use) < 4:
         return None
@@ -81,7 +82,7 @@ def affine(view: SampledTensors) -> Cause | None:
 
 
 def _known_vector(view: SampledTensors, use: Mask) -> Cause | None:
-    """A bias at hand that is missing throughout, or added twice: nothing has to be fitted."""
+    """A known bias that is missing everywhere, or added twice: nothing has to be fitted."""
     for axis in view.axes():
         for name, vector in _vectors(view, axis):
             shape = [1] * view.d.ndim
@@ -95,7 +96,7 @@ def _known_vector(view: SampledTensors, use: Mask) -> Cause | None:
                     continue
                 return Cause(
                     label,
-                    f"bias {what} in all {vector.size} channels: the output is off by just {name} "
+                    f"bias {what} in all {vector.size} channels: the output is off by {name} "
                     f"(up to {float(np.abs(vector).max()):.3g})",
                     0.95 if vector.size >= _SHORT else 0.6,
                     {"axis": axis, "bias": name, "factor": sign, "of": int(vector.size)},
@@ -104,14 +105,14 @@ def _known_vector(view: SampledTensors, use: Mask) -> Cause | None:
 
 
 def _flat(fits: list[_Fit]) -> bool:
-    """Whether only a constant is left of the reference: then it is not followed at all."""
+    """Whether the fit is a constant: then the output does not follow the reference at all."""
     gain = fits[0].gain
     both = gain is not None and fits[0].offset is not None
     return both and gain is not None and abs(float(gain.reshape(-1)[0])) < 0.02
 
 
 def _usable(view: SampledTensors) -> Mask:
-    """Where a line can be seen: behind a Relu only where both sides are over zero."""
+    """The elements where a line can be seen: behind a Relu only those positive on both sides."""
     zeros = float(np.mean(view.r == 0.0))
     cut = float(view.r.min()) >= 0.0 and float(view.d.min()) >= -2.0 * view.noise
     if zeros > 0.05 and cut:
@@ -120,7 +121,7 @@ def _usable(view: SampledTensors) -> Mask:
 
 
 def _fits(view: SampledTensors, use: Mask, axis: int | None) -> Iterator[_Fit]:
-    """The offset, the gain, then both."""
+    """The fits by least squares of an offset, of a gain, then of both."""
     rest = None if axis is None else tuple(a for a in range(view.d.ndim) if a != axis)
 
     def total(values: Floats) -> Floats:
@@ -160,7 +161,7 @@ def _fit(
     spent = float(np.sqrt(count / free))
     remaining, whole = rms(left) * spent, rms(error)
     good = view.little(left * spent, error)
-    # Behind a Relu, what is not seen must at least agree.
+    # Behind a Relu, the elements that were cut must at least agree with the fit.
     outside = view.d[~use] - np.maximum(predicted[~use], 0.0) if not use.all() else view.d[:0]
     good = good and _agrees(view, predicted, use)
     if outside.size and good and rms(outside) > max(0.3 * view.error, 2.0 * view.noise):
@@ -170,7 +171,7 @@ def _fit(
 
 
 def _agrees(view: SampledTensors, predicted: Floats, use: Mask) -> bool:
-    """Whether most single values follow, not only the few that hold all of the energy."""
+    """Whether most single values follow the fit, not only the few with all of the energy."""
     seen = use & (np.abs(view.e) > 2.0 * view.unit * np.abs(view.r)) & (view.e != 0.0)
     seen &= (np.abs(view.r) > _SMALLEST_NORMAL) | (np.abs(view.d) > _SMALLEST_NORMAL)
     if not seen.any():
@@ -180,7 +181,8 @@ def _agrees(view: SampledTensors, predicted: Floats, use: Mask) -> bool:
 
 
 def _simplest(view: SampledTensors, fits: list[_Fit]) -> _Fit:
-    """The fit with one parameter that leaves least; both only if neither does."""
+    """The fit with one parameter that leaves least, the one with both only if neither fits. Where
+    gain and offset fit equally well, the op's type decides."""
     single = [fit for fit in fits if fit.gain is None or fit.offset is None]
     if not single:
         return fits[0]
@@ -217,7 +219,7 @@ def _whole(view: SampledTensors, fit: _Fit) -> Cause:
     return Cause(
         "gain_and_offset",
         f"every value is {gain:.6g} times the expected one {offset:+.5g}: a wrong scale and "
-        "zero point, or a function that is nearly a line here",
+        "zero point, or another function that is nearly linear here",
         0.75 * sure,
         {"gain": gain, "offset": offset, "left": fit.left},
     )
@@ -227,7 +229,7 @@ def _scale_hint(gain: float, view: SampledTensors) -> str:
     known = {2.0: "2", 0.5: "1/2", -1.0: "the sign", 0.25: "1/4", 4.0: "4", 1 / 255: "1/255"}
     for value, word in known.items():
         if abs(gain / value - 1.0) < 2e-3:
-            return f" (just {word})"
+            return f" (exactly {word})"
     for size in sorted({size for each in view.case.inputs.values() for size in each.shape}):
         if size < 2:
             continue
@@ -238,7 +240,7 @@ def _scale_hint(gain: float, view: SampledTensors) -> str:
             (size / (size - 1), f"{size}/{size - 1}: the count of an average"),
         ):
             if abs(gain / value - 1.0) < 2e-4:
-                return f" (just {word})"
+                return f" (exactly {word})"
     return ""
 
 
@@ -261,7 +263,7 @@ def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
             {"gain": middle, "axis": axis, "left": fit.left},
         )
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
-    if hit.size == 0 and fit.offset is not None:  # the floor explains all gains
+    if hit.size == 0 and fit.offset is not None:  # all gains are within the floor: offsets remain
         return _slice_offset(view, fit, axis)
     if hit.size == 0:
         hit = np.flatnonzero(off >= 0.5 * float(off.max()))
@@ -291,7 +293,7 @@ def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
 
 
 def _constant_slices(view: SampledTensors, fit: _Fit, axis: int, hit: Places) -> Cause:
-    """Slices that hold one value each, as those whose weights are lost: the bias is left."""
+    """The cause where slices hold one value each: their weights are lost, the bias is left."""
     assert fit.offset is not None
     values = fit.offset.reshape(-1)[hit]
     where = slices_text(hit.tolist(), axis, view)
@@ -338,7 +340,7 @@ def _slice_offset(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
         what, label = ("missing", "lost_bias") if factor < 0 else ("added twice", "doubled_bias")
         return Cause(
             label,
-            f"bias {what} in {where}: each is off by just its value of {name} ({values})",
+            f"bias {what} in {where}: each is off by its value of {name} ({values})",
             _slice_confidence(fit, 0.97),
             {**evidence, "bias": name, "factor": factor},
         )
@@ -353,7 +355,7 @@ def _slice_offset(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
 
 
 def _vectors(view: SampledTensors, axis: int) -> Iterator[tuple[str, Array]]:
-    """The inputs and constants with one value for each slice."""
+    """The constants and inputs with one value for each slice of *axis*, sampled like the view."""
     size = view.case.reference.shape[axis]
     for source in (view.case.constants, view.case.inputs):
         for name, values in source.items():
@@ -362,7 +364,7 @@ def _vectors(view: SampledTensors, axis: int) -> Iterator[tuple[str, Array]]:
 
 
 def _factor(offsets: Floats, bias: Floats) -> float | None:
-    """-1 if the offsets are a lost *bias*, 1 if it was added twice."""
+    """-1 if the offsets are those of a lost *bias*, 1 if it was added twice, else None."""
     power = float(bias @ bias)
     if power == 0.0:
         return None

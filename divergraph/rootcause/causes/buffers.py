@@ -1,4 +1,4 @@
-"""What an op read is not what is dumped of it: other values at the moment it was read."""
+"""An op read other values of an operand than its dump holds."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from divergraph.rootcause.causes.operands import LARGEST, first_that_fits
 
 
 def read_before(view: SampledTensors) -> Cause | None:
-    """The op had the right values of an operand whose dump is wrong."""
+    """The op read the right values of an operand whose dump is wrong."""
     return _read(
         view,
         view.case.right,
         "dumped_otherwise",
-        "what {operand} should have been: that was right when it was read, and its dump is of "
+        "what {operand} should have been: it was right when it was read, and its dump is of "
         "another moment or was overwritten since",
     )
 
 
 def read_after(view: SampledTensors) -> Cause | None:
-    """The op read an operand after another op had put its own output there."""
+    """The op read an operand after another op had overwritten it with its own output."""
     return _read(
         view,
         view.case.beside,
         "overwritten_input",
-        "{by} in place of {operand}, of which that is made, too: the buffer was overwritten before "
-        "by an op that works in place, or a wrong one was read",
+        "{by} in place of {operand}, of which it is made: the buffer was overwritten by an op that "
+        "works in place, or the wrong buffer was read",
     )
 
 
@@ -44,7 +44,7 @@ def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: s
     last = case.ops[-1]
     return Cause(
         label,
-        f"the device has just what {last.type} {last.name or last.id} gives of {trial.words}",
+        f"the device has exactly what {last.type} {last.name or last.id} gives of {trial.words}",
         0.9 if view.d.size >= 16 else 0.6,
         {"operands": list(trial.values), "left": view.left(view.made(made))},
     )

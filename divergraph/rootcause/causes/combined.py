@@ -1,4 +1,4 @@
-"""What comes out if the op did nothing, or does something else: of several ops two may be said."""
+"""The op did nothing, or something else. In a group of several ops both may explain the output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from divergraph.rootcause.causes.words import as_well
 
 
 def left_out(view: SampledTensors) -> Cause | None:
-    """The op did nothing; of several, one told otherwise may do nothing, too, and both are said."""
+    """The op did nothing. In a group, an op with another setting may look the same: then both
+    explanations are given."""
     cause = missing_op(view)
     several = cause is not None and len(view.case.ops) > 1
     other = wrong_setting(view, numbers=False) if several else None
@@ -31,9 +32,9 @@ _TRIED: tuple[Explain, ...] = (
 
 
 def told_otherwise(view: SampledTensors) -> Cause | None:
-    """What comes out if an op of the group has another attribute, operand or operation.
+    """An op of the group was run with another attribute, operand or operation.
 
-    Of several ops between two dumps different mistakes may give the same: then two are said.
+    In a group different mistakes may give the same output: then two explanations are given.
     """
     tried = (rule(view) for rule in _TRIED)
     found = (each for each in tried if each is not None)

@@ -1,8 +1,12 @@
 """What a cause is: a rule that says why an output is wrong, and the labels it may give.
 
-Each module of this folder lists its rules as ``CAUSES``; installed packages name more as entry
-points of the group ``divergraph.causes``, each such a tuple. The first rule that is sure says the
-cause: what is exact comes before what fits a model, what has few parameters before what has many.
+Each module of this folder lists its rules in ``CAUSES``; installed packages add more through entry
+points of the group ``divergraph.causes``, each such a tuple. The first rule that is sure names the
+cause: exact explanations come before fitted models, few parameters before many.
+
+The numbers in this folder choose the words of a cause, never the guilt of an op, so they stand
+beside their rules and not in ``calibration``. benchmarks/root_cause/causes_accuracy.py measures all
+of them together: how often the label of an injected fault is right.
 """
 
 from __future__ import annotations
@@ -22,32 +26,32 @@ Explain: TypeAlias = Callable[[SampledTensors], "Cause | None"]
 
 
 class CauseStage(IntEnum):
-    """How much a rule takes for granted: stages are tried in this order."""
+    """How much a rule assumes. Stages are tried in this order."""
 
     NO_NUMBER = 1
-    """NaN and infinities: asked even where all that are numbers are right."""
+    """NaN and infinities; asked even if all finite values are right."""
     MISSING = 2
-    """Nothing was written or done, in whole or in part."""
+    """Nothing was written or computed, in whole or in part."""
     FUNCTION = 3
     """Each value is another function of the expected one, or of an op before."""
     RERUN = 4
-    """The op run in another way gives just what the device has."""
+    """The op, run in another way, gives exactly what the device has."""
     ORDER = 5
     """The right values in other places."""
     LINE = 6
-    """Gains and offsets: few parameters that fit."""
+    """Gains and offsets: a fit with few parameters."""
     PART = 7
-    """Only a part is wrong, or every value sits on a grid."""
+    """Only a part is wrong, or every value lies on a grid."""
     VAGUE = 8
-    """What is seen of the values, with no way to predict them."""
+    """A description of the values, which does not predict them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CauseRule:
-    """One rule. ``labels`` are what it alone declares, each with the most confidence it may have in
-    a group of several ops: an error before other ops may look like it behind them. It may give
-    labels other rules declare, too. ``order`` is its place within the ``stage``; ``of_a_part``
-    says that it may be asked of the wrong part of an output by itself.
+    """One rule. ``labels`` are those it declares (no other rule does, though others may give them),
+    each with its highest confidence in a group of several ops, where the ops behind a fault may
+    disguise it. ``order`` is its place within the ``stage``. With ``of_a_part`` it is also asked
+    of the wrong part of an output by itself.
     """
 
     explain: Explain
@@ -58,13 +62,13 @@ class CauseRule:
 
     @property
     def name(self) -> str:
-        """That of the function."""
+        """The name of the rule's function."""
         return self.explain.__name__
 
 
 @cache
 def cause_rules() -> tuple[CauseRule, ...]:
-    """All that are installed, in the order they are tried."""
+    """All installed rules in the order in which they are tried."""
     found: list[CauseRule] = []
     for each in discovered(str(__package__), "CAUSES", ENTRY_POINT_GROUP):
         if isinstance(each, tuple):
@@ -74,11 +78,11 @@ def cause_rules() -> tuple[CauseRule, ...]:
 
 @cache
 def rules_of_a_part() -> tuple[Explain, ...]:
-    """Those that need nothing but the values, for outputs of which only a part is wrong."""
+    """The rules that need only values, asked of the wrong part of an output."""
     return tuple(each.explain for each in cause_rules() if each.of_a_part)
 
 
 @cache
 def most_confidence() -> Mapping[str, float]:
-    """By label the most confidence it may have in a group of several ops."""
+    """By label its highest confidence in a group of several ops."""
     return {label: most for rule in cause_rules() for label, most in rule.labels.items()}

@@ -1,4 +1,4 @@
-"""Outputs that hold another tensor: an input (the op did nothing) or a foreign one."""
+"""Outputs that hold another tensor: an input (the op did nothing), or an unrelated one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTe
 from divergraph.rootcause.causes.orders import same_values
 
 _APART = 0.1
-"""An input this near the device, in errors, explains it."""
+"""The share of the error's norm that an input may leave and still explain the device."""
 _UNRELATED = 0.3
+"""Correlations below this say that the values have nothing to do with each other."""
 _ENOUGH = 16
+"""With fewer values a low correlation may be chance."""
 _CUTTING = frozenset(("Clip", "Max", "Maximum", "ClipByValue", "HardSigmoid"))
-"""Ops besides Relus that may give 0 for all that is negative."""
+"""Ops other than Relus that may turn every negative value into 0."""
 
 
 def missing_op(view: SampledTensors) -> Cause | None:
@@ -76,17 +78,17 @@ def _leak(view: SampledTensors, cut: np.ndarray) -> float | None:
 
 
 def stale_tensor(view: SampledTensors) -> Cause | None:
-    """The very values of another dumped tensor."""
+    """The output holds exactly the values of another dumped tensor."""
     case = view.case
     if case.others is None or view.error <= 0.05 * view.size:
         return None
     names = tuple(case.others(case.device))
     if not names or same_values(view):
-        return None  # the right values in another order are not foreign
+        return None  # the right values in another order are not another tensor's
     more = f" (and {len(names) - 1} others)" if len(names) > 1 else ""
     return Cause(
         "stale_tensor",
-        f"the output holds the values of another tensor, {names[0]}{more}: a stale or foreign "
+        f"the output holds the values of another tensor, {names[0]}{more}: a stale or wrong "
         "buffer was read",
         0.97,
         {"same_as": list(names[:8]), "elements": int(case.device.size)},
@@ -94,7 +96,7 @@ def stale_tensor(view: SampledTensors) -> Cause | None:
 
 
 def unrelated_values(view: SampledTensors) -> Cause | None:
-    """Values that have nothing to do with what is expected."""
+    """Values without any relation to the expected ones."""
     if view.d.size < _ENOUGH or view.spread <= 2.0 * view.noise:
         return None
     link = correlation(view.d, view.r)
@@ -105,14 +107,14 @@ def unrelated_values(view: SampledTensors) -> Cause | None:
         "unrelated_values",
         f"the values have nothing to do with the expected ones (correlation {link:.2f}): "
         + ("other weights, or stale" if view.case.linear else "stale")
-        + ", uninitialised or foreign memory",
+        + ", uninitialised or wrong memory",
         0.5 if view.d.size < 64 or view.case.linear else 0.75,
         {"correlation": link, "rank_correlation": ranked},
     )
 
 
 def correlation(a: Floats, b: Floats) -> float:
-    """Pearson's correlation; 0 where one side does not vary."""
+    """Pearson's correlation of two arrays of one shape; 0 where one of them is constant."""
     x, y = (a - a.mean()).reshape(-1), (b - b.mean()).reshape(-1)
     scale = float(np.linalg.norm(x)) * float(np.linalg.norm(y))
     return float(x @ y) / scale if scale else 0.0
@@ -126,7 +128,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _as_output(view: SampledTensors, values: Array) -> Floats | None:
-    """An input as the view sees the output, if it has as many elements."""
+    """An input in the shape of the output and sampled like it; None if the sizes differ."""
     if values.dtype.kind not in "fiu" or values.size != view.case.reference.size:
         return None
     return view.sample(values.reshape(view.case.reference.shape))

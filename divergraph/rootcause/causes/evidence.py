@@ -1,4 +1,4 @@
-"""What is known of one tensor with an introduced error, and how rules look at it."""
+"""What is known of one output with an introduced error, and how rules see its values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Rerun: TypeAlias = Callable[[Op, Mapping[str, AttrValue]], "Array | None"]
 Holding: TypeAlias = Callable[[Array], Sequence[str]]
-"""The names of dumped tensors with these values."""
+"""Gives the names of dumped tensors with the given values."""
 Reweigh: TypeAlias = Callable[[Sequence[Mapping[str, Array]]], "Sequence[Array | None]"]
 
 WORKING_SIZE = 1 << 21
-"""Elements a rule computes with; of larger tensors every k-th slice of the longest axes."""
+"""Elements a rule computes with; larger tensors are sampled. Bounds cost."""
 
 _UNITS = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8, DType.FLOAT32: 2.0**-24}
 _BEGINNING = 256
+"""The shortest beginning of a tensor that is hashed."""
 _CHANNELS_SECOND = frozenset(
     (
         *("Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "MaxPool"),
@@ -39,13 +40,14 @@ _LINEAR = (
     *("LSTM", "GRU", "RNN"),
 )
 _TELLING = 8
+"""Different values a tensor needs to be recognised: masks and counters look alike."""
 _STEADY = 0.003
-"""Values that vary by less, of their size, are one value throughout but for noise."""
+"""Standard deviation over root mean square, below which values are one constant with noise."""
 
 
 @dataclass(frozen=True)
 class InsideStep:
-    """An op of a group before its last one: the output the original gives, and what it takes."""
+    """An op of a group before its last one: the original's output ``value``, and what it reads."""
 
     op: Op
     tensor: str
@@ -55,7 +57,7 @@ class InsideStep:
 
 
 class Inside(Protocol):
-    """The ops inside a group, and what comes out behind them."""
+    """The ops inside a group, and the group's output if one of them gave something else."""
 
     @property
     def steps(self) -> Sequence[InsideStep]:
@@ -63,14 +65,14 @@ class Inside(Protocol):
         ...
 
     def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> Sequence[Array | None]:
-        """The group's output if a step gave a value, for each guess; None if that does not run."""
+        """For each guess the group's output if that step gave that value; None if it fails."""
         ...
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """Values, of the same shape, that an op may have read for its ``operand``: those ``by`` another
-    op, or None where they cannot be had."""
+    """Values an op may have read in place of its ``operand``: those of the tensor ``by``, in the
+    operand's shape; None where they cannot be read."""
 
     operand: str
     by: str
@@ -81,15 +83,15 @@ class Foreign:
 class FaultEvidence:
     """One device output with an introduced error.
 
-    ``device`` is d in golden layout, ``reference`` f(d_in) of the same shape, ``inputs``
-    d_in by golden tensor name; ``floor`` the relative error the device's arithmetic
-    explains. ``dtype`` is what the device computes in; ``ops`` are the golden ops of the group
-    in order; ``constants`` their weights by tensor name, as far as they are at hand.
-    ``others`` finds dumped tensors that do not depend on this one. ``rerun`` gives the group's
-    output on ``inputs`` with attributes of one op changed, None if that does not run, ``reweigh``
-    the outputs with other values of operands (by tensor name), one for each trial.
-    ``inside`` are the ops before the last one of a group. ``right`` is what operands should
-    have been whose dumps are wrong, ``beside`` what other ops made that read the same operands.
+    ``device`` is d in golden's layout, ``reference`` r = f(d_in) of the same shape, ``inputs`` d_in
+    by golden tensor name; ``floor`` is the relative error that the device's arithmetic explains.
+    ``dtype`` is the device's element type; ``ops`` are the golden ops of the group in order;
+    ``constants`` their weights by tensor name, as far as known. ``others`` finds dumped tensors by
+    their values, among those that do not depend on this one. ``rerun`` gives the group's output
+    with other attributes of one op, None if that fails; ``reweigh`` gives it for each trial with
+    other values of operands, by tensor name. ``inside`` are the ops before the last one of a
+    group. ``right`` are references of operands whose dumps are wrong, ``beside`` outputs of other
+    ops that read the same operands.
     """
 
     op: str
@@ -115,13 +117,13 @@ class FaultEvidence:
 
     @property
     def linear(self) -> bool:
-        """Whether an op of the group weighs its inputs: by wrong weights anything may come out."""
+        """Whether an op of the group has weights: wrong ones may give any error."""
         return any(name in each for name in _LINEAR for each in self.types)
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What a rule says: a label, a sentence, how sure it is and its numbers."""
+    """What a rule found: a label, a sentence, its confidence (0 to 1), and the numbers used."""
 
     label: str
     sentence: str
@@ -131,7 +133,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Trial(Generic[T]):
-    """Attributes or operands to try by name, the label if they fit, and the words for them."""
+    """Values of attributes or operands to try, by name, with the label and words if they fit."""
 
     label: str
     words: str
@@ -139,10 +141,11 @@ class Trial(Generic[T]):
 
 
 class SampledTensors:
-    """A case as rules compute with it: float64, sampled if it is large.
+    """A case as rules compute with it: float64 arrays, sampled if the tensor is large.
 
-    ``d`` and ``r`` have the shape of the tensor, or of the sample: whole slices, so axes
-    keep their meaning. Elements that are not finite on either side count as equal.
+    ``d`` (device), ``r`` (reference) and ``e`` = d - r have the shape of the tensor or of a sample
+    of whole slices, so axes keep their meaning. Elements that are not finite on either side are 0
+    in all three.
     """
 
     def __init__(self, case: FaultEvidence) -> None:
@@ -156,17 +159,17 @@ class SampledTensors:
         self.e: Floats = self.d - self.r
 
     def sample(self, values: Array) -> Floats:
-        """*values*, of the tensor's shape, as the view takes them."""
+        """*values*, of the whole tensor's shape, sampled like ``d``; float64."""
         cut = values[tuple(slice(None, None, step) for step in self.steps)]
         return np.asarray(cut, np.float64)
 
     @cached_property
     def energy(self) -> float:
-        """The sum of the squared errors."""
+        """The sum of squared errors."""
         return float(np.sum(self.e * self.e))
 
     def share(self, where: Mask) -> float:
-        """The share of the error's energy at *where*."""
+        """The share of ``energy`` at the elements *where*, 0 to 1."""
         return float(np.sum(self.e[where] ** 2)) / self.energy if self.energy else 0.0
 
     @cached_property
@@ -196,7 +199,7 @@ class SampledTensors:
 
     @cached_property
     def tolerance(self) -> Floats:
-        """How far each element may be off by noise alone."""
+        """The largest error of each element that noise explains, of the shape of ``d``."""
         steady = max(4.0 * self.noise, 1e-7 * self.size)
         found: Floats = steady + 4.0 * self.unit * np.abs(self.r)
         return found
@@ -208,9 +211,10 @@ class SampledTensors:
         return found
 
     def fits(self, predicted: Floats, where: Mask | None = None, *, rest: float = 0.12) -> bool:
-        """Whether *predicted* is what the device has: what is left is noise or little.
+        """Whether *predicted* (of the shape of ``d``) explains the device: only noise is left.
 
-        *rest* is the share of the error's norm that may stay unexplained.
+        *rest* is the share of the error's norm that may stay unexplained. With *where*, only these
+        elements are looked at.
         """
         left = self.d - predicted
         error = self.e
@@ -221,20 +225,20 @@ class SampledTensors:
         return self.little(left, error, rest)
 
     def little(self, left: Floats, error: Floats, rest: float = 0.12) -> bool:
-        """Whether *left* of *error* is so little that what explains the difference is right.
+        """Whether what is *left* of *error* is negligible, so that the explanation is right.
 
-        Values that are small by themselves leave little of a large error whatever is
-        predicted, so what is left must be small beside how the device's values vary, too.
+        A prediction of 0 leaves little of a large error if the device's values are small, so what
+        is left must also be small compared with how the device's values vary.
         """
         size, whole = rms(left), rms(error)
-        noise = max(self.noise, self.case.floor * rms(self.d))  # of larger values it is larger
+        noise = max(self.noise, self.case.floor * rms(self.d))  # larger values have more noise
         steady = self.variation <= max(4.0 * noise, _STEADY * rms(self.d))
         known = max(2.0 * noise, (2.0 if steady else 0.3) * self.variation)
         return size <= max(rest * whole, min(2.0 * self.noise, 0.4 * whole)) and size <= known
 
     @cached_property
     def variation(self) -> float:
-        """The standard deviation of the device's values, of its size if it is all the same."""
+        """The standard deviation of the device's values; their size if they are constant."""
         return float(np.std(self.d)) or rms(self.d)
 
     def left(self, predicted: Floats, where: Mask | None = None) -> float:
@@ -246,12 +250,12 @@ class SampledTensors:
         return rms(left) / whole if whole else 0.0
 
     def explained_by(self, made: Array | None, rest: float = 0.1) -> bool:
-        """Whether the op, run in another way, made what the device has."""
+        """Whether *made*, the group's whole output when run another way, is what the device has."""
         if made is None or made.shape != self.case.reference.shape:
             return False
         return self.fits(self.made(made), rest=rest)
 
-    def just_what(
+    def cause_of_rerun(
         self,
         op: Op,
         label: str,
@@ -260,17 +264,17 @@ class SampledTensors:
         sure: float,
         **evidence: EvidenceValue,
     ) -> Cause:
-        """The cause where *op*, run as *words* say, *made* what the device has."""
+        """The cause where the group with *op* changed as *words* say *made* what the device has."""
         left = 0.0 if made is None else self.left(self.made(made))
         return Cause(
             label,
-            f"the device has just what {op.type} {op.name or op.id} gives {words}",
+            f"the device has exactly what {op.type} {op.name or op.id} gives {words}",
             sure if self.d.size >= 16 else min(sure, 0.7),
             {"op": op.id, **evidence, "left": left},
         )
 
     def made(self, values: Array) -> Floats:
-        """What an op made, run again, as the view takes it."""
+        """The whole output of a group run again, sampled like ``d``; NaN as 0."""
         found: Floats = np.nan_to_num(self.sample(values))
         return found
 
@@ -283,21 +287,19 @@ class SampledTensors:
 
 
 class TensorHashes:
-    """Dumped tensors, found again by their values, whatever their shape: about 1 kB each."""
+    """Finds dumped tensors by their values, whatever their shape; about 1 kB for each."""
 
     def __init__(self) -> None:
         self._names: dict[bytes, list[str]] = {}
 
     def add(self, name: str, values: Array) -> None:
-        """Remember a tensor if its values say anything."""
+        """Remember a tensor, unless its values are too few or too alike to recognise it."""
         for key in _contents(values):
             self._names.setdefault(key, []).append(name)
 
     def holding(self, values: Array, besides: str = "") -> tuple[str, ...]:
-        """The tensors with these values, else those that begin with them, in the order added.
-
-        Of longer tensors at least half of the values, from the first on, are compared.
-        """
+        """The names of tensors with these values, else of those that begin alike, in the order
+        added: at least the first half of *values* is compared then."""
         for key in _contents(values)[:2]:
             found = [name for name in self._names.get(key, []) if name != besides]
             if found:
@@ -306,7 +308,7 @@ class TensorHashes:
 
 
 def rms(values: Floats) -> float:
-    """The root mean square; 0 of nothing."""
+    """The root mean square; 0 for no elements. Scaled, so that no square overflows."""
     if values.size == 0:
         return 0.0
     largest = float(np.max(np.abs(values)))
@@ -317,7 +319,10 @@ def rms(values: Floats) -> float:
 
 
 def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[int, ...]:
-    """Every how manieth slice of each axis to take so that no more than WORKING_SIZE is left."""
+    """The step along each axis with which no more than WORKING_SIZE elements are left.
+
+    The longest axes are thinned first, the channel axis last: causes are told by channels.
+    """
     steps = [1] * len(shape)
     left = list(shape)
     while int(np.prod(left, dtype=np.int64)) > WORKING_SIZE:
@@ -329,7 +334,7 @@ def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[in
 
 
 def _channel_axis(case: FaultEvidence) -> int:
-    """The axis of the channels: as the ops say, or where it usually is."""
+    """The channel axis: the one the ops' attributes or types say, else the usual one."""
     axes = case.reference.ndim
     for op in case.ops:
         told = op.attrs.get("data_format", "")
@@ -343,10 +348,8 @@ def _channel_axis(case: FaultEvidence) -> int:
 
 
 def _contents(values: Array) -> list[bytes]:
-    """Hashes of all values, then of the first 2^k, 2^(k-1), ..., 256 of them, as float32.
-
-    None of what looks like others by chance.
-    """
+    """Hashes of all values as float32, then of the first 2^k, 2^(k-1), ..., 256 of them; none of a
+    range whose values would look like many others by chance."""
     flat = np.ascontiguousarray(values, np.float32).reshape(-1)
     keys = [b"whole" + _digest(flat)] if flat.size >= _TELLING and _tells(flat) else []
     size = 1 << max(0, flat.size.bit_length() - 1)

@@ -11,22 +11,26 @@ from divergraph.text.words import counted
 from graphstore.model import DType
 
 _ALL, _MOSTLY = 0.95, 0.5
+"""The share of the error's energy at the cut values, and of these the share at the limit itself."""
 _POINTS = 20_000
+"""Elements a grid is looked for in. Bounds cost."""
 _LARGEST_HALF = 65504.0
 _MOST_LEVELS = 512
+"""Levels of a grid that are looked at one by one; quantisers of up to 8 bits have fewer."""
 _MOST_FREQUENCIES = 6000
-"""Steps of a grid that are tried."""
+"""Steps of a grid that are tried. Bounds cost."""
 _TELLING = 200
+"""With fewer elements errors of any kind may look even."""
 _RESOLVED = 0.6
-"""How sharply values must sit on a grid: 1 exactly, 0 not at all."""
+"""How sharply values must lie on a grid: 1 exactly, 0 not at all."""
 
 _FEWEST_WRAPPED = 3
 _INSIDE_RANGE = 0.02
-"""How far the values that wrapped may lie inside of the range of the others, of that range."""
+"""How far wrapped values may lie inside the range of the others, as a share of that range."""
 
 
 def saturation(view: SampledTensors) -> Cause | None:
-    """Right values but for those over a ceiling (or under a bottom), which stick to it."""
+    """Right values, except those beyond an upper (or lower) limit, which sit at the limit."""
     if view.d.size < 4:
         return None
     high, low = float(view.d.max()), float(view.d.min())
@@ -39,13 +43,13 @@ def saturation(view: SampledTensors) -> Cause | None:
     cuts = [(limit, hit) for limit, hit in ((low, under), (high, over)) if hit.any()]
     if any(rms(view.d[hit] - limit) > 0.1 * rms(view.e[hit]) for limit, hit in cuts):
         return None
-    # Most values must be at the limit, not only those that are furthest off.
+    # Most of these values must sit at the limit, not only the worst of them.
     free = np.concatenate([np.abs(view.d[hit] - limit) for limit, hit in cuts])
     slack = max(_slack(view, high), _slack(view, low))
     if np.mean(free <= slack + 0.01 * (high - low)) <= _MOSTLY:
         return None
     if low == 0.0 and under.any() and not over.any():
-        return None  # negative values cut: told as a wrong activation
+        return None  # only negative values are cut: that is a wrong activation
     limits = " and ".join(f"{limit:.6g}" for limit, _ in cuts)
     verb = "is" if count == 1 else "are"
     return Cause(
@@ -77,7 +81,7 @@ def _known(high: float, low: float, over: Mask, under: Mask) -> str:
 
 
 def quantised_grid(view: SampledTensors) -> Cause | None:
-    """The device's values lie on an even grid, the expected ones between."""
+    """The device's values lie on an even grid, the expected ones do not."""
     alive = (view.d != 0.0) & (view.wrong | (np.abs(view.r) > view.tolerance))
     if np.count_nonzero(alive) < 48:
         return None
@@ -87,7 +91,7 @@ def quantised_grid(view: SampledTensors) -> Cause | None:
     seen = None if few is None else _grid(view, few, r, _sharpness(d, 1.0 / few), spread)
     if seen is not None:
         return seen
-    # Rounding to a grid errs evenly between -step/2 and step/2; small values all become 0.
+    # Errors of rounding to a grid are uniform from -step/2 to step/2: their RMS is step / sqrt(12).
     guess = rms(view.e[alive]) * float(np.sqrt(12.0))
     if spread <= 3.0 * guess or guess <= 0.0:
         return None
@@ -114,20 +118,20 @@ def _grid(
 
 
 def _few_levels(values: Floats) -> float | None:
-    """The step of a grid whose very levels can be seen; None if there are too many values."""
+    """The step of a grid of few levels, from the levels themselves; None if there are too many."""
     levels = np.unique(values)
     if not 3 <= levels.size <= min(_MOST_LEVELS, values.size // 4):
         return None
     gaps = np.diff(levels)
-    # Rounded to float16, one level may look like several near ones.
+    # Once rounded to float16, one level may appear as several close ones.
     gaps = gaps[gaps > 0.2 * float(np.median(gaps))]
     return float(gaps.min())
 
 
 def _step(values: Floats, guess: float, spread: float) -> tuple[float, float]:
-    """The grid's step near *guess* and how sharply the values sit on it."""
+    """The grid's step near *guess*, and how sharply the values lie on it (0 to 1)."""
     low, high, apart = 0.55 / guess, 1.9 / guess, 0.12 / spread
-    # Counted before they are made: float32 values far apart for their errors ask for billions.
+    # Counted before they are made: a wide range with small errors would ask for billions.
     if high - low > _MOST_FREQUENCIES * apart:
         frequencies = np.linspace(0.85 / guess, 1.2 / guess, _MOST_FREQUENCIES)
     else:
@@ -151,13 +155,13 @@ def _sharpness(values: Floats, frequency: float) -> float:
 
 
 def rounding(view: SampledTensors) -> Cause | None:
-    """Values rounded to a coarser float type, or no more than noise above the floor."""
+    """Values rounded to a coarser float type, or errors that look like rounding to fewer bits."""
     coarser = _coarser_type(view)
     if coarser is not None:
         return coarser
     seen = np.abs(view.r) > 1e-6 * view.size
     if np.count_nonzero(seen) < _TELLING:
-        return None  # errors of any kind may be even over a few values
+        return None  # over a few values errors of any kind may look even
     relative = np.abs(view.e[seen]) / np.abs(view.r[seen])
     middle, high = (float(np.quantile(relative, part)) for part in (0.5, 0.99))
     if middle <= 0.0 or high > 4.5 * middle or high > 0.1:
@@ -206,7 +210,7 @@ def _some(values: Floats) -> Floats:
 
 
 def wrapped_around(view: SampledTensors) -> Cause | None:
-    """Just the values over a range are off by a whole number of times that range."""
+    """Exactly the values beyond a range are off, by whole multiples of that range."""
     if view.d.size < 16:
         return None
     low, high = float(view.d.min()), float(view.d.max())
@@ -225,7 +229,7 @@ def wrapped_around(view: SampledTensors) -> Cause | None:
         return None
     return Cause(
         "wrapped_around",
-        f"{counted(count, 'value')} ({share_text(count, over.size)}) outside of {low:.4g} to "
+        f"{counted(count, 'value')} ({share_text(count, over.size)}) outside {low:.4g} to "
         f"{high:.4g} came out {period:.4g} away, at the other end: they wrapped around, as an "
         "integer of too few bits does",
         0.95 if count >= 2 * _FEWEST_WRAPPED else 0.75,

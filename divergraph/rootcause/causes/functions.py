@@ -1,4 +1,4 @@
-"""Outputs that are another function of the input, or of the expected output."""
+"""Outputs that are another function of an input, or of the expected output."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 
 _POINTS = 20_000
+"""Elements that functions are computed of. Bounds cost."""
 _FEWEST = 64
+"""With fewer elements a curve fits by chance."""
 _LEFT = 0.15
-"""The share of the error's norm a free curve may leave."""
+"""The share of the error's norm that a free curve may leave."""
 
 _erf = np.vectorize(erf, otypes=[np.float64])
 
@@ -70,7 +72,7 @@ def known_function(view: SampledTensors) -> Cause | None:
         return None
     error = rms(d - r)
     limit = max(0.05 * error, min(1.5 * view.noise, 0.2 * error))
-    limit = min(limit, 0.3 * float(np.std(d)))  # what hardly varies is near many functions
+    limit = min(limit, 0.3 * float(np.std(d)))  # values that hardly vary are near many functions
     for name, x in _inputs(view).items():
         for word, function in FUNCTIONS.items():
             with np.errstate(all="ignore"):
@@ -89,7 +91,7 @@ def known_function(view: SampledTensors) -> Cause | None:
 
 
 def free_curve(view: SampledTensors) -> Cause | None:
-    """Equal inputs give equal errors: some other function, whatever it is."""
+    """Equal inputs have equal errors: some other function was computed, whatever it is."""
     if view.d.size < _FEWEST or view.error <= 3.0 * view.noise:
         return None
     d, r = _thin(view.d), _thin(view.r)
@@ -110,7 +112,8 @@ def free_curve(view: SampledTensors) -> Cause | None:
 
 
 def _curve_left(x: Floats, error: Floats, noise: float) -> float | None:
-    """The share of *error* that no smooth curve of *x* explains."""
+    """The share of the norm of *error* that a curve of up to 64 lines over *x* leaves; 0 if only
+    noise is left, None with too few elements."""
     order = np.argsort(x, kind="stable")
     x, error = x[order], error[order]
     parts = min(64, x.size // 8)

@@ -1,7 +1,7 @@
-"""Faults before the last op of a group: what would come out if an op inside had failed so?
+"""Faults before the last op of a group: what would come out if an op inside had failed?
 
-Of several ops between two dumps the values between are not there. But what the original ops make
-of a fault put in between can be computed, and held against what the device has.
+Values between the ops of a group were not dumped. But a fault can be put in there, the rest of the
+group run, and its output compared with the device's.
 """
 
 from __future__ import annotations
@@ -27,26 +27,29 @@ from divergraph.rootcause.causes.words import as_well, slices_text, step_text
 from graphstore.model import EvidenceValue
 
 _MOST_STEPS = 12
+"""Ops inside a group that are tried. Bounds cost, as do the next four."""
 _LARGEST = 1 << 22
-"""Elements of an output for which groups are still run again and again."""
+"""Elements of the largest output for which groups are run many times."""
 _LARGEST_SEARCH, _PER_STEP = 1 << 27, 30
-"""Elements that searching for amounts may put through, and how often it does so for each step."""
+"""Elements that a search for amounts may compute in all, and runs it needs for each step."""
 _PLACES, _REFINED = 7, 4
+"""Amounts tried in one round of a search, and searches that are refined."""
 _REST = 0.1
+"""The share of the error's norm that an explanation may leave."""
 _NEAR = 0.02
-"""Explanations that leave so little more of the error than the best explain it as well."""
+"""Explanations that leave so little more of the error than the best one are as good."""
 _SURE, _NEARLY_SURE, _UNSURE = 0.9, 0.75, 0.65
 _OF_NOISE, _EXACT = 2.5, 0.03
-"""What a sure explanation leaves: so many times the noise, or such a share of the error."""
+"""A sure explanation leaves at most so many times the noise, or this share of the error."""
 _UNARY = 1
 _LAGGED = 6
-"""Axes no longer than that are not looked at for shifts."""
+"""Shifts are only looked for along longer axes."""
 Change = Callable[[float], Array]
 
 
 @dataclass(frozen=True)
 class _Guess:
-    """One fault at one op inside: the values it would have made there, and the words for it."""
+    """One fault of one op inside: the values it would have given, and the words for it."""
 
     step: InsideStep
     label: str
@@ -56,16 +59,17 @@ class _Guess:
 
 
 def inside(view: SampledTensors) -> Cause | None:
-    """An op inside the group left out, its bias lost, its values moved, another function."""
+    """An op inside the group was left out, lost its bias, has its values in another order, or
+    computed another function."""
     if not _steps(view):
         return None
-    found = _last_op(view) or _told(view, [*_exact(view)])
+    found = _last_op(view) or _best_guess(view, [*_exact(view)])
     other = None if found is None else wrong_setting(view, numbers=False)
     return found if found is None or other is None else as_well(found, other)
 
 
 def _last_op(view: SampledTensors) -> Cause | None:
-    """The last op handed on what it got from inside, or is another function of it."""
+    """The last op passed on its input from inside the group, or is another function of it."""
     last = view.case.ops[-1]
     reads = {ref.tensor for ref in last.inputs if ref is not None}
     shape = view.case.reference.shape
@@ -77,7 +81,7 @@ def _last_op(view: SampledTensors) -> Cause | None:
         if view.fits(value, rest=_REST):
             return Cause(
                 "missing_op",
-                f"the device has just what comes out of {step_text(step)} before it: the "
+                f"the device has exactly what comes out of {step_text(step)} before it: the "
                 f"{last.type} was not computed",
                 sure,
                 {"op": last.id, "left": view.left(value), "explanations": 1},
@@ -96,25 +100,26 @@ def _last_op(view: SampledTensors) -> Cause | None:
 
 
 def inside_amount(view: SampledTensors) -> Cause | None:
-    """An op inside the group off by a factor or a constant, cut off, or its end not written."""
+    """An op inside the group is off by a factor or a constant, is cut off at a limit, flushed,
+    quantised, or its end was not written."""
     steps = _steps(view)
     size = sum(step.value.size + view.case.device.size for step in steps)
     if not steps or size * _PER_STEP > _LARGEST_SEARCH:
         return None
-    return _told(view, [*_lines(view), *_cuts(view)])
+    return _best_guess(view, [*_lines(view), *_cuts(view)])
 
 
 def _outcomes(
     view: SampledTensors, guesses: Sequence[tuple[InsideStep, Array]]
 ) -> list[Floats | None]:
-    """What the group gives, as the view takes it, for each value put in."""
+    """For each guess the group's output with that value put in, sampled like the view."""
     shape = view.case.reference.shape
     made = [] if view.case.inside is None else view.case.inside.replaced(guesses)
     return [None if each is None or each.shape != shape else view.made(each) for each in made]
 
 
 def _steps(view: SampledTensors) -> Sequence[InsideStep]:
-    """The ops inside, if there may be something to see."""
+    """The ops inside the group, if the error and their number allow to tell them apart."""
     case = view.case
     if case.inside is None or case.device.size > _LARGEST or view.d.size < 8:
         return ()
@@ -122,8 +127,8 @@ def _steps(view: SampledTensors) -> Sequence[InsideStep]:
     return steps if len(steps) <= _MOST_STEPS else ()
 
 
-def _told(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
-    """The guess that explains most, if one explains enough; another that does so too is said."""
+def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
+    """The guess that explains most, if it explains enough; others as good are named with it."""
     outcomes = _outcomes(view, [(guess.step, guess.value) for guess in guesses])
     found = [
         (view.left(made), guess)
@@ -137,7 +142,7 @@ def _told(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     others = [each for each_left, each in found[1:] if each_left <= left + _NEAR]
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op
-    sentence = f"the device has just what comes out if {guess.words}"
+    sentence = f"the device has exactly what comes out if {guess.words}"
     alike = {step_text(each.step) for each in others if each.label == guess.label}
     if named := sorted(alike - {step_text(guess.step)}):
         sentence += f" (or the same of {', '.join(named)})"
@@ -149,9 +154,9 @@ def _told(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
         evidence["amount"] = guess.number
     sure = _SURE if also is None and view.d.size >= 64 else _UNSURE
     if left * view.error > max(_OF_NOISE * view.noise, _EXACT * view.error):
-        sure = min(sure, _NEARLY_SURE)  # near, but not just that
+        sure = min(sure, _NEARLY_SURE)  # near, but not exact
     if guess.label == "gain" and not 0.5 <= abs(guess.number or 0.0) <= 2.0:
-        sure = min(sure, _NEARLY_SURE)  # it flattens what is behind it, as other faults do
+        sure = min(sure, _NEARLY_SURE)  # it saturates the ops behind it, as other faults do
     return Cause(guess.label, sentence, sure, evidence)
 
 
@@ -180,7 +185,7 @@ def _exact(view: SampledTensors) -> Iterator[_Guess]:
 
 
 def _wrong_slices(view: SampledTensors) -> tuple[int, Array] | None:
-    """The few slices of an axis that hold all of the error, if there are such."""
+    """An axis and the few slices of it that hold all of the error; None if there are none."""
     if view.sampled:
         return None
     for axis in view.axes():
@@ -193,7 +198,7 @@ def _wrong_slices(view: SampledTensors) -> tuple[int, Array] | None:
 
 
 def _reordered(step: InsideStep, called: str) -> Iterator[_Guess]:
-    """Usual mix-ups of a memory order."""
+    """The usual mix-ups of memory orders."""
     value, axes = step.value, step.value.ndim
     orders = {
         (0, *range(2, axes), 1): f"memory of channels last of {called} is read as if in order",
@@ -209,7 +214,7 @@ def _reordered(step: InsideStep, called: str) -> Iterator[_Guess]:
 
 
 def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
-    """Other functions in the place of one of a single input."""
+    """Other functions in place of an activation."""
     same = [x for x in step.inputs.values() if x.shape == step.value.shape and x.dtype.kind == "f"]
     if len(step.inputs) != _UNARY or len(same) != _UNARY or step.op.type not in ACTIVATIONS:
         return
@@ -222,7 +227,7 @@ def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
 
 
 def _lines(view: SampledTensors) -> Iterator[_Guess]:
-    """Steps off by a factor or a constant: the amount by secants, for those that may explain it."""
+    """Steps that are off by a factor or a constant, the amount found by the secant method."""
     for step in _steps(view):
         value = _floats(step.value)
         spread = float(np.std(value)) or rms(value)
@@ -242,7 +247,7 @@ def _times(value: Floats, amount: float) -> Floats:
 
 
 def _solved(view: SampledTensors, step: InsideStep, change: Change, small: float) -> float | None:
-    """The amount of *change* whose outcome is nearest to the device."""
+    """The amount of *change* whose outcome is nearest to the device; None if it explains little."""
     amount, at = 0.0, view.r
     for _ in range(3):
         (moved,) = _outcomes(view, [(step, change(amount + small))])
@@ -266,7 +271,7 @@ def _solved(view: SampledTensors, step: InsideStep, change: Change, small: float
 
 
 def _cuts(view: SampledTensors) -> Iterator[_Guess]:
-    """Ends that were not written, values cut off, flushed or on a grid."""
+    """Tails that were not written, values cut off at a limit, flushed, or on a grid."""
     searches = [each for step in _steps(view) for each in _ways(step)]
     places = [np.linspace(way.low, way.high, _PLACES) for way in searches]
     tried = [
@@ -293,7 +298,7 @@ def _cuts(view: SampledTensors) -> Iterator[_Guess]:
 
 @dataclass(frozen=True)
 class _Way:
-    """A fault of one number between *low* and *high*."""
+    """A fault with one parameter between ``low`` and ``high``, which is searched."""
 
     step: InsideStep
     label: str
@@ -333,7 +338,7 @@ def _ways(step: InsideStep) -> Iterator[_Way]:
 
 
 def _refined(view: SampledTensors, way: _Way, places: Floats, lefts: Floats) -> float:
-    """The number at which the outcome is nearest to the device."""
+    """The parameter at which the outcome is nearest to the device."""
     for _ in range(5):
         best = int(np.argmin(lefts))
         low, high = places[max(best - 1, 0)], places[min(best + 1, places.size - 1)]
@@ -348,7 +353,7 @@ def _left(view: SampledTensors, made: Floats | None) -> float:
 
 
 def _as_bias(step: InsideStep, name: str, bias: Array) -> Array | None:
-    """A constant as what was added to each channel of an op's output."""
+    """A constant as the bias added to each channel of an op's output; None if it is not one."""
     names = [ref.tensor for ref in step.op.inputs if ref is not None]
     weighted = step.op.type in _BIASED and name in names[2:3]
     if not weighted or bias.ndim != 1 or not bias.any():

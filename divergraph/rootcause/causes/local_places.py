@@ -1,4 +1,4 @@
-"""Errors that sit in few places, and what the values are there."""
+"""Errors confined to a part of the output, and what the values are there."""
 
 from __future__ import annotations
 
@@ -14,28 +14,34 @@ from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
 _ALL = 0.98
+"""The share of the error's energy that a part must hold."""
 _FEW = 0.25
+"""The share of an axis' slices that count as few; of axes shorter than _SHORT it is _MOST."""
 _MOST = 0.5
-"""The share of an output that may count as a part of it."""
+"""The largest share of an output that counts as a part of it."""
 _FEWEST = 16
+"""With fewer elements a part is no pattern."""
 _SHORT = 8
 _SINGLE = 8
-"""So many values that are wrong are told one by one."""
+"""Up to so many wrong values are reported one by one."""
 _LANES = (4, 8, 16, 32, 64)
+"""Widths of vector units."""
 _MOST_LANES = 2
 _WIDEST_BORDER = 3
+"""Wider borders are not looked for: pads and windows seldom are."""
 _GROWN = 1.3
+"""How much a trimmed range may grow to take in the wrong elements next to it."""
 _SURE, _HALF_SURE = 0.85, 0.75
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the output: the elements, the words for it, and what a finding says of it."""
+    """A part of the output: its label, the words for where it is, and the values on both sides."""
 
     label: str
     where: str
     elements: Array
-    """The device's values of it, as a tensor where the part is one, and the expected ones."""
+    """The device's values in the part (a tensor where the part is one), then the expected ones."""
     expected: Array
     evidence: dict[str, EvidenceValue]
     sure: float
@@ -43,7 +49,7 @@ class _Part:
 
 
 def few_values(view: SampledTensors) -> Cause | None:
-    """A handful of values is far off, all others are right."""
+    """A few single values are far off, all others are right."""
     if view.d.size < _FEWEST or view.sampled or view.energy == 0.0:
         return None
     energies = np.square(view.e).reshape(-1)
@@ -74,13 +80,13 @@ def few_values(view: SampledTensors) -> Cause | None:
 
 
 def wrong_part(view: SampledTensors) -> Cause | None:
-    """Nearly all of the error in a part of the output; what rules of values say of that part."""
+    """Nearly all of the error is in a part of the output; other rules may explain that part."""
     part = None if view.energy == 0.0 else _part(view)
     if part is None:
         return None
     inner = _inside(view, part)
     if inner is None and part.label == "wrong_region" and len(view.case.ops) > 1:
-        return None  # where it comes out says little of where it was made
+        return None  # where the error comes out says little of where in the group it was made
     share = share_text(part.elements.size, view.d.size)
     if inner is None:
         return Cause(
@@ -103,7 +109,7 @@ def _verb(where: str) -> str:
 
 
 def _inside(view: SampledTensors, part: _Part) -> Cause | None:
-    """What is wrong within the part, looked at as a tensor of its own."""
+    """What is wrong within the part, judged as a tensor of its own."""
     if part.elements.size < _FEWEST:
         return None
     size = rms(part.expected)
@@ -125,7 +131,7 @@ def _inside(view: SampledTensors, part: _Part) -> Cause | None:
 
 
 def _part(view: SampledTensors) -> _Part | None:
-    """The smallest part that holds the error, of what parts there may be."""
+    """The smallest of the possible parts that hold the error; None if there is none."""
     found = [*_slices(view), *_stretch(view), *_box(view), *_lanes(view), *_frame(view)]
     return min(found, key=lambda part: part.elements.size, default=None)
 
@@ -163,7 +169,7 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
 
 
 def _stretch(view: SampledTensors) -> Iterator[_Part]:
-    """From one place in memory to another."""
+    """A contiguous range in memory."""
     if view.sampled:
         return
     energies = np.square(view.e).reshape(-1)
@@ -184,7 +190,7 @@ def _stretch(view: SampledTensors) -> Iterator[_Part]:
 
 
 def _box(view: SampledTensors) -> Iterator[_Part]:
-    """The smallest box of indices around the error."""
+    """The smallest box of indices that holds the error."""
     if view.sampled or view.d.ndim < 2:
         return
     ranges = []
@@ -202,10 +208,10 @@ def _box(view: SampledTensors) -> Iterator[_Part]:
         if last - first < view.d.shape[axis]
     ]
     if len(said) < 2 or not _solid(view, np.square(inside).reshape(-1)):
-        return  # slices of one axis, or places far apart
+        return  # slices of a single axis, or elements far apart
     yield _Part(
         "wrong_region",
-        f"the block of places {', '.join(said)}",
+        f"the block of indices {', '.join(said)}",
         view.d[box],
         view.r[box],
         {"box": [[first, last - 1] for first, last in ranges]},
@@ -215,7 +221,7 @@ def _box(view: SampledTensors) -> Iterator[_Part]:
 
 
 def _lanes(view: SampledTensors) -> Iterator[_Part]:
-    """Every so manieth value in memory, as one lane of a vector unit makes them."""
+    """Every n-th value in memory, as one lane of a vector unit computes them."""
     energies = np.square(view.e).reshape(-1)
     if view.sampled or energies.size < 8 * _LANES[-1]:
         return
@@ -244,7 +250,7 @@ def _lanes(view: SampledTensors) -> Iterator[_Part]:
 
 
 def _frame(view: SampledTensors) -> Iterator[_Part]:
-    """The border of the last axes, which pads and window edges make."""
+    """The border of the last two axes, where pads and window edges act."""
     axes = range(max(view.d.ndim - 2, 1), view.d.ndim)
     if view.sampled or any(view.d.shape[axis] < 8 for axis in axes) or view.d.ndim < 3:
         return
@@ -270,7 +276,7 @@ def _frame(view: SampledTensors) -> Iterator[_Part]:
 
 
 def _trimmed(energies: Array) -> tuple[int, int]:
-    """The shortest range from which hardly any of the error is missing at either end."""
+    """The shortest range outside of which each end holds at most 1 % of the error."""
     held = np.cumsum(energies)
     cut = 0.5 * (1.0 - _ALL) * float(held[-1])
     first = int(np.searchsorted(held, cut, side="right"))
@@ -279,7 +285,7 @@ def _trimmed(energies: Array) -> tuple[int, int]:
 
 
 def _grown(found: tuple[int, int], wrong: Mask) -> tuple[int, int]:
-    """A trimmed range with the wrong places next to its ends, unless they reach far."""
+    """A trimmed range, grown to take in all wrong elements unless these reach far."""
     numbers = np.flatnonzero(wrong)
     if not numbers.size:
         return found
@@ -292,12 +298,12 @@ def _is_part(view: SampledTensors, size: int) -> bool:
 
 
 def _solid(view: SampledTensors, energies: Array) -> bool:
-    """Whether most of a part is wrong, not only places far apart in it."""
+    """Whether most elements of a part are wrong, not only a few far apart."""
     return float(np.mean(energies > max(4.0 * view.noise, 1e-7 * view.size) ** 2)) > 0.5
 
 
 def _others_right(view: SampledTensors, axis: int, wrong: np.ndarray) -> bool:
-    """Whether the other slices are right for their own size, not only small."""
+    """Whether the other slices are right relative to their own size, and not merely small."""
     error = np.delete(view.e, wrong, axis=axis)
     expected = np.delete(view.r, wrong, axis=axis)
     bad = rms(np.take(view.e, wrong, axis=axis)) / (rms(np.take(view.r, wrong, axis=axis)) or 1.0)

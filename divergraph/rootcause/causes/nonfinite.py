@@ -1,4 +1,4 @@
-"""NaN and infinities that the device makes of finite values."""
+"""NaN and infinities that the device makes from finite values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _LARGEST = {
     DType.FLOAT32: float(np.finfo(np.float32).max),
 }
 _NEAR = 0.92
-"""A sum rounded to float16 on the way may overflow a little before its end does."""
+"""The share of the type's largest value from which a result may have overflowed: partial sums
+rounded to float16 may overflow a little before the total does."""
 _Test: TypeAlias = Callable[[Array], Array]
 _UNDEFINED: Mapping[str, tuple[str, _Test]] = {
     "Log": ("the logarithm of {} <= 0", lambda x: np.asarray(x <= 0)),
@@ -75,7 +76,7 @@ def _overflow(
     if infinite and dtype != DType.FLOAT32 and squared >= limit:
         return Cause(
             "overflow",
-            f"overflow on the way: the results fit {dtype} (up to {largest:.3g}), but the "
+            f"overflow in between: the results fit {dtype} (up to {largest:.3g}), but the "
             f"inputs' squares reach {squared:.3g}, over its largest value {limit:.5g}",
             0.7,
             {**evidence, "limit": limit, "largest_square": squared},
@@ -115,7 +116,7 @@ def _others(bad: np.ndarray, view: SampledTensors) -> tuple[int, ...]:
 
 
 def _limit(case: FaultEvidence) -> tuple[DType, float]:
-    """The element type that may have overflowed: float16 if the device's is not known."""
+    """The element type that may have overflowed (float16 if not known), and its largest value."""
     dtype = case.dtype if case.dtype in _LARGEST else DType.FLOAT16
     return dtype, _LARGEST[dtype]
 

@@ -1,7 +1,7 @@
-"""Operands tried out: does the op, given other values of a tensor it takes, make the device's?
+"""Other values of operands: the op is run with each, to see which gives what the device has.
 
-Weights that lack the end of a sum, gates of recurrent ops in another framework's order, a state or
-a parameter that was not taken, indices one off. The trials of a batch are run side by side.
+Sums cut short, gates of recurrent ops in another framework's order, a state or parameter that was
+ignored, indices off by one. The trials of a batch are run side by side.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from divergraph.rootcause.causes.words import axes_text
 from graphstore.model import Op
 
 LARGEST = 1 << 22
-"""Elements of an operand or an output for which ops are still run again and again."""
+"""Elements of the largest operand or output for which ops are run many times. Bounds cost, as do
+the next four."""
 _AT_ONCE, _MOST_AT_ONCE = 1 << 23, 24
-"""Elements that the trials of a batch may hold, and how many there may be."""
+"""Elements the trials of a batch may hold together, and how many trials there may be."""
 _ALTOGETHER = 1 << 27
-"""Elements that trials of one kind may put through."""
+"""Elements the trials of one kind may hold in all."""
 _PROMISING = 0.85
-"""What the nearest of a few counts must leave of the error for others to be tried."""
+"""The share of the error that the best of a few counts may leave for more to be tried."""
 _PLACES, _ROUNDS = 8, 6
+"""Counts tried in a round of a search, and rounds."""
 _WIDEST = 7
-"""Places along an axis of a window that are tried out one by one."""
+"""The longest axis of a window whose places are tried one by one."""
 _GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3}
 _SUMMED: Mapping[str, int] = {"Conv": 1, "ConvTranspose": 0, "MatMul": -2, "Gemm": 0}
 """The axis of the second operand along which products are summed."""
@@ -49,7 +51,7 @@ _NEUTRAL: Mapping[str, Mapping[int, tuple[str, float]]] = {
     "DeformConv": {2: ("offset", 0.0), 3: ("bias", 0.0), 4: ("mask", 1.0)},
     "STFT": {2: ("window", 1.0)},
 }
-"""What an operand (by place) is called, and is where it is not taken."""
+"""By op type and operand position: its name, and the value that makes it have no effect."""
 _APPLIED = frozenset(
     (
         *("Sigmoid", "Tanh", "Gelu", "HardSwish", "HardSigmoid", "Erf", "Softplus", "Exp", "Elu"),
@@ -57,20 +59,21 @@ _APPLIED = frozenset(
         *("LayerNormalization", "InstanceNormalization", "RMSNormalization", "Sqrt", "Log"),
     )
 )
-"""Ops that take what they give; of linear ones the result is a factor or a summand as well."""
+"""Ops that can be applied to their own output; applied twice, linear ones are a gain instead."""
 _PLACED: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), (1,)),
     "Slice": (1, 2),
 }
-"""The operands that say where from values are taken."""
+"""By op type the positions of operands that are indices."""
 
 
 def first_that_fits(
     view: SampledTensors, trials: Iterable[Trial[Array]], rest: float = 0.1
 ) -> tuple[Trial[Array], Array] | None:
-    """The trial with which the op makes what the device has, and what it makes.
+    """The trial with which the op gives what the device has, and its output; None if none does.
 
-    Of those run side by side the one that leaves least; at most *rest* of the error may stay.
+    In a batch the trial that explains most wins; at most the share *rest* of the error's norm may
+    stay unexplained.
     """
     for batch in _batches(view, trials):
         outcomes = _outcomes(view, batch)
@@ -88,7 +91,7 @@ def first_that_fits(
 
 
 def _batches(view: SampledTensors, trials: Iterable[Trial[Array]]) -> Iterator[list[Trial[Array]]]:
-    """Trials that fit into memory side by side."""
+    """Trials in batches that fit in memory."""
     waiting, spent = iter(trials), 0
     own = view.case.device.size + sum(each.size for each in view.case.inputs.values())
     while spent < _ALTOGETHER and (batch := list(islice(waiting, 1))):
@@ -106,7 +109,7 @@ def _outcomes(view: SampledTensors, trials: Sequence[Trial[Array]]) -> Sequence[
 
 
 def wrong_operand(view: SampledTensors) -> Cause | None:
-    """The op did not take all of an operand, or took it in another order."""
+    """The op ignored a part of an operand, or read it in another order."""
     case = view.case
     if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
         return None
@@ -129,7 +132,7 @@ def wrong_operand(view: SampledTensors) -> Cause | None:
 
 
 def _twice(view: SampledTensors) -> Iterator[Trial[Array]]:
-    """What the op gives taken for what it takes: it was applied twice."""
+    """The op's own output in place of its input: it was applied twice."""
     if len(view.case.ops) != 1 or view.case.ops[0].type not in _APPLIED:
         return
     first = _operand(view.case.ops[0], 0)
@@ -140,7 +143,7 @@ def _twice(view: SampledTensors) -> Iterator[Trial[Array]]:
 
 
 def _given(view: SampledTensors, op: Op) -> dict[str, Array]:
-    """The operands of *op* that are at hand and not too large, by name."""
+    """The operands of *op* that are known and not too large, by name."""
     known = {**view.case.inputs, **view.case.constants}
     names = [ref.tensor for ref in op.inputs if ref is not None]
     return {name: known[name] for name in names if name in known and known[name].size <= LARGEST}
@@ -152,7 +155,7 @@ def _operand(op: Op, place: int) -> str | None:
 
 
 def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """Gates in another order in all of a recurrent op's weights."""
+    """The gates in another order, in all weights of a recurrent op."""
     count = _GATES.get(op.type)
     names = [_operand(op, place) for place in (1, 2, 3)]
     if count is None:
@@ -167,7 +170,8 @@ def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
 
 
 def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
-    """*value* with the blocks of axis 1 in *order*; of a bias the blocks of both halves."""
+    """*value* with the *count* blocks of axis 1 in *order*; a bias has them in both halves. None if
+    axis 1 cannot be divided so."""
     if value.ndim not in (2, 3) or value.shape[1] % count:
         return None
     halves = np.split(value, 2, axis=1) if value.ndim == 2 else [value]
@@ -178,7 +182,7 @@ def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
 
 
 def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """Parameters and states that were not taken."""
+    """Parameters and states without effect."""
     for place, (role, value) in _NEUTRAL.get(op.type, {}).items():
         name = _operand(op, place)
         if name is None or name not in given or given[name].dtype.kind != "f":
@@ -195,7 +199,7 @@ def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
 
 
 def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """All sequences of a recurrent op taken to be as long as the longest may be."""
+    """Sequence lengths of a recurrent op ignored: all as long as the longest may be."""
     name, first = _operand(op, _LENGTHS), _operand(op, 0)
     if op.type in _RECURRENT_OPS and name in given and first in given and name and first:
         whole = given[first].shape[1 if op.attrs.get("layout") else 0]
@@ -204,7 +208,7 @@ def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
 
 
 def _first_item(fed: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """Of several operands the first item of one taken for all items of the batch."""
+    """The first item of the batch in place of all items, for one of several operands."""
     for name, value in fed.items() if len(fed) > 1 else ():
         if value.ndim > 1 and value.shape[0] > 1 and value.dtype.kind in "fb":
             first = np.ascontiguousarray(np.broadcast_to(value[:1], value.shape))
@@ -212,7 +216,7 @@ def _first_item(fed: Mapping[str, Array]) -> Iterator[Trial[Array]]:
 
 
 def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """Values taken from one place before or behind."""
+    """Indices one lower or higher."""
     names = [_operand(op, place) for place in _PLACED.get(op.type, ())]
     known = [name for name in names if name is not None and name in given]
     if not known or len(known) < len(names) or any(given[n].dtype.kind not in "iu" for n in known):
@@ -224,11 +228,11 @@ def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
         if len(known) == 1:
             largest = given[known[0]].max(initial=0)
             clipped = {name: np.clip(value, 0, largest) for name, value in moved.items()}
-            yield Trial("wrong_operand", f"{words}, as far as there is such", clipped)
+            yield Trial("wrong_operand", f"{words}, clipped to those there are", clipped)
 
 
 def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """Other axes of a reduction that takes them as an operand."""
+    """Other axes of a reduction, where the axes are an operand."""
     name = _operand(op, 1) if op.type.startswith("Reduce") else None
     first = _operand(op, 0)
     if name is None or first is None or name not in given or first not in given:
@@ -244,7 +248,7 @@ def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
 
 
 def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
-    """A row, a column or one place of a convolution's window left out."""
+    """One place along an axis of a convolution's window left out."""
     name = _operand(op, 1) if op.type in ("Conv", "ConvTranspose") else None
     if name not in given or name is None or given[name].ndim < 3:
         return
@@ -263,7 +267,7 @@ def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
 
 
 def _summed(op: Op, given: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
-    """An operand of sums of products, and the axis that is summed along."""
+    """The weight of a matrix op, and the axis along which its products are summed."""
     if op.type not in _SUMMED:
         return
     name, axis = _operand(op, 1), _SUMMED[op.type]
@@ -276,7 +280,7 @@ def _summed(op: Op, given: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
 
 
 def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array) -> Cause | None:
-    """The begin or the end of each sum was left out: how much, by what it leaves of the error."""
+    """The beginning or the end of each sum was left out; the count is searched."""
     name, axis = at
     length = operand.shape[axis]
     for end in (True, False):
@@ -299,7 +303,8 @@ def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array
 def _least(
     view: SampledTensors, lost: Callable[[int], Trial[Array]], most: int
 ) -> tuple[Trial[Array], Array] | None:
-    """The count that leaves least of the error, if that is little; the error has one valley."""
+    """The trial of the count that leaves least of the error, if that explains it. The search
+    relies on the error having a single minimum over the counts."""
     low, high, best = 1, most, 0
     known: dict[int, float] = {}
     for turn in range(_ROUNDS):
@@ -323,4 +328,4 @@ def _least(
 
 def _cause(op: Op, trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     words = f"with {trial.words}"
-    return view.just_what(op, trial.label, words, made, 0.95, operands=list(trial.values))
+    return view.cause_of_rerun(op, trial.label, words, made, 0.95, operands=list(trial.values))

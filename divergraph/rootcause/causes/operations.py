@@ -1,6 +1,6 @@
-"""Another operation of the same operands: does it give what the device has?
+"""Another operation on the same operands gives what the device has.
 
-Operands the other way round, a vector along another axis, the product in place of the sum.
+Operands swapped, a vector broadcast along another axis, a product in place of a sum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCORES = frozenset(("Softmax", "LogSoftmax"))
 
 
 def wrong_operation(view: SampledTensors) -> Cause | None:
-    """The only op of the group computed otherwise, by what numpy makes of its operands."""
+    """The only op of the group computed something else, as numpy computes it of its operands."""
     case = view.case
     if len(case.ops) != 1 or view.sampled or view.error <= 3.0 * view.noise:
         return None
@@ -44,7 +44,7 @@ def wrong_operation(view: SampledTensors) -> Cause | None:
         if made.shape == view.d.shape and np.isfinite(made).all() and view.fits(made, rest=0.1):
             return Cause(
                 "wrong_operation",
-                f"the device has just what comes out of {words}, where {op.type} is expected",
+                f"the device has exactly what comes out of {words}, where {op.type} is expected",
                 0.95 if view.d.size >= 16 else 0.6,
                 {"op": op.id, "left": view.left(made)},
             )
@@ -95,7 +95,8 @@ def _spread(vector: Floats, shape: tuple[int, ...]) -> Iterator[tuple[str, Float
 
 
 def _scores(op: Op, x: Floats) -> Iterator[tuple[str, Array]]:
-    """Softmax over all axes behind one, as it was defined before, or without its maximum."""
+    """Softmax over several axes together (as ONNX defined it before opset 13), or LogSoftmax in
+    place of Softmax and the reverse."""
     own = op.attrs.get("axis", -1)
     axis = int(own) % x.ndim if isinstance(own, int) and x.ndim else 0
     logarithm = op.type == "LogSoftmax"

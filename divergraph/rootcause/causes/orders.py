@@ -12,19 +12,24 @@ from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, r
 from divergraph.rootcause.causes.words import ranges_text
 
 _PROBES = 4096
+"""Positions at which an order is checked. Bounds cost: an order that fits all of them is right."""
 _LARGEST_SORT = 1 << 25
+"""Elements of the largest tensor that is sorted whole; of larger ones the sample is. Bounds cost,
+like the longest axis whose slices are compared."""
 _LARGEST_AXIS = 2048
 _BLOCKS = (16, 32, 8, 4)
+"""Channels in a block (C0) of device layouts, the usual one first."""
 _FEW = 12
 """With fewer elements an order may fit by chance."""
 _LAGS = 8
+"""Places by which an axis is tried as shifted."""
 _LIKE_CHANCE = 0.5
-"""Values that sorted are so near to the expected ones, of what values of the same distribution are,
-are the same."""
+"""How far apart sorted values may be to count as the same, as a share of what two samples of one
+distribution are."""
 
 
 def reordered(view: SampledTensors) -> Cause | None:
-    """A permutation of the expected values that is a common one."""
+    """The expected values in another order, one of the common mix-ups."""
     if view.d.size < 4 or view.error <= _least(view):
         return None
     found, probes = _shifted(view), _Probes(view)
@@ -41,7 +46,7 @@ def reordered(view: SampledTensors) -> Cause | None:
 
 
 def shuffled(view: SampledTensors) -> Cause | None:
-    """Any other permutation of the expected values."""
+    """The expected values in some other order."""
     if view.d.size < 4 or view.error <= _least(view) or not same_values(view):
         return None
     return Cause(
@@ -54,23 +59,24 @@ def shuffled(view: SampledTensors) -> Cause | None:
 
 
 def _least(view: SampledTensors) -> float:
-    """An error so small says nothing of an order."""
+    """The error below which nothing can be said of an order."""
     return max(3.0 * view.noise, 0.01 * view.spread)
 
 
 def same_values(view: SampledTensors) -> bool:
-    """Whether both sides hold the same values; of huge tensors, the view's."""
+    """Whether both sides hold the same values in any order, up to noise; of huge tensors, whether
+    their samples do."""
     whole = view.case.device.size <= _LARGEST_SORT
     d = np.asarray(view.case.device, np.float32).reshape(-1) if whole else view.d.reshape(-1)
     r = np.asarray(view.case.reference, np.float32).reshape(-1) if whole else view.r.reshape(-1)
     if not (np.isfinite(d).all() and np.isfinite(r).all()):
         return False
     if abs(rms(view.d) - rms(view.r)) > max(0.03 * view.error, 1.2 * view.noise):
-        return False  # sorted values are no nearer than their sizes
+        return False  # if the norms differ by that much, so do the sorted values
     ordered = np.asarray(np.sort(r), np.float64)
     apart = rms(np.sort(d).astype(np.float64) - ordered)
     if apart <= 0.03 * view.error:
-        # Equal but for noise that would also blur a sorted grid, and is no more than noise.
+        # Far nearer than the error: the same values, if what is left is no more than noise.
         most = 3.0 if view.error > 0.1 * view.spread else 0.25
         near = apart <= most * view.noise or apart == 0.0
     else:
@@ -80,14 +86,14 @@ def same_values(view: SampledTensors) -> bool:
 
 
 def _chance(ordered: Array) -> float:
-    """How far apart sorted values are that are only of the same distribution."""
+    """How far apart (RMS) two sorted samples of the same distribution are."""
     rng = np.random.default_rng(13)
     drawn = np.sort(ordered[rng.integers(0, ordered.size, ordered.size)])
     return rms(drawn - ordered)
 
 
 class _Probes:
-    """Some positions of the device, and what the reference has at given ones."""
+    """Random positions at which the device is compared with the reference at other positions."""
 
     def __init__(self, view: SampledTensors) -> None:
         size = view.case.reference.size
@@ -100,7 +106,8 @@ class _Probes:
         self._noise = view.noise
 
     def fit(self, places: Array, where: Array | None = None) -> bool:
-        """Whether the device has the reference's values of *places* (where asked)."""
+        """Whether the device has at its probes the reference's values at flat *places*; only of the
+        probes *where*, if given."""
         d, error = self._d, self._error
         if where is not None:
             d = d[where]
@@ -112,7 +119,7 @@ class _Probes:
 
 
 def _candidates(shape: tuple[int, ...], probes: _Probes) -> Iterator[tuple[str, Array]]:
-    """Usual mix-ups of a memory order: in words, and where each probed value comes from."""
+    """The usual mix-ups of memory orders, in words, with the flat place each probe comes from."""
     axes = len(shape)
     if 2 <= axes <= 5:
         for order in permutations(range(axes)):
@@ -145,7 +152,7 @@ def _transposed(
     elif len(shape) == 2:
         words = "the matrix is transposed in memory"
     else:
-        words = f"memory in the order of axes {','.join(map(str, order))} was read as if in order"
+        words = f"memory in axis order {','.join(map(str, order))} was read as if in order"
     return words, np.ravel_multi_index(tuple(back), shape)
 
 
@@ -212,7 +219,7 @@ def _shift_cause(lag: int, axis: int, around: str) -> Cause:
 
 
 def _flat_lags(view: SampledTensors) -> list[int]:
-    """The likeliest shifts in memory, by cross-correlation of a stretch."""
+    """The three likeliest shifts in memory, by cross-correlation of the first 65536 elements."""
     size = min(view.case.reference.size, 1 << 16)
     if size < 64:
         return []
@@ -228,7 +235,7 @@ def _flat_lags(view: SampledTensors) -> list[int]:
 
 
 def moved_slices(view: SampledTensors) -> Cause | None:
-    """Whole slices of an axis in another order, or that hold the values of other ones."""
+    """Whole slices of an axis in another order, or holding the values of other slices."""
     if view.sampled or view.error <= _least(view):
         return None
     for axis in range(view.d.ndim):
@@ -246,7 +253,7 @@ def moved_slices(view: SampledTensors) -> Cause | None:
 
 
 def _permutation(view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:
-    """A Concat's operands or channels in another order."""
+    """The cause where slices are permuted, such as channels or the operands of a Concat."""
     how = _blocks_text(order, "Concat" in view.case.types)
     said = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
     if len(moved) == 2:
@@ -271,8 +278,8 @@ def _slices(numbers: list[int], axis: int) -> str:
 
 
 def _order_of_slices(view: SampledTensors, axis: int) -> Array:
-    """Which slice of the reference each slice of the device is nearest to; of equal ones each
-    is taken once, if there are enough."""
+    """For each slice of the device the number of the nearest slice of the reference, by random
+    projections. Equal slices of the reference are each used once, if there are enough."""
     d = np.moveaxis(view.d, axis, 0).reshape(view.d.shape[axis], -1)
     r = np.moveaxis(view.r, axis, 0).reshape(view.d.shape[axis], -1)
     mix = np.random.default_rng(11).standard_normal((d.shape[1], 6))

@@ -1,4 +1,4 @@
-"""Ops whose result is drawn."""
+"""Ops that draw random numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DRAWS = (
 
 
 def random_op(view: SampledTensors) -> Cause | None:
-    """The op draws numbers, so both sides cannot agree."""
+    """The op draws random numbers, so the two sides cannot agree."""
     drawn = [each for each in view.case.types if each.startswith(_DRAWS)]
     if not drawn:
         return None
@@ -28,7 +28,7 @@ def random_op(view: SampledTensors) -> Cause | None:
         evidence["gain_of_kept"] = float(np.median(view.d[kept] / view.r[kept]))
     return Cause(
         "random_op",
-        f"{drawn[0]} draws random numbers, so the two sides differ: fix its seed or leave it out",
+        f"{drawn[0]} draws random numbers, so the two sides differ: fix its seed, or remove it",
         0.9,
         evidence,
     )

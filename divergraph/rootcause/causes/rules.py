@@ -1,4 +1,4 @@
-"""The first rule that is sure says the cause."""
+"""The first rule that is sure names the cause."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from graphstore.model import EvidenceValue, Finding, FindingKind
 def explain(case: FaultEvidence) -> Finding | None:
     """Why the op's output is not what its own inputs should give.
 
-    Decided on the device's values and the reference on the device's inputs, never on
-    golden values. None where there is nothing to explain: no error, other shapes, or values
-    that are no numbers. Otherwise the label is ``unclassified`` if no rule is sure.
+    Decided by the device's values and the reference on the device's inputs, never by golden
+    values. None where there is nothing to explain: no error, different shapes, or values that are
+    not real numbers. Otherwise the label is ``unclassified`` if no rule is sure.
     """
     if case.device.shape != case.reference.shape or case.device.size == 0:
         return None
@@ -27,7 +27,7 @@ def explain(case: FaultEvidence) -> Finding | None:
         view = SampledTensors(case)
         for rule in cause_rules():
             if rule.stage > CauseStage.NO_NUMBER and view.error == 0.0:
-                return None  # nothing but NaN can be wrong of equal values
+                return None  # the finite values are equal, so only NaN could be wrong
             cause = rule.explain(view)
             if cause is not None:
                 return _finding(case, view, cause)
@@ -69,7 +69,7 @@ def _plain(value: EvidenceValue) -> EvidenceValue:
 
 
 def unclassified(view: SampledTensors) -> Cause:
-    """Nothing fits; what can be said all the same."""
+    """The cause if no rule fits: the size of the error and its correlation."""
     link = correlation(view.d, view.r)
     relative = view.error / view.size if view.size else float("inf")
     evidence: dict[str, EvidenceValue] = {

@@ -1,4 +1,4 @@
-"""Attributes tried out: does the op, told otherwise, give what the device has?"""
+"""Other values of attributes: the op is run with each, to see which gives what the device has."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, T
 from graphstore.model import AttrValue, Op
 
 _MOST_TRIES = 40
+"""Trials for a group. Bounds cost: each runs it once more."""
 _LARGEST = 1 << 24
-"""Elements of an output for which ops are still run again and again."""
+"""Elements of the largest output for which ops are run many times. Bounds cost."""
 
 
 def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None:
@@ -40,7 +41,7 @@ def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None
 
 
 def _rank(op: Op, view: SampledTensors) -> int:
-    """How many axes the op's output has, inside of a group perhaps others than the group's."""
+    """How many axes the op's output has, which inside a group need not be the group's."""
     shape = op.outputs[0].shape if op.outputs else None
     if shape is not None:
         return len(shape)
@@ -49,7 +50,7 @@ def _rank(op: Op, view: SampledTensors) -> int:
 
 
 def trials(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
-    """Other attributes that compilers confuse, for one op."""
+    """Other values of the attributes that compilers confuse, for an op whose output has *axes*."""
     for types, make in _TRIALS:
         if op.type in types:
             yield from make(op, axes)
@@ -101,7 +102,7 @@ def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
 
 
 def _reduced(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
-    """Other axes of a reduction, as many."""
+    """The same number of other axes of a reduction."""
     own = op.attrs.get("axes")
     if not op.type.startswith("Reduce") or not isinstance(own, tuple):
         return
@@ -114,7 +115,7 @@ def _reduced(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
 
 
 def _factors(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
-    """The factors of a Gemm not taken."""
+    """A Gemm without its factors."""
     for name in ("alpha", "beta"):
         own = op.attrs.get(name, 1.0)
         if own != 1.0:
@@ -130,14 +131,14 @@ def _direction(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
 
 
 def _dilations(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
-    """Other dilations, the pads grown or shrunk so that the output keeps its shape."""
+    """Other dilations, with pads grown or shrunk so that the output keeps its shape."""
     spatial = axes - 2
     kernel = op.attrs.get("kernel_shape")
     own = _ints(op.attrs.get("dilations"), (1,) * spatial)
     pads = _ints(op.attrs.get("pads"), (0,) * 2 * spatial)
     if spatial < 1 or len(own) != spatial or len(pads) != 2 * spatial:
         return
-    size = _ints(kernel, (3,) * spatial)  # files may leave it to the weights; 3 is the usual one
+    size = _ints(kernel, (3,) * spatial)  # optional in files; 3 is the usual size
     for wide in (1, 2, 3, 4):
         grown = [(wide - was) * (length - 1) for was, length in zip(own, size, strict=True)]
         moved = [pad + grown[n % spatial] // 2 for n, pad in enumerate(pads)]
@@ -165,7 +166,7 @@ def _order(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
 
 
 def _choices(op: Op) -> Iterator[Trial[AttrValue]]:
-    """The other values of attributes that have only a few."""
+    """Every other value of attributes that have only a few."""
     for name, values in _CHOICES.get(op.type, {}).items():
         own = op.attrs.get(name, values[0])
         for value in values:
@@ -218,7 +219,7 @@ _CHOICES: Mapping[str, Mapping[str, tuple[AttrValue, ...]]] = {
     "Attention": {"is_causal": (0, 1)},
     **{f"{each}Window": {"periodic": (1, 0)} for each in ("Hann", "Hamming", "Blackman")},
 }
-"""Values of attributes, the one of models that do not say first."""
+"""By op type and attribute all its values, the default first."""
 _REDUCING = frozenset(
     f"Reduce{each}"
     for each in (
@@ -255,11 +256,12 @@ _NUMBERS: Mapping[str, Mapping[str, tuple[str, float]]] = {
     "Elu": {"alpha": ("wrong_setting", 1.0)},
     "HardSigmoid": _SLOPE,
 }
-"""Attributes to search, the label for each, and what it is where the model does not say."""
+"""By op type the real-valued attributes to search: the label for each, and its default."""
 
 
 def _search(view: SampledTensors, op: Op, attribute: tuple[str, float], label: str) -> Cause | None:
-    """The number for an attribute that explains the device best, if it does."""
+    """The value of a real attribute that explains the device, searched over its power of ten:
+    epsilons over 8 orders of magnitude, others over 2."""
     rerun = view.case.rerun
     name, usual = attribute
     own = op.attrs.get(name, usual)
@@ -289,4 +291,6 @@ def _search(view: SampledTensors, op: Op, attribute: tuple[str, float], label: s
 
 
 def _cause(op: Op, trial: Trial[AttrValue], view: SampledTensors, made: Array | None) -> Cause:
-    return view.just_what(op, trial.label, trial.words, made, 0.97, attributes=dict(trial.values))
+    return view.cause_of_rerun(
+        op, trial.label, trial.words, made, 0.97, attributes=dict(trial.values)
+    )

@@ -1,4 +1,7 @@
-"""Weights tried out: does the op, given them turned or in fewer bits, give what the device has?"""
+"""Other forms of the weights: transposed, in another layout, in fewer bits.
+
+The op is run with each, to see whether it then gives what the device has.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,17 @@ from divergraph.rootcause.causes.words import axes_text
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 
 _MOST_TRIES = 48
+"""Trials of one kind. Bounds cost: each runs the group once more."""
 _NEARLY, _UNSURE = 0.3, 0.7
-"""What rounding a weight may leave unexplained: where the device had other digits of it before,
-some values lie one step away."""
+"""The share of the error that rounded weights may leave unexplained, and the confidence then: if
+the device's weights had other digits before, some values round to the next step."""
 _ORDERS: Mapping[int, tuple[tuple[int, ...], ...]] = {
     2: ((1, 0),),
     3: tuple(permutations(range(3)))[1:],
     4: ((2, 3, 1, 0), (3, 2, 0, 1), (0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0), (1, 0, 2, 3)),
     5: ((2, 3, 4, 1, 0), (4, 3, 0, 1, 2), (0, 2, 3, 4, 1), (0, 4, 1, 2, 3), (1, 0, 2, 3, 4)),
 }
-"""The layouts that frameworks keep weights in, seen from each other."""
+"""By rank the permutations between the weight layouts of frameworks."""
 
 
 def wrong_weights(view: SampledTensors) -> Cause | None:
@@ -40,7 +44,7 @@ def wrong_weights(view: SampledTensors) -> Cause | None:
 
 
 def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
-    """As if weights were in fewer bits, but for a few that lie another step away."""
+    """The op was computed with weights in fewer bits, some of them rounded to another step."""
     case = view.case
     if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
         return None
@@ -52,7 +56,7 @@ def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
 def _trials(
     constants: Mapping[str, Array], make: Callable[[Array], Iterator[tuple[str, Array]]]
 ) -> Iterator[Trial[Array]]:
-    """Other values compilers make of weights; none that are the weight itself."""
+    """Trials with other values of a weight, except those equal to it."""
     label = "rounded_weights" if make is _roundings else "wrong_weights"
     for name, weight in constants.items():
         if weight.dtype.kind != "f" or weight.ndim < 2 or not 1 < weight.size <= LARGEST:
@@ -90,7 +94,7 @@ def _roundings(weight: Array) -> Iterator[tuple[str, Array]]:
 
 
 def _on_grid(weight: Array, bits: int, axis: int | None) -> Array:
-    """*weight* in steps of its largest size over 2^(bits-1) - 1, of each slice of *axis*."""
+    """*weight* rounded to steps of its largest size over 2^(bits-1) - 1, per slice of *axis*."""
     others = None if axis is None else tuple(n for n in range(weight.ndim) if n != axis)
     largest = np.max(np.abs(weight), axis=others, keepdims=True)
     step = np.where(largest > 0, largest, 1.0) / (2 ** (bits - 1) - 1)
@@ -99,7 +103,7 @@ def _on_grid(weight: Array, bits: int, axis: int | None) -> Array:
 
 
 def _cut(weight: Array) -> Array:
-    """*weight* with only the upper half of the bits of each float32."""
+    """*weight* (float32) truncated to bfloat16: the upper half of the bits of each value."""
     bits = np.ascontiguousarray(weight, np.float32).view(np.uint32)
     found: Array = (bits & np.uint32(0xFFFF0000)).view(np.float32)
     return found
@@ -108,7 +112,7 @@ def _cut(weight: Array) -> Array:
 def _cause(trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     what = " and ".join(dict.fromkeys(view.case.types)) or "op"
     left = view.left(view.made(made))
-    near = "just" if left <= 0.1 else "nearly"
+    near = "exactly" if left <= 0.1 else "nearly"
     (name,) = trial.values
     return Cause(
         trial.label,

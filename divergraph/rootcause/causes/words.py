@@ -10,11 +10,11 @@ import numpy as np
 from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, SampledTensors
 
 _UNSURE = 0.65
-"""Where two explanations give the same, the most confidence in one."""
+"""The highest confidence in one of two explanations that predict the same."""
 
 
 def share_text(part: int, whole: int) -> str:
-    """The share in percent, with the digits it needs."""
+    """The share in percent with three digits; ``all`` for the whole."""
     share = 100.0 * part / whole if whole else 0.0
     if part == whole:
         return "all"
@@ -22,7 +22,7 @@ def share_text(part: int, whole: int) -> str:
 
 
 def ranges_text(numbers: Iterable[int], most: int = 6) -> str:
-    """``0-3, 7, 9-12``; cut after *most* ranges."""
+    """``0-3, 7, 9-12``, cut after *most* ranges."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
@@ -35,14 +35,14 @@ def ranges_text(numbers: Iterable[int], most: int = 6) -> str:
 
 
 def slices_name(axis: int, view: SampledTensors, count: int) -> str:
-    """What slices of an axis are called: channels if it is the channel axis."""
+    """The word for slices of an axis: channels if it is the channel axis."""
     if axis == view.axes()[0]:
         return "channel" if count == 1 else "channels"
     return "slice" if count == 1 else "slices"
 
 
 def slices_text(numbers: Iterable[int], axis: int, view: SampledTensors) -> str:
-    """``channels 8-15`` or ``slices 3, 5 of axis 2``; numbers are those of the whole tensor."""
+    """``channels 8-15`` or ``slices 3, 5 of axis 2``, numbered as in the whole tensor."""
     listed = [number * view.steps[axis] for number in numbers]
     name = slices_name(axis, view, len(listed))
     text = f"{name} {ranges_text(listed)}" if view.steps[axis] == 1 else f"some {name}"
@@ -50,7 +50,7 @@ def slices_text(numbers: Iterable[int], axis: int, view: SampledTensors) -> str:
 
 
 def channels_text(hit: Mask) -> str:
-    """``, in channels 1-3`` for the hit ones, empty if all are."""
+    """``, in channels 1-3`` for the channels hit; empty if none or all are."""
     numbers = np.flatnonzero(hit)
     if numbers.size in (0, hit.size):
         return ""
@@ -59,7 +59,7 @@ def channels_text(hit: Mask) -> str:
 
 
 def as_well(cause: Cause, other: Cause) -> Cause:
-    """*cause*, with *other*, which explains the device as well: neither is sure."""
+    """*cause* with *other*, which explains the device equally well, so that neither is sure."""
     sentence = f"{cause.sentence}; as well: {other.sentence}"
     return replace(cause, sentence=sentence, confidence=min(cause.confidence, _UNSURE))
 

@@ -1,4 +1,4 @@
-"""Outputs that are zero, or not written, where they should not be."""
+"""Outputs that are zero, or were not written, where they should not be."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from graphstore.model import EvidenceValue
 _ALL = 0.95
 """The share of the error's energy a region must hold to be the explanation."""
 _SMALLEST_NORMAL = 2.0**-14
+"""Of float16."""
 _LONGEST_TAIL = 0.9
+"""The share of the output that may be a tail that was not written; more is another fault."""
 
 
 def all_zero(view: SampledTensors) -> Cause | None:
-    """Nothing but zeros."""
+    """The output is zero throughout."""
     if _one_value(view) != 0.0:
         return None
     count, largest = view.case.device.size, float(np.abs(view.r).max())
@@ -39,21 +41,21 @@ def all_zero(view: SampledTensors) -> Cause | None:
 
 
 def constant_output(view: SampledTensors) -> Cause | None:
-    """One value throughout, which no other setting of the op explains."""
+    """The output is one value throughout, and no other setting of the op explains it."""
     value = _one_value(view) if view.case.device.size >= 4 else None
     if not value or view.spread <= 4.0 * view.noise:
         return None
     return Cause(
         "constant_output",
-        f"every value is {value:.6g}; they should spread by {view.spread:.3g}: "
-        "the output may not have been written, or one value was broadcast",
+        f"every value is {value:.6g}, where a standard deviation of {view.spread:.3g} is "
+        "expected: the output may not have been written, or one value was broadcast",
         0.85,
         {"value": value, "expected_rms": view.size},
     )
 
 
 def _one_value(view: SampledTensors) -> float | None:
-    """The value that all of a wrong output has but for its rounding; None if there is none."""
+    """The value that all elements of a wrong output have, up to rounding; None if they differ."""
     if view.error == 0.0 or not view.finite.all():
         return None
     flat = view.case.device.reshape(-1)
@@ -63,7 +65,7 @@ def _one_value(view: SampledTensors) -> float | None:
 
 
 def tail_not_written(view: SampledTensors) -> Cause | None:
-    """Zeros from some place in memory to the end, or a few last slices of an axis."""
+    """Zeros from some index in memory to the end."""
     device = np.asarray(view.case.device).reshape(-1)
     reference = np.asarray(view.case.reference).reshape(-1)
     alive = np.flatnonzero(device)
@@ -72,7 +74,7 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
     start = int(alive[-1]) + 1
     tail = reference[start:]
     lost = int(np.count_nonzero(np.abs(tail) > view.noise))
-    # A sum over the whole tensor: the view may have left elements out.
+    # Summed over the whole tensor, as the view may be a sample.
     before = device[:start].astype(np.float64) - reference[:start]
     before_error = float(np.sum(before[np.isfinite(before)] ** 2))
     tail_error = float(np.sum(np.square(tail[np.isfinite(tail)], dtype=np.float64)))
@@ -92,7 +94,7 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
 
 
 def _one_channel(view: SampledTensors, length: int) -> bool:
-    """Whether a zero tail is just the last channel: then the channel is dead."""
+    """Whether a zero tail is exactly the last channel: then it is a dead channel."""
     shape, axes = view.case.reference.shape, view.axes()
     if not axes:
         return False
@@ -118,7 +120,7 @@ def zero_slices(view: SampledTensors) -> Cause | None:
             continue
         per_slice = view.d.size // dead.size
         if per_slice == 1 and numbers.size > 1 and not _contiguous(numbers):
-            continue  # scattered zeros of a vector: rather small values flushed
+            continue  # scattered zeros of a vector are more likely flushed small values
         what = slices_text(numbers.tolist(), axis, view)
         verb = "is" if numbers.size == 1 else "are"
         return Cause(
@@ -135,7 +137,7 @@ def zero_slices(view: SampledTensors) -> Cause | None:
 
 
 def flush_to_zero(view: SampledTensors) -> Cause | None:
-    """Zeros just where the values are small."""
+    """Zeros exactly where the expected values are small."""
     zero: Mask = (view.d == 0.0) & (view.r != 0.0)
     kept: Mask = (view.d != 0.0) & (view.r != 0.0)
     count = int(np.count_nonzero(zero))
@@ -155,7 +157,7 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
         note = f", the smallest normal float16 {_SMALLEST_NORMAL:.3g}"
     return Cause(
         "flush_to_zero",
-        f"{counted(count, 'value')} became 0, just those of at most {threshold:.3g}{note}; "
+        f"{counted(count, 'value')} became 0, exactly those of at most {threshold:.3g}{note}; "
         "larger ones are right: small values are flushed to zero",
         0.95 if exact and count >= 8 else 0.75,
         {"zeros": count, "threshold": threshold, "smallest_kept": float(stay.min())},
@@ -163,7 +165,7 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
 
 
 def scattered_zeros(view: SampledTensors) -> Cause | None:
-    """Zeros here and there, whatever the size; the others right, or larger by what was lost."""
+    """Scattered zeros, small and large; the others are right, or scaled up as Dropout does."""
     seen: Mask = np.abs(view.r) > view.tolerance
     zero: Mask = (view.d == 0.0) & seen
     kept: Mask = (view.d != 0.0) & seen
@@ -182,7 +184,7 @@ def scattered_zeros(view: SampledTensors) -> Cause | None:
     if not drops and abs(gain - 1.0) > 0.02:
         return None
     rest = f"the others are {gain:.4g} times the expected" if drops else "the others are right"
-    guess = "as a Dropout does in training" if drops else "values lost, or a mask too many"
+    guess = "as a Dropout does in training" if drops else "values lost, or a mask applied twice"
     return Cause(
         "scattered_zeros",
         f"{counted(count, 'value')} ({100 * share:.3g} %), small and large ones, are zero and "
@@ -193,7 +195,7 @@ def scattered_zeros(view: SampledTensors) -> Cause | None:
 
 
 def _scattered(zero: Mask, share: float) -> bool:
-    """Whether zeros follow on zeros in memory no oftener than on other values."""
+    """Whether a zero follows another zero in memory no more often than by chance."""
     flat = zero.reshape(-1)
     after = float(np.mean(flat[1:][flat[:-1]])) if flat[:-1].any() else 0.0
     return after < share + max(0.1, 4.0 * float(np.sqrt(share / np.count_nonzero(flat))))

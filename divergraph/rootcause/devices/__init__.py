@@ -1,1 +1,1 @@
-"""Device arithmetics: what a device computes in, found from its dumps and imitated."""
+"""Device arithmetics: found from a device's dumps and errors, and emulated here."""

@@ -1,4 +1,4 @@
-"""How a device's matrix ops take their operands, found from the errors of a few of them."""
+"""The operand precision of a device's matrix ops, found from the errors of a few of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from divergraph.rootcause.devices.operand_precision import (
     family_of,
 )
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
-from divergraph.rootcause.groups.groups import Group, some
+from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 16
-"""Ops of a family looked at, taken from all over the model."""
+"""Ops of a family that are run, spread over the model. Bounds cost: a median of 16 is stable."""
 
 
 def find_operands(
@@ -35,9 +35,10 @@ def find_operands(
     floors: Callable[[ShortOperands], Emulation],
     suspect: float,
 ) -> dict[Family, Operands]:
-    """By family how operands are taken, where that is not in full float32.
+    """The operand precision of each family whose errors float32 operands do not explain.
 
-    *samples* runs groups, *floors* makes the floors that go with a hypothesis.
+    *samples* runs groups on the device's inputs, *floors* gives the emulation under a hypothesis;
+    *suspect* is the limit of suspicion below which float32 is explanation enough.
     """
     families = {group: family for family, group in _chosen(golden, groups)}
     if not families:
@@ -61,7 +62,8 @@ def find_operands(
 
 
 def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:
-    """Groups with ops of one family only: those of few ops, more where that leaves too few."""
+    """Groups with ops of one family only, with their family: the shortest groups, longer ones only
+    where too few are left. Other ops in a group would add errors of their own."""
     by_family: dict[Family, list[Group]] = {}
     for group in groups:
         if group.failure or group.is_passthrough is not None:
@@ -73,7 +75,7 @@ def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, 
         sizes = sorted(len(group.ops) for group in found)
         most = max(sizes[0] + 1, sizes[: calibration.ENOUGH_OPS][-1])
         plain = [group for group in found if len(group.ops) <= most]
-        yield from ((family, group) for group in some(plain, _LOOKED_AT))
+        yield from ((family, group) for group in sampled_groups(plain, _LOOKED_AT))
 
 
 def _evidence(
@@ -84,7 +86,8 @@ def _evidence(
     *,
     alone: bool,
 ) -> OperandEvidence:
-    """Of few ops the errors must be the very ones such operands make, not just as large."""
+    """Error over floor of one op under each hypothesis. A family of few ops (*alone*) has no
+    telling median: there the errors must also point the same way as the emulation's."""
     ratios = {Operands.FULL: plain}
     for operands, each in floors.items():
         ratio = ratio_of(sample, each)
@@ -95,7 +98,8 @@ def _evidence(
 
 
 def _agreement(sample: GroupSample, floors: Emulation) -> float:
-    """The cosine between the device's errors and those of the imitation."""
+    """The cosine between the device's errors and the emulation's; 1 where it is not defined, so
+    that nothing is ruled out by it."""
     (emulated,) = floors.emulated([sample.group], [sample.given])
     device = same_shape(sample.device, sample.reference.shape)
     if emulated is None or device is None or emulated.shape != sample.reference.shape:
@@ -108,13 +112,13 @@ def _agreement(sample: GroupSample, floors: Emulation) -> float:
 
 
 def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
-    """The introduced error over the floor; None where it cannot be measured."""
+    """Introduced error over noise floor of one group; None where it cannot be measured."""
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
         return None
     try:
         (emulated,) = floors.emulated([sample.group], [sample.given])
     except MemoryError:
-        return None  # others of its kind tell as much
+        return None  # the other samples of its kind will do
     floor = floor_of(sample.reference, emulated, floors.precision, len(sample.group.ops))
     return relative(device, sample.reference) / floor

@@ -1,4 +1,4 @@
-"""Constants of the device's model: the scales it quantises with."""
+"""Constants of the device's model, such as the scales it quantises with."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from graphstore.model import ModelGraph
 
 @dataclass
 class DeviceConstants:
-    """Gives constants of the model in *path* by name, if something here can open it."""
+    """Reads constants of the model in *path* by name, if an executor here can open it."""
 
     path: Path
     graph: ModelGraph
     _known: dict[str, Array | None] = field(default_factory=dict)
 
     def value(self, name: str) -> Array | None:
-        """The constant *name*; None if it cannot be had."""
+        """The constant *name* in its own shape and dtype; None if it cannot be read."""
         if name not in self._known:
-            # A model may have a thousand scales: they are all read when the first one is.
+            # A model may have a thousand scales: reading all of them at once is one run, not many.
             scales = [] if self._known else self._scales()
             self._read(dict.fromkeys((name, *scales)))
         return self._known[name]
 
     def _scales(self) -> Iterator[str]:
-        """What the device quantises with."""
+        """The names of the scales and zero points the device dequantises with."""
         for op in self.graph.ops:
             if op.type in DEQUANTISING:
                 yield from (ref.tensor for ref in op.inputs[1:] if ref is not None)
@@ -57,4 +57,4 @@ class DeviceConstants:
         try:
             return open_executor(self.path, self.graph)
         except ExecutionError:
-            return None  # then floors know nothing of its scales; the run itself goes on
+            return None  # the analysis goes on with unknown scales, which widen the floors

@@ -1,4 +1,4 @@
-"""Which arithmetic the device's ops computed in: found from what it dumped."""
+"""The arithmetic the device's ops computed in, found from what the device dumped."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ _MOVING = frozenset(
         *("DepthToSpace", "SpaceToDepth", "Compress"),
     )
 )
-"""Ops that hand on values they take: theirs say nothing of what the device computes in."""
+"""Ops that only move values: their outputs say nothing of what the device computes in."""
 
 
 @dataclass(frozen=True)
 class Deciding:
-    """Finds the arithmetics of the groups of a run, unless the user says them."""
+    """Finds the arithmetics of the groups of a run, unless the user gave them."""
 
     run: PreparedRun
 
     def precisions(self) -> Counter[Precision]:
-        """How many of the tensors the device's ops compute are in which precision."""
+        """How many tensors that ops compute are in each precision; tensors that do not tell are not
+        counted."""
         found: Counter[Precision] = Counter()
         values = self.run.values
         computed = [ref for ref in self.run.compared if self._type(ref) not in _MOVING]
@@ -51,47 +52,51 @@ class Deciding:
         return self.run.device.ops[ref.op].type
 
     def arithmetics(self, precision: Precision, groups: Sequence[Group]) -> Arithmetics:
-        """The floors of all groups on a device that mostly computes in *precision*."""
+        """The emulations of all groups, for a device that mostly computes in *precision*."""
         if self.run.options.precision is not None or self.run.quantisers.by_tensor:
-            return Arithmetics(self._floors(precision, self._taken(precision, groups)))
+            return Arithmetics(self._floors(precision, self._operands(precision, groups)))
+        # Only dumps of one precision throughout are clear; of others the graph's declared types
+        # decide, if the errors bear them out: a wrong float32 floor would blame healthy ops.
         types = DeclaredTypes.of(self.run.device, self.run.compared)
         if precision is FP32:
             return self._with_halves(types, groups)
-        usual = self._floors(precision, self._taken(precision, groups))
+        usual = self._floors(precision, self._operands(precision, groups))
         found = [group for group in groups if types.is_single(group)]
         if not found:
             return Arithmetics(usual)
-        single = self._floors(FP32, self._taken(FP32, found))
+        single = self._floors(FP32, self._operands(FP32, found))
         if not borne_out(found, self.run.runs.run, single, self.run.options.suspect):
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in found))
 
     def _with_halves(self, types: DeclaredTypes, groups: Sequence[Group]) -> Arithmetics:
-        """Float32 but for the few groups that have to do with 16 bits."""
+        """Float32, except for the groups that read, compute or give 16 bits."""
         half = types.half
         coarse = frozenset(group.output for group in groups if half and types.is_half(group))
         others = [group for group in groups if group.output not in coarse]
-        taken = self._taken(FP32, others)
+        operands = self._operands(FP32, others)
         found = find_functions(
             self.run.golden,
             others,
             self.run.runs.samples,
-            lambda functions: self._floors(FP32, taken, functions),
+            lambda functions: self._floors(FP32, operands, functions),
         )
-        usual = self._floors(FP32, taken, found)
+        usual = self._floors(FP32, operands, found)
         if half is None or not coarse:
             return Arithmetics(usual)
         return Arithmetics(usual, self._floors(half, {}), coarse)
 
     def _floors(
-        self, precision: Precision, taken: ShortOperands, functions: Approximated | None = None
+        self, precision: Precision, operands: ShortOperands, functions: Approximated | None = None
     ) -> Emulation:
         run, memory = self.run, self.run.options.memory // 2
         found = functions or {}
-        return Emulation(run.executor, run.golden, precision, memory, run.quantisers, taken, found)
+        return Emulation(
+            run.executor, run.golden, precision, memory, run.quantisers, operands, found
+        )
 
-    def _taken(self, precision: Precision, groups: Sequence[Group]) -> ShortOperands:
-        """How matrix ops take their operands: as the user says, or as their errors do."""
+    def _operands(self, precision: Precision, groups: Sequence[Group]) -> ShortOperands:
+        """The operand precision of matrix ops: the user's, or the one their errors show."""
         if self.run.options.operands is not None:
             return dict.fromkeys(Family, self.run.options.operands)
         if self.run.options.precision is not None or precision is not FP32:
@@ -102,13 +107,16 @@ class Deciding:
             self.run.golden,
             groups,
             self.run.runs.samples,
-            lambda taken: self._floors(precision, taken),
+            lambda operands: self._floors(precision, operands),
             self.run.options.suspect,
         )
 
 
 def coarsest(found: Mapping[Precision, int]) -> Precision:
-    """The coarsest precision a good part of the tensors is in."""
+    """The coarsest precision of more than ``PRECISION_SHARE`` of the tensors; float32 if none is.
+
+    What fits a coarse type fits the finer ones, too, so counts of finer types prove nothing.
+    """
     total = sum(found.values())
     for precision in precisions():
         if precision.rounds and found.get(precision, 0) > calibration.PRECISION_SHARE * total:

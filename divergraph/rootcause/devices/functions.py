@@ -1,8 +1,8 @@
-"""How exactly a device computes functions in float32: exponentials, roots and their like.
+"""How exactly a device computes functions in float32: exponentials, roots and the like.
 
-Vector units take polynomials and tables for them, which are off by up to some hundred units
-of the last place. How far is not in the device's graph, but it is the same in all ops of a
-type and shows in their errors.
+Vector units use polynomials and tables for them, which are off by up to some hundred units of the
+last place. The graph does not say by how much, but it is the same in all ops of a type, so their
+errors show it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
-from divergraph.rootcause.groups.groups import Group, some
+from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 
@@ -31,13 +31,13 @@ FUNCTIONS = frozenset(
         *("LSTM", "GRU", "RNN"),
     }
 )
-"""Types of ops that compute one, of ONNX and TensorFlow."""
+"""Op types of ONNX and TensorFlow that compute such a function."""
 
 _LOOKED_AT = 8
-"""Groups looked at for one type of function."""
+"""Groups that are run for one type of function. Bounds cost, not a verdict."""
 
 Approximated = Mapping[str, float]
-"""By op type how far, relatively, its outputs may be off; types not in it are exact."""
+"""By op type the largest relative error of its outputs; types not in it are exact."""
 
 
 def find_functions(
@@ -46,11 +46,11 @@ def find_functions(
     samples: Callable[[Sequence[Group]], Samples],
     floors: Callable[[Approximated], Emulation],
 ) -> dict[str, float]:
-    """The op types whose functions the device approximates, with the relative size.
+    """The op types whose functions the device approximates, with their largest relative error.
 
-    *samples* runs groups, *floors* makes the floors that go with a hypothesis. Each type is
-    judged by groups without other functions if there are any, else by those with; a fault in
-    few of its ops does not move their median.
+    *samples* runs groups on the device's inputs, *floors* gives the emulation under a hypothesis.
+    A type is judged by groups without other functions where there are any, else by mixed ones; a
+    fault in a few of its ops does not move their median.
     """
     found: dict[str, float] = {}
     alone = _alone(golden, groups)
@@ -64,12 +64,13 @@ def find_functions(
     for kind, ratios in seen.items():
         if ratios and statistics.median(ratios) > calibration.FUNCTION_INEXACT:
             found |= _size_of(ran.of(alone[kind]), kind, {}, floors)
+    # Types that never stand alone, by shortest group: each one found makes the next decidable.
     mixed: dict[str, list[Group]] = {}
     for group in groups:
         for kind in set(_kinds(golden, [group])) - seen.keys():
             mixed.setdefault(kind, []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
-        few = samples(some(among, _LOOKED_AT, 1))
+        few = samples(sampled_groups(among, _LOOKED_AT, 1))
         if _median(few, floors(found)) > calibration.FUNCTION_INEXACT:
             found |= _size_of(few, kind, found, floors)
     return found
@@ -83,7 +84,7 @@ def _kinds(golden: OpGraph, groups: Iterable[Group]) -> Iterator[str]:
 
 
 def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group]]:
-    """By type of function a few groups with no other and without matrix ops."""
+    """By type of function a few groups with no other function and no matrix op."""
     by_type: dict[str, list[Group]] = {}
     for group in groups:
         kinds = set(_kinds(golden, [group]))
@@ -91,7 +92,7 @@ def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group
         multiplied = any(family_of(op) and op.type not in FUNCTIONS for op in ops)
         if len(kinds) == 1 and not multiplied:
             by_type.setdefault(kinds.pop(), []).append(group)
-    return {kind: some(found, _LOOKED_AT, 1) for kind, found in by_type.items()}
+    return {kind: sampled_groups(found, _LOOKED_AT, 1) for kind, found in by_type.items()}
 
 
 def _size_of(
@@ -100,9 +101,8 @@ def _size_of(
     known: Approximated,
     floors: Callable[[Approximated], Emulation],
 ) -> dict[str, float]:
-    """The smallest size for *kind* that explains the errors of most of *samples*; none if they are
-    further off than approximations are."""
-    # What is further off than the last of these sizes is a fault.
+    """The smallest relative error for *kind* that explains most of *samples*; empty if even the
+    largest that approximations have does not: then it is a fault."""
     for step in range(calibration.FUNCTION_STEPS):
         size = calibration.FUNCTION_SMALLEST * 2.0**step
         if _median(samples, floors({**known, kind: size})) <= calibration.FUNCTION_FITS:
@@ -117,7 +117,7 @@ def _median(samples: Iterable[GroupSample], floors: Emulation) -> float:
 
 
 def functions_remark(approximated: Approximated) -> str:
-    """What is said of it in a note; "" if there is nothing to say."""
+    """The run's note on approximated functions; "" without any."""
     if not approximated:
         return ""
     names = ", ".join(sorted(approximated))

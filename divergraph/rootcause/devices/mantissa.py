@@ -1,4 +1,4 @@
-"""Floats rounded to fewer bits of mantissa, to the nearest and ties to even."""
+"""Floats rounded to fewer bits of mantissa: to nearest, ties to even."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCK = 1 << 16
 
 
 def in_blocks(value: Array, rounded: Callable[[Array], Array]) -> Array:
-    """*rounded* of *value*, block by block: on the way there are several times as many bytes."""
+    """``rounded(value)``, computed block by block: rounding takes several times the memory."""
     if value.size <= _BLOCK:
         return rounded(value)
     flat = np.ascontiguousarray(value).reshape(-1)
@@ -23,24 +23,24 @@ def in_blocks(value: Array, rounded: Callable[[Array], Array]) -> Array:
 
 
 def in_type_of(found: Array, value: Array) -> Array:
-    """*found* (float32) in the element type of *value*; what float16 does not
-    hold stays *value*."""
+    """*found* (float32) in the dtype of *value*; elements that overflow float16 stay as in
+    *value*."""
     if value.dtype != np.float16:
         return found.astype(value.dtype, copy=False)
-    with np.errstate(over="ignore"):  # the largest float16 would be more as a bfloat16
+    with np.errstate(over="ignore"):  # the largest float16 rounds up to 65536 in bfloat16
         narrow = found.astype(np.float16)
     return np.where(np.isfinite(narrow), narrow, value)
 
 
 def short(wide: Array, bits: int) -> Array:
-    """float32 without its last *bits* of mantissa, rounded to nearest even, never to Inf."""
+    """float32 values without the last *bits* of mantissa, rounded to nearest even, never to Inf."""
     raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
     kept = np.right_shift(raw, np.uint32(bits), out=np.empty_like(raw))
-    kept &= np.uint32(1)  # in place from here on: temporaries cost more than sums
+    kept &= np.uint32(1)  # in place from here on: temporaries cost more than the arithmetic
     kept += raw
     kept += np.uint32((1 << (bits - 1)) - 1)
     kept &= np.uint32((1 << 32) - (1 << bits))
     found = kept.view(np.float32)
     finite = np.isfinite(found) & np.isfinite(wide)
-    # NaN may lose what makes it one; and what rounds up to infinity is no rounding.
+    # A NaN may lose the bits that make it one, and rounding up to infinity would be an overflow.
     return found if finite.all() else np.where(finite, found, wide)

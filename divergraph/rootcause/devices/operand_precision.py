@@ -1,9 +1,8 @@
-"""What matrix ops make of their operands before they multiply.
+"""The precision in which matrix ops read their operands.
 
-Fast single precision is not single precision: matrix engines take float32 operands with
-11 or 10 bits of mantissa (HF32, TF32) or 7 (bfloat16) and add up in float32. Which of these a
-device does is not in its graph, but it is the same in all its matrix ops and shows in
-their errors.
+Fast single precision is not single precision: matrix engines round float32 operands to 11 or 10
+bits of mantissa (HF32, TF32) or 7 (bfloat16) and accumulate in float32. The graph does not say
+which, but it is the same in all matrix ops of a family, so their errors show it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from divergraph.rootcause.devices.mantissa import short
 from graphstore.model import Op
 
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
-"""The input that is added in full, by op type."""
+"""By op type the position of the bias, which is added in full float32."""
 _CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?")
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _PRODUCTS = frozenset(
@@ -35,7 +34,7 @@ _PRODUCTS = frozenset(
 
 
 class Family(StrEnum):
-    """Matrix ops a device may treat alike, each kind by a setting of its own."""
+    """Kinds of matrix ops; a device has one setting of operand precision for each."""
 
     CONVOLUTION = "convolutions"
     PRODUCT = "matrix products"
@@ -44,13 +43,13 @@ class Family(StrEnum):
 
 
 class Operands(StrEnum):
-    """How operands are taken: with so many ``bits`` of mantissa, others ``cut`` off or rounded."""
+    """An operand precision: ``bits`` of mantissa are kept, the others ``cut`` off or rounded."""
 
     bits: int
     cut: bool
 
     def __new__(cls, word: str, bits: int = 23, cut: bool = False) -> Operands:
-        """A kind by its word."""
+        """A member by its word, as users write and read it."""
         found = str.__new__(cls, word)
         found._value_, found.bits, found.cut = word, bits, cut
         return found
@@ -62,10 +61,10 @@ class Operands(StrEnum):
     TF32_CUT = "tf32, cut", 10, True
     BF16 = "bf16", 7
     FP16 = "fp16", 10
-    """As TF32, but numbers below 6e-5 lose more bits, and large ones are infinite."""
+    """As TF32 for most numbers, but those below 6e-5 lose more bits, and large ones overflow."""
 
     def __call__(self, value: Array) -> Array:
-        """*value* (any dtype; only float32 is changed) as the multiplier gets it."""
+        """*value* as the multiplier reads it, in its dtype; only float32 is changed."""
         if self is Operands.FULL or value.dtype != np.float32:
             return value
         if self is Operands.FP16:
@@ -81,7 +80,7 @@ class Operands(StrEnum):
 CANDIDATES: tuple[Operands, ...] = tuple(each for each in Operands if each is not Operands.FULL)
 
 ShortOperands = Mapping[Family, Operands]
-"""By family what is done to operands; families not in it take them in full."""
+"""By family the operand precision; families not in it read full float32."""
 
 
 def family_of(op: Op) -> Family | None:
@@ -96,16 +95,17 @@ def family_of(op: Op) -> Family | None:
 
 
 def with_short_operands(
-    op: Op, given: Mapping[str, Array], taken: ShortOperands
+    op: Op, given: Mapping[str, Array], chosen: ShortOperands
 ) -> dict[str, Array]:
-    """The inputs *given* to an op, by tensor, as its multiplier gets them.
+    """The inputs *given* to an op, by tensor name, as its multiplier reads them.
 
-    What is multiplied inside the bodies of an ``If`` or ``Loop`` is not seen: all they take is.
+    What is multiplied inside the bodies of an ``If`` or ``Loop`` is not visible here, so everything
+    such an op reads is rounded.
     """
     family = family_of(op)
-    if family is None and not (op.owns and taken):
+    if family is None and not (op.owns and chosen):
         return dict(given)
-    operands = next(iter(taken.values())) if family is None else taken.get(family, Operands.FULL)
+    operands = next(iter(chosen.values())) if family is None else chosen.get(family, Operands.FULL)
     place = _BIAS.get(op.type, -1)
     bias = op.inputs[place] if 0 <= place < len(op.inputs) else None
     whole = None if bias is None else bias.tensor
@@ -114,21 +114,22 @@ def with_short_operands(
 
 @dataclass(frozen=True, slots=True)
 class OperandEvidence:
-    """The introduced error of one matrix op, over its floor under each hypothesis."""
+    """For one matrix op the introduced error over the floor, under each hypothesis."""
 
     family: Family
     ratios: Mapping[Operands, float]
 
 
 def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family, Operands]:
-    """What the device does to operands, as far as its ops agree that it is not FULL.
+    """The operand precision of each family whose ops agree that it is not full float32.
 
-    Ops below *suspect* in full float32 need no other explanation. A fault in few of many
-    ops does not move the median. A family of few ops is judged by itself, else with the others.
+    A family whose median stays below *suspect* in full float32 needs no other explanation; a fault
+    in a few of its ops does not move the median. A family of few ops is judged by itself, and if
+    that leaves it open, together with the others.
     """
     found: dict[Family, Operands] = {}
     by_family = {family: [each for each in evidence if each.family is family] for family in Family}
-    # Families of many ops first: what they do is believed of those of few more easily.
+    # The largest families first: what was found for them is the likeliest for small families.
     for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
         chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
         few = len(own) < calibration.ENOUGH_OPS <= len(evidence)
@@ -147,10 +148,10 @@ def _is_over(evidence: Sequence[OperandEvidence], suspect: float) -> bool:
 def _likeliest(
     evidence: Sequence[OperandEvidence], suspect: float, known: Sequence[Operands] = ()
 ) -> Operands | None:
-    """The hypothesis whose median is nearest to 1.
+    """The hypothesis whose median of error over floor is nearest to 1, if one is near enough.
 
-    Few ops are believed to do what is *known* of the others, if any is. One of few that no
-    hypothesis explains is wrong anyway, and says nothing.
+    For a family of few ops only what is *known* of other families is tried, if anything is. An op
+    of few that no hypothesis explains has a fault, and is left out.
     """
     if len(evidence) < calibration.ENOUGH_OPS:
         told = [each for each in evidence if min(each.ratios.values()) <= suspect]
@@ -171,14 +172,14 @@ def _likeliest(
     return min(fitting)[1] if fitting else None
 
 
-def remark(taken: ShortOperands) -> str:
-    """What is said of it in a note; "" if there is nothing to say."""
+def remark(chosen: ShortOperands) -> str:
+    """The run's note on operand precision; "" if all families read full float32."""
     said = [
         f"{family} take their operands with {kind.bits} bits of mantissa "
         f"({kind.value.partition(',')[0]})"
-        for family, kind in taken.items()
+        for family, kind in chosen.items()
         if kind is not Operands.FULL
     ]
     if not said:
         return ""
-    return f"float32, but {' and '.join(said)}: more error than float32 explains is usual there"
+    return f"float32, but {' and '.join(said)}: more error than float32 explains is normal there"

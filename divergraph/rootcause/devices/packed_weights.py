@@ -1,4 +1,4 @@
-"""Weights that an op holds packed, a scale for each block of them (``MatMulNBits``)."""
+"""Weights packed into few bits, with a scale for each block of them (``MatMulNBits``)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BYTE = 8
 def block_scales(
     op: Op, value: Callable[[Op, int], Array | None]
 ) -> tuple[Array, Array, int, int] | None:
-    """Scales and zero points of shape (blocks, N), the elements of a block, and the bits of each.
+    """(scales, zero points, block size, bits) of the weight of *op*, which has shape (K, N).
 
-    *value* gives a constant operand of *op*, whose weight is of shape (K, N), by its place. None
-    if the scales cannot be had.
+    Scales (float32) and zero points have shape (blocks, N); a block is that many elements along K.
+    *value* gives a constant operand by its position. None if the scales are not known.
     """
     bits, block, rows, columns = (
         _whole(op, name, usual)
@@ -47,7 +47,7 @@ def _whole(op: Op, name: str, usual: int) -> int:
 
 
 def _unpacked(rows: Array, bits: int) -> Array:
-    """The values in each row of bytes, those in the lowest bits first."""
+    """The values packed in each row of bytes (uint8), the lowest bits first."""
     shifts = np.arange(0, _BYTE, bits, dtype=np.uint8)
     found: Array = (rows[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return found.reshape(len(rows), -1)

@@ -1,6 +1,6 @@
-"""The arithmetics a device may compute in: found from its dumps, and imitated.
+"""The arithmetics a device may compute in: found from its dumps, and emulated.
 
-Each is one file of ``precisions``, or an entry point of the group ``divergraph.precisions``.
+Each is one module of ``precisions``, or an entry point of the group ``divergraph.precisions``.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ from graphstore.model import DType
 
 ENTRY_POINT_GROUP = "divergraph.precisions"
 _LOOKED_AT = 4096
+"""Elements of a tensor that are looked at, evenly spaced: none that fits 16 bits by chance fits in
+4096 places. Bounds cost."""
 SMALLEST_NORMAL_FP32 = 2.0**-126
 
 Disturb: TypeAlias = Callable[[Array, float], Array]
-"""A value, each element off by up to so much of itself by chance."""
+"""Gives an array with each element off by a random relative error of up to the number."""
 
 
 class Precision(ABC):
-    """An arithmetic of a device. What is compared by identity: there is one of each.
+    """An arithmetic of a device. There is one instance of each, compared by identity.
 
-    ``name`` is the word of ``--precision`` and of the analysis. ``unit`` is the largest relative
-    error of one rounding. ``smallest_normal``: of smaller numbers devices keep few bits, or
-    none. ``largest`` is the largest number, None where it is that of float32, which no model
-    exceeds. ``dtype`` is the element type of dumps that tell of it. ``least_kept`` is what
-    converters raise smaller constants to, 0 where they leave them. ``coarseness`` orders
-    hypotheses: what fits the coarser one fits the finer one too, so the coarsest is tried first.
+    ``name`` is its word for ``--precision`` and in the analysis. ``unit`` is the unit roundoff: the
+    largest relative error of one rounding. Below ``smallest_normal`` devices keep few bits, or
+    none. ``largest`` is the largest finite number, None where it is that of float32, which no model
+    exceeds. ``dtype`` is the element type of dumps that show this arithmetic. ``least_kept`` is
+    what converters raise smaller constants to, 0 if they do not. ``coarseness`` orders hypotheses:
+    values of a coarse type mostly fit the finer ones, too, so the coarsest is tried first; 0 does
+    not round.
     """
 
     name: str
@@ -59,31 +62,32 @@ class Precision(ABC):
 
     @property
     def least_units(self) -> float:
-        """The least floor of many values, in units."""
+        """The least noise floor of a large tensor, in multiples of ``unit``."""
         return calibration.LEAST_UNITS_16_BIT
 
     @property
     def value_units(self) -> float:
-        """What one value may be off by chance, in units: one rounding."""
+        """How far one value may be off by chance, in multiples of ``unit``."""
         return 1.0
 
     @abstractmethod
     def rounded(self, value: Array) -> Array:
-        """*value* (float) with this arithmetic's digits, in the element type it had. An overflow
-        is no rounding: it is a fault, and values beyond the largest keep their size."""
+        """*value* (float) rounded to this arithmetic's digits, in the dtype it had. Numbers beyond
+        ``largest`` keep their size: an overflow is a fault, not rounding."""
 
     def emulate(self, value: Array, disturb: Disturb) -> Array:
-        """*value* (float) as the device may have made it: rounded."""
+        """*value* (float) as the device may have made it, in the same dtype: rounded, or
+        disturbed at random by arithmetics that do not round."""
         return self.rounded(value)
 
     def fits(self, value: Array) -> bool:
-        """Whether *value* (float) may have been rounded by this arithmetic."""
+        """Whether every element of *value* (float) is a number of this arithmetic."""
         return np.array_equal(self.rounded(value), value, equal_nan=True)
 
 
 @cache
 def precisions() -> tuple[Precision, ...]:
-    """All that are installed, the coarsest first."""
+    """All installed arithmetics, the coarsest first."""
     found = discovered(f"{__package__}.precisions", "PRECISION", ENTRY_POINT_GROUP)
     known = [each for each in found if isinstance(each, Precision)]
     return tuple(sorted(known, key=lambda each: (-each.coarseness, each.name)))
@@ -93,7 +97,7 @@ def precision_named(name: str) -> Precision:
     """The arithmetic of this name.
 
     Raises:
-        InputError: none is called so.
+        InputError: there is none; the hint lists those there are.
     """
     for each in precisions():
         if each.name == name:
@@ -103,24 +107,24 @@ def precision_named(name: str) -> Precision:
 
 
 def half_of(dtype: DType | None) -> Precision | None:
-    """The arithmetic that rounds whose dumps have element type *dtype*; None for other types."""
+    """The rounding arithmetic whose dumps have element type *dtype*; None if there is none."""
     return next((each for each in precisions() if each.rounds and each.dtype is dtype), None)
 
 
 def precision_of(value: Array, dtype: DType | None) -> Precision | None:
-    """The precision the values of a device tensor are in; None if they do not tell.
+    """The arithmetic whose numbers a device tensor holds; None if the values do not tell.
 
-    A float32 dump may hold values that were rounded to 16 bits before.
+    *dtype* is the stored type; a float32 dump may hold values that were rounded to 16 bits.
     """
-    told = half_of(dtype) if dtype is not None else None
-    if told is not None:
-        return told
+    declared = half_of(dtype) if dtype is not None else None
+    if declared is not None:
+        return declared
     if value.dtype.kind != "f":
         return None
     flat = value.reshape(-1)
     sample = flat[:: max(1, flat.size // _LOOKED_AT)]
     sample = sample[np.isfinite(sample) & (sample != 0)]
-    # Few values, and whole numbers, fit 16 bits whatever computed them.
+    # A few values, or whole numbers, fit 16 bits whatever computed them.
     few = np.unique(sample).size < calibration.PRECISION_VALUES
     if few or np.array_equal(np.rint(sample), sample):
         return None
@@ -129,7 +133,7 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
 
 
 def fits_half(value: Array) -> bool:
-    """Whether converters to fp16 leave *value* (float) as it is but for rounding."""
+    """Whether converters to fp16 only round *value* (float), and neither clip nor raise it."""
     sizes = np.abs(value[value != 0])
     kept = (sizes <= calibration.KEPT_LARGEST) & (sizes >= calibration.CONVERTED_LEAST)
     return bool(np.all(kept))

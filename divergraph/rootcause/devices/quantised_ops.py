@@ -1,14 +1,14 @@
-"""Ops between quantisers whose scales are known: what a healthy device makes of them, exactly.
+"""Ops between quantisers with known scales: the exact output of a healthy device.
 
-The floor of such an op is what quantising costs, a per cent or so, and faults below it hide.
-But that cost is no chance: the same scales make the same steps. So a device that quantises
-as its graph says is held against the quantised op itself, with a floor of the arithmetic
-around it. What may go either way is a value next to the middle between two steps.
+The floor of such an op is the loss of quantising, a per cent or so, which hides smaller faults.
+But that loss is not random: the same scales give the same integers. So a device that quantises as
+its graph says is compared with the quantised op itself, with the floor of the float arithmetic
+around it. Only values next to a tie between two integers may go either way.
 
-Whether a device does just that (and does not cut where the graph rounds, or correct its
-biases), a few of its ops must show. So with the sums of products that a device computes in integers
-where the golden model quantises by itself: a QLinearConv is golden's Conv between its quantisers,
-to the last step, as integers are added without rounding, while a Softmax comes out of a table.
+A few of the device's ops must first show that it does exactly that, and does not truncate where
+the graph rounds or correct its biases. The same holds for products a device computes in integers
+where golden itself quantises: a QLinearConv equals golden's Conv between its quantisers to the last
+step, since integers are summed without rounding, while a Softmax comes from a table.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.group_runs import GroupSample
-from divergraph.rootcause.groups.groups import Group, some
+from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 8
+"""Groups of a kind that are run. Bounds cost."""
 _AT_ONCE = 4
+"""Groups run side by side, and (below) the share of the memory their values may take."""
 _SHARE_OF_MEMORY = 8
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
 _DRAWS = 4
-"""A floor may be too low by chance: values next to a tie go either way."""
+"""Emulations per group, of which one must fit: values next to a tie may make one floor too low."""
 
 
 class QuantisedKind(StrEnum):
-    """What a group quantises."""
+    """What a group quantises; devices may treat each kind in their own way."""
 
     HANDED_ON = "what is handed on"
     INSIDE = "values on the way"
@@ -48,8 +50,8 @@ class QuantisedKind(StrEnum):
 
 @dataclass(frozen=True)
 class Expected:
-    """What a device that quantises as its graph says makes; ``ratio`` is the device's error
-    against it over what arithmetic and ties explain."""
+    """The output (``value``) of a device that quantises as its graph says; ``ratio`` is the
+    device's error against it over what arithmetic and ties explain."""
 
     value: Array
     ratio: float
@@ -57,8 +59,8 @@ class Expected:
 
 @dataclass(frozen=True)
 class QuantisedOps:
-    """Holds groups that quantise against the quantised ops; only of the ``kinds`` that were
-    seen to be exact on this device."""
+    """Compares groups that quantise with the quantised ops themselves, for the ``kinds`` that were
+    found to be exact on this device."""
 
     golden: OpGraph
     floors: Emulation
@@ -68,7 +70,7 @@ class QuantisedOps:
     """Whether ops with bodies may quantise inside of them."""
 
     def kind(self, group: Group) -> QuantisedKind | None:
-        """The kind of a group that quantises with known scales, None for others."""
+        """The kind of a group that quantises with known scales; None for other groups."""
         quantisers = self.floors.quantisers
         if group.failure or group.integers or not quantisers.by_tensor:
             return None
@@ -78,7 +80,7 @@ class QuantisedOps:
         if self.hidden_bodies and any(op.owns for op in ops):
             return None
         if any(quantises(op.type) for op in ops):
-            return None  # golden's own quantisers: the reference is quantised as it is
+            return None  # golden quantises itself, so the reference has the same steps already
         read = {ref.tensor for ref in self.golden.reads(group.ops)}
         read -= {feed.tensor for feed in group.feeds if not feed.quantised}
         through = quantisers.by_tensor.keys() & read
@@ -94,7 +96,8 @@ class QuantisedOps:
     def expected(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]], device: Sequence[Array]
     ) -> list[Expected | None]:
-        """What each group was to make of its feeds; None where that is not known."""
+        """The exact output of each group on its feeds, and how far *device* is from it; None where
+        the group cannot be run or the shapes differ."""
         precision = self.floors.precision
         plain = _made(replace(self.floors, plain=True), groups, feeds)
         either = [
@@ -117,9 +120,10 @@ class QuantisedOps:
         samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
         device: Callable[[Group], GroupSample | None],
     ) -> QuantisedOps:
-        """This, with the kinds of ops that are exact on the device.
+        """These ops, with ``kinds`` set to those that are exact on the device.
 
-        *samples* runs groups, *device* gives that of a group that only hands on.
+        *samples* runs groups on the device's inputs; *device* does so for groups that only hand a
+        value on.
         """
         by_kind: dict[QuantisedKind, list[Group]] = {}
         for group in groups:
@@ -127,7 +131,7 @@ class QuantisedOps:
             if kind is not None:
                 by_kind.setdefault(kind, []).append(group)
         ratios = {
-            kind: list(self._ratios(some(own, _LOOKED_AT), samples, device))
+            kind: list(self._ratios(sampled_groups(own, _LOOKED_AT), samples, device))
             for kind, own in by_kind.items()
         }
         kinds = {kind for kind, own in ratios.items() if _exact(_enough(kind, ratios))}
@@ -151,7 +155,7 @@ class QuantisedOps:
             yield from (each.ratio for each in expected if each is not None)
 
     def _batches(self, samples: Iterable[GroupSample]) -> Iterator[list[GroupSample]]:
-        """A few at once, as far as their values, made anew three times, fit into the memory."""
+        """A few samples at once, as many as fit in memory with three emulations of each."""
         batch: list[GroupSample] = []
         held = 0
         for each in samples:
@@ -178,8 +182,9 @@ def _made(
 def _enough(
     kind: QuantisedKind, ratios: Mapping[QuantisedKind, Sequence[float]]
 ) -> Sequence[float]:
-    """The ratios that tell of *kind*: of few, others are asked; that a device rounds as its
-    graph says only those tell that round."""
+    """The ratios that decide about *kind*. Where there are few, those of other kinds count, too.
+    Weights are rounded by the converter, so they say nothing of whether the device rounds: they
+    only count for other kinds once some value handed on was rounded as the graph says."""
     if len(ratios[kind]) >= calibration.ENOUGH_OPS:
         return ratios[kind]
     rounds = any(each <= healthy_ratio() for each in ratios.get(QuantisedKind.HANDED_ON, ()))
@@ -192,12 +197,12 @@ def _enough(
 
 
 def healthy_ratio() -> float:
-    """Error over the floor of arithmetic and ties up to which an op made what its scales say."""
+    """Error over the floor of arithmetic and ties, up to which an op agrees with its scales."""
     return calibration.HEALTHY_SHARE * calibration.SUSPECT
 
 
 def _exact(ratios: Sequence[float]) -> bool:
-    """Whether ops agree with what was expected, but for few."""
+    """Whether all ops but a few (faults) agree with what was expected."""
     good = int(np.count_nonzero(np.asarray(ratios) <= healthy_ratio()))
     return good > 1 and len(ratios) - good <= max(1.0, calibration.QUANTISED_MOST_OFF * len(ratios))
 
@@ -208,12 +213,15 @@ def without_exact_kernels(
     samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
     floors: Emulation,
 ) -> Sequence[Group]:
-    """*groups*, without ``kernels`` where these are exact on the device.
+    """*groups*, without their ``kernels`` where integer kernels are exact on this device.
 
-    *samples* runs groups.
+    That needs half of the groups that are run (by *samples*) to agree with golden's own quantised
+    ops; such groups are then judged without the wide floor of unknown scales.
     """
     products = [group for group in groups if _is_of_products(golden, group)]
-    agreeing = [_agrees(sample, floors) for sample in samples(some(products, _LOOKED_AT, 4))]
+    agreeing = [
+        _agrees(sample, floors) for sample in samples(sampled_groups(products, _LOOKED_AT, 4))
+    ]
     if not any(agreeing) or 2 * sum(agreeing) < len(agreeing):
         return groups
     exact = {group.output for group in products}
@@ -223,7 +231,7 @@ def without_exact_kernels(
 
 
 def _is_of_products(golden: OpGraph, group: Group) -> bool:
-    """Whether golden quantises in a group the device computes by products of integers."""
+    """Whether golden quantises in a group that the device computes by integer matrix kernels."""
     if not group.kernels or group.failure or group.is_passthrough is not None:
         return False
     if not all(any(each in kernel for each in _PRODUCTS) for kernel in group.kernels):
@@ -232,6 +240,6 @@ def _is_of_products(golden: OpGraph, group: Group) -> bool:
 
 
 def _agrees(sample: GroupSample, floors: Emulation) -> bool:
-    """Whether the device made what the reference is, but for values next to a tie."""
+    """Whether the device equals the reference, except for values next to a tie."""
     ratios = (ratio_of(sample, floors) for _ in range(_DRAWS))
     return any(each is not None and each <= healthy_ratio() for each in ratios)

@@ -1,8 +1,7 @@
-"""The quantisation a device graph says of itself: which tensors, with which scale.
+"""What a device's graph says it quantises: which tensors, with which scales.
 
-A device that computes in int8 cannot keep more of a tensor than its scale lets through.
-That loss belongs to the op that quantises, and into the noise floor of what is computed
-from quantised weights.
+A device that computes in int8 keeps no more of a tensor than its scale allows. That loss belongs to
+the noise floor of the op that quantises, and of the ops that compute with quantised weights.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from graphstore.traverse.reach import reached
 DEQUANTISING = frozenset({"DequantizeLinear"})
 _QUANTISING = frozenset({"QuantizeLinear"})
 _HANDING_ON = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Transpose"})
-"""Ops that give the same values in another shape or order: one scale fits before and behind."""
+"""Ops that give the same values in another shape or order, so one scale holds on both sides."""
 _MADE_OF: Mapping[str, tuple[str, ...]] = {"Gemm": ("MatMul",), "FusedMatMul": ("MatMul",)}
-"""What a fused op has in the same places as an original of it."""
+"""Fused ops, and the originals that have their weight at the same position."""
 _ASCEND_QUANT = "AscendQuant"
 _INTEGER = ("QLinear", "QAttention", "QGemm", "DynamicQuantize", "AscendDequant", _ASCEND_QUANT)
 _OWNERS = frozenset({"If", "Loop", "Scan", "SequenceMap", "While", "StatelessWhile", "StatelessIf"})
@@ -47,13 +46,15 @@ RANGES = {
 }
 
 Constant = Callable[[str], "Array | None"]
-"""Gives the value of a constant of the device's model by its name, None if it is not known."""
+"""Gives a constant of the device's model by its name; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantiser:
-    """Rounds to ``scale`` times an integer of a range; ``axis`` is that of several scales, each
-    for a ``block`` of so many slices, of one where that is 0."""
+    """Rounds to ``scale`` * (q - ``zero``) with an integer q from ``low`` to ``high``.
+
+    Several scales run along ``axis``, one for each slice, or one for each ``block`` of slices.
+    """
 
     scale: Array
     zero: Array
@@ -63,9 +64,9 @@ class Quantiser:
     block: int = 0
 
     def __call__(self, value: Array) -> Array:
-        """*value* quantised and back."""
+        """*value* (float) quantised and dequantised, in its dtype."""
         scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
-        # Divided in the type the device has: it decides which way a value between steps goes.
+        # Divided in the dtype of the value, as on the device: it decides which way a tie goes.
         scale = scale.astype(value.dtype, copy=False)
         with np.errstate(all="ignore"):
             steps = np.clip(np.rint(value / scale) + zero, self.low, self.high)
@@ -88,11 +89,14 @@ class Quantiser:
 
 @dataclass(frozen=True, slots=True)
 class Quantisers:
-    """What a device quantises: golden tensors and weights by name, and the outputs (ids of
-    device tensors) that were dequantised just before. ``unseen`` are ops that dequantise
-    what no golden tensor is known for, or with a scale that is not known. ``readers`` are by
-    golden tensor the golden ops that read it quantised; others read it as it was made, and of
-    tensors not in it that is not known."""
+    """What a device quantises.
+
+    ``by_tensor`` has the quantiser of golden tensors and weights by name. ``outputs`` are device
+    outputs that come from a dequantiser. ``unseen`` are device ops that dequantise with an unknown
+    scale, or something that stands for no golden tensor. ``readers`` gives for a golden tensor the
+    golden ops that read it quantised; all others read it unquantised. For tensors not in it the
+    readers are not known.
+    """
 
     by_tensor: Mapping[str, Quantiser]
     outputs: frozenset[TensorRef]
@@ -100,7 +104,7 @@ class Quantisers:
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def reads(self, op: str, tensor: str) -> Quantiser | None:
-        """What golden *op* reads golden *tensor* through, if anything."""
+        """The quantiser through which golden *op* reads golden *tensor*; None without one."""
         quantiser, readers = self.by_tensor.get(tensor), self.readers.get(tensor)
         return quantiser if readers is None or op in readers else None
 
@@ -130,8 +134,7 @@ def quantises(kind: str) -> bool:
 def find_quantisers(
     data: RunData, comparisons: Iterable[Comparison], constant: Constant
 ) -> Quantisers:
-    """The quantisers of the run's device, by the golden tensors they stand behind; *constant*
-    gives the constants of its model."""
+    """The quantisers of the run's device; *constant* gives the constants of its model."""
     if not any(op.type in (*DEQUANTISING, _ASCEND_QUANT, PACKED) for op in data.device.ops):
         return NO_QUANTISERS
     return _Finder(data, comparisons, constant).found()
@@ -183,7 +186,7 @@ class _Finder:
                     made += handed_on
                     read = list(self._read_by(made, names))
                 outputs.update(made)
-                # The 32 bits of a bias lose next to nothing.
+                # A bias in 32 bits loses next to nothing, so an unknown one widens no floor.
                 lossless = quantiser is not None and quantiser.high >= RANGES[DType.INT32][1]
                 unseen |= set() if names or lossless else {op.id}
             elif op.type == PACKED:

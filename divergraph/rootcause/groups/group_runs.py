@@ -1,4 +1,4 @@
-"""Groups run on the device's own values: what they are fed, and f(d_in)."""
+"""Groups run on the device's own values: their feeds, and the references r = f(d_in)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorRef
 
 _SHARE_OF_MEMORY = 8
+"""The part of the memory a chunk's values and weights may take: emulations and tolerances need
+several times as much again."""
 _HELD_SHARE = 4
+"""The part of the memory that samples kept for several passes may take."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSample:
-    """A group, what it was fed, the reference f(d_in) and what the device made."""
+    """A group that was run: its feeds ``given`` by name, the reference and the device's output."""
 
     group: Group
     given: Mapping[str, Array]
@@ -28,14 +31,14 @@ class GroupSample:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all its values."""
+        """Bytes of all its arrays."""
         return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
 
 
 @dataclass
 class GroupRuns:
-    """Runs groups of the *golden* graph; ``assumed`` collects, by output, the inputs of the
-    model that were taken from the golden side."""
+    """Runs groups of the *golden* graph on the device's values. ``assumed`` collects, by output,
+    the graph inputs whose values came from golden."""
 
     executor: Executor
     golden: OpGraph
@@ -50,7 +53,7 @@ class GroupRuns:
         self._constants = {each.tensor.name: each.nbytes or 0 for each in constants}
 
     def chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
-        """*groups* in parts whose values, and weights, fit into a share of the memory."""
+        """*groups* in order, in chunks whose values and weights fit an eighth of the memory."""
         chunk: list[Group] = []
         weights: set[str] = set()
         held = 0
@@ -68,24 +71,24 @@ class GroupRuns:
             yield chunk
 
     def remarks(self, groups: Sequence[Group]) -> Iterator[str]:
-        """A word if a group by itself needs more memory than is allowed."""
+        """A warning if single groups need more memory than is allowed."""
         sizes = {group.output: self._size(group, self._weights(group)) for group in groups}
         large = [ref for ref, size in sizes.items() if size > self.memory]
         if large:
             most = max(large, key=sizes.__getitem__)
-            others = f", and {counted(len(large) - 1, 'other')} more than that" if large[1:] else ""
+            others = f"; so do {counted(len(large) - 1, 'other')}" if large[1:] else ""
             yield (
-                f"{most.op} alone takes about {sizes[most] >> 20} MiB, --memory allows "
-                f"{self.memory >> 20}{others}"
+                f"{most.op} alone takes about {sizes[most] >> 20} MiB, more than the "
+                f"{self.memory >> 20} of --memory{others}"
             )
 
     def fit(self, groups: Sequence[Group]) -> bool:
-        """Whether all values of *groups* may be held at once."""
+        """Whether all values of *groups* may be kept at once."""
         return sum(self._size(group) for group in groups) <= self.memory // _HELD_SHARE
 
     def _size(self, group: Group, weights: Iterable[str] = ()) -> int:
-        """About what a group's values take: as they are, as the original ops and as healthy
-        arithmetic makes them; and *weights* once more as the device rounds them."""
+        """About how many bytes a group needs: 16 for each element (float32 values, reference and
+        emulation, and temporaries), and *weights* twice, as the device rounds them, too."""
         refs = (group.output, *group.measured)
         values = sum(prod(self.compared[ref].shape or ()) for ref in refs)
         return 16 * values + 2 * sum(self._constants[name] for name in weights)
@@ -94,7 +97,8 @@ class GroupRuns:
         return {ref.tensor for ref in self.golden.reads(group.ops) if ref.tensor in self._constants}
 
     def feeds(self, group: Group) -> tuple[dict[str, Array], str]:
-        """What *group* is fed, and the first tensor without a value."""
+        """The feeds of *group* by golden tensor name, and the name of the first one without a
+        value ("" if all have one)."""
         given: dict[str, Array] = {}
         for feed in group.feeds:
             if feed.device is not None:
@@ -113,7 +117,7 @@ class GroupRuns:
     def references(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
     ) -> list[Array | str]:
-        """f(d_in) of each group, or why there is none."""
+        """The reference of each group in golden's shape and dtype, or why there is none."""
         subgraphs = [
             RunnableSubgraph(
                 str(number),
@@ -123,7 +127,7 @@ class GroupRuns:
             for number, group in enumerate(groups)
             if group.ops
         ]
-        # A variable is what the golden dump says it was.
+        # A variable is not computed: its reference is the value in the golden dump.
         given = [feeds[n].get(self.golden.name(each.golden)) for n, each in enumerate(groups)]
         found: list[Array | str] = ["it was not run" if one is None else one for one in given]
         for result in self.executor.run_subgraphs(
@@ -131,11 +135,11 @@ class GroupRuns:
         ):
             value = next(iter(result.values.values()), None)
             number = int(result.key)
-            found[number] = (result.failure or "it gave nothing") if value is None else value
+            found[number] = (result.failure or "it gave no output") if value is None else value
         return found
 
     def handed_on(self, group: Group) -> GroupSample | None:
-        """What a group that only hands on was given, and what came out."""
+        """The sample of a group that only hands a value on: its reference is that value."""
         value = None if group.is_passthrough is None else self.values.device(group.is_passthrough)
         device = self.values.device(group.output)
         if value is None or device is None:
@@ -143,11 +147,11 @@ class GroupRuns:
         return GroupSample(group, {self.golden.name(group.golden): value}, value, device)
 
     def samples(self, groups: Sequence[Group]) -> Samples:
-        """Groups with what they were fed, what the device and what the original made of it."""
+        """The samples of *groups*, to be gone through any number of times."""
         return Samples(self, groups)
 
     def run(self, groups: Sequence[Group]) -> Iterator[GroupSample]:
-        """As ``samples``, once."""
+        """The samples of those groups that can be run, for one pass: no chunk is kept."""
         for chunk in self.chunks(groups):
             fed = [(group, *self.feeds(group)) for group in chunk]
             runnable = [(group, given) for group, given, missing in fed if not missing]
@@ -162,8 +166,8 @@ class GroupRuns:
 
 @dataclass
 class Samples:
-    """Samples of *groups* to be gone through more than once: held if there is memory for all,
-    else made anew each time."""
+    """Samples of *groups* for several passes: kept if there is memory for all of them, else run
+    again in each pass."""
 
     runs: GroupRuns
     groups: Sequence[Group]
@@ -175,7 +179,7 @@ class Samples:
         return iter(self._held) if self._held is not None else self.runs.run(self.groups)
 
     def of(self, groups: Sequence[Group]) -> Samples:
-        """Those of some of the groups."""
+        """The samples of a subset of the groups."""
         wanted = {group.output for group in groups}
         held = self._held
         found = None if held is None else [each for each in held if each.group.output in wanted]

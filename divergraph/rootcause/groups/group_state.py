@@ -1,4 +1,4 @@
-"""A group run op by op: what is known so far, and what is run next."""
+"""The state of a group that is run op by op: the values so far, and the op to run next."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _EXACT_CONSTANTS = frozenset(
         *("Pow", "Mod", "FloorMod"),
     }
 )
-"""Ops whose constants say sizes, scales, coordinates or exponents, no weights."""
+"""Ops whose constants are sizes, scales, coordinates or exponents, which devices do not round."""
 
 
 @dataclass
 class GroupState:
-    """How far the run of one group is: ``values`` by tensor, the ``place`` of the next op."""
+    """One group's run: ``values`` by tensor name, and the ``place`` of the next op in the group."""
 
     group: Group
     golden: OpGraph
@@ -32,9 +32,9 @@ class GroupState:
     place: int = 0
     failed: bool = False
     joined: set[str] = field(default_factory=set)
-    """Ops that give no arrays alone (sequences): they run together with those that read them."""
+    """Ops whose outputs are not arrays (sequences): they run together with their readers."""
     _last: dict[str, int] = field(default_factory=dict)
-    """By tensor the place of the last op that reads it: then it is let go."""
+    """By tensor the place of the last op that reads it, after which it is freed."""
 
     def __post_init__(self) -> None:
         for place, op_id in enumerate(self.group.ops):
@@ -44,7 +44,8 @@ class GroupState:
 
     @property
     def quantised(self) -> set[str]:
-        """Values that may be quantised before they are read: not those fed as they are read."""
+        """Names of values to quantise before they are read: those the device had not quantised
+        already when they were dumped."""
         return self.values.keys() - {feed.tensor for feed in self.group.feeds if not feed.quantised}
 
     def next_op(self) -> Op | None:
@@ -54,20 +55,20 @@ class GroupState:
         return self.golden.ops[self.group.ops[self.place]]
 
     def constants(self) -> Iterator[str]:
-        """The constants its ops take that are rounded as weights are."""
+        """The names of constants its ops read that the device rounds."""
         inside = set(self.group.ops)
         for op in (self.golden.ops[op_id] for op_id in self.group.ops):
             if op.type in _EXACT_CONSTANTS:
                 continue
             for ref in self.golden.inputs(op):
                 maker = "" if ref.producer is None else ref.producer.op
-                # What is made in each turn of a loop cannot be given from outside of it.
+                # A value made in each iteration of a loop cannot be fed from outside of it.
                 inner = maker in inside or maker in self.golden.looped
                 if not inner and ref.tensor not in self.values:
                     yield ref.tensor
 
     def piece(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
-        """The next op as a piece; *weights* are constants as the device holds them."""
+        """The next op as a subgraph to run; *weights* are constants as the device holds them."""
         op = self.next_op()
         assert op is not None
         if self.turns():
@@ -78,14 +79,14 @@ class GroupState:
         return RunnableSubgraph(key, tuple(given), tuple(self._needed(op)))
 
     def inputs(self, piece: RunnableSubgraph, weights: Mapping[str, Array]) -> dict[str, Array]:
-        """What *piece* is fed."""
+        """The arrays to feed *piece*, by tensor name."""
         return {
             name: self.values[name] if name in self.values else weights[name]
             for name in piece.inputs
         }
 
     def turns(self) -> bool:
-        """Whether ops of the group run again and again: alone they make nothing."""
+        """Whether the group holds part of a loop, whose ops cannot be run one by one."""
         return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)
 
     def _whole(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
@@ -94,7 +95,7 @@ class GroupState:
         return RunnableSubgraph(key, tuple(given), (self.golden.name(self.group.golden),))
 
     def _read(self, op: Op) -> Iterator[str]:
-        """What *op* reads, and what those read that run together with it."""
+        """The tensors *op* reads, or the ops joined to it read in its place."""
         for ref in self.golden.inputs(op):
             if ref.producer is not None and ref.producer.op in self.joined:
                 yield from self._read(self.golden.ops[ref.producer.op])
@@ -102,7 +103,7 @@ class GroupState:
                 yield ref.tensor
 
     def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
-        """Go on with what the next op *made*."""
+        """Take the outputs the next op *made*, by tensor name, and go on to the op after it."""
         self.values.update(made)
         last = len(self.group.ops)
         self.place = last if self.turns() else self.place + 1
@@ -113,18 +114,18 @@ class GroupState:
             del self.values[name]
 
     def _join(self, op: Op) -> None:
-        """Let *op* run with those that read it: what it takes is needed as long as they are."""
+        """Let *op* run together with its readers, and keep its inputs until they have run."""
         until = max((self._last.get(each.name, -1) for each in op.outputs), default=-1)
         for name in self._read(op):
             self._last[name] = max(self._last.get(name, -1), until)
         self.joined.add(op.id)
 
     def result(self) -> Array | None:
-        """The output of the group, once all of it was run."""
+        """The output of the group; None before its last op has run, or if one failed."""
         return None if self.failed else self.values.get(self.golden.name(self.group.golden))
 
     def _needed(self, op: Op) -> Iterator[str]:
-        """The outputs of *op* that the group goes on with."""
+        """The outputs of *op* that the rest of the group, or its result, needs."""
         used = {ref.tensor for ref in self.golden.reads(self.group.ops)}
         for port, tensor in enumerate(op.outputs):
             if TensorRef(op.id, port) == self.group.golden or tensor.name in used:

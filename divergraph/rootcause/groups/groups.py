@@ -1,4 +1,4 @@
-"""Groups: the golden ops between one measured device output and the measured ones before it."""
+"""Groups: the golden ops between a measured device output and the measured outputs before it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from graphstore.model import InputRef, Op, TensorRef
 
 _MOST_OPS = 5000
+"""A group of more ops, of a device that dumped hardly anything, would narrow nothing down."""
 _ASKING, _ASKED = frozenset(("Equal", "NotEqual")), 2
-_UNSEEN = "quantised by a scale that is not known"
+_UNSEEN = "quantised with an unknown scale"
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """One input of a group, by the name of its golden tensor.
 
-    It is fed the device's own ``device`` output; if that is None, the value the golden
-    dump (of tensor ``golden``, or of a graph input) or the device's dump of the graph
-    input has. ``quantised``: on its way to the op the device quantises it.
+    Its value is that of the device output ``device``; else of ``golden`` in the golden dump; else,
+    for a graph input, what the device was fed, or golden if that was not dumped. ``quantised``: the
+    device quantises it on the way to the op.
     """
 
     tensor: str
@@ -31,13 +32,12 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What makes the golden tensor ``golden``, held against device output ``output``.
+    """The golden ops that compute the tensor ``golden``, which device output ``output`` stands for.
 
-    ``ops`` are golden op ids in topological order, none if the device only hands on a
-    value it was given (``passes_on``). ``failure`` says why there is no such group;
-    ``source`` if it is a tensor that is no op's doing: fed, or drawn at random.
-    ``kernels`` are the types of ops, not golden's own, by which the device computes it in
-    integers, with scales its graph need not tell.
+    ``ops`` are golden op ids in topological order; none if the device only hands on a value, that
+    of the device output ``is_passthrough``. ``failure`` says why it cannot be run; ``source`` is
+    set if no op computes the tensor (it is fed, drawn at random, ...). ``kernels`` are the types
+    of device ops that compute it in integers and are not golden's own; their scales may be unknown.
     """
 
     output: TensorRef
@@ -51,22 +51,22 @@ class Group:
 
     @property
     def integers(self) -> bool:
-        """Whether the device computes it in integers."""
+        """Whether the device computes the group in integers."""
         return bool(self.kernels)
 
     @property
     def measured(self) -> tuple[TensorRef, ...]:
-        """The device outputs it is fed."""
+        """The device outputs the group is fed."""
         return tuple(feed.device for feed in self.feeds if feed.device is not None)
 
 
 class GroupCutter:
-    """Cuts groups out of *golden* for the outputs of *device*, a graph read the same way.
+    """Cuts groups out of *golden* for the measured outputs of *device*.
 
-    *measured* gives the golden tensor each usable device output stands for, in device
-    order; *golden_dumped* are the golden tensors whose values are known. Constants are
-    golden's own, but for the golden tensors *changed*: those are as the device has them.
-    *unseen* are device ops that quantise what, or by which scale, is not known.
+    *measured* gives the golden tensor each usable device output stands for, in device order;
+    *golden_dumped* are the golden tensors whose values are known. Constants are golden's, except
+    the golden tensors *changed*, which are fed as the device has them. *unseen* are device ops that
+    quantise with an unknown scale.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class GroupCutter:
             self._first.setdefault(original, output)
 
     def group(self, output: TensorRef) -> Group:
-        """The group of a measured device output."""
+        """The group of a measured device output; its ``failure`` says why it cannot be run."""
         golden = self._measured[output]
         cut, from_outside = self._cut(output.op)
         if golden in cut:
@@ -112,24 +112,27 @@ class GroupCutter:
             return Group(output, golden, feeds=(Feed(self._golden.name(golden), golden=golden),))
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
-        found = self._told(self._between(output, golden, cut))
+        # First the cut along the device's own edges: it feeds what the device's op really read.
+        found = self._with_kernels(self._between(output, golden, cut))
         if not found.failure and (from_outside or all(feed.device for feed in found.feeds)):
             return found
+        # Where that leaves inputs open, golden's edges may stop at further measured tensors.
         stops = {original: device for original, device in self._first.items() if device != output}
         stops.pop(golden, None)
-        wider = self._told(self._between(output, golden, {**stops, **cut}))
+        wider = self._with_kernels(self._between(output, golden, {**stops, **cut}))
         return found if wider.failure and not found.failure else wider
 
-    def _told(self, found: Group) -> Group:
-        """*found* with what the device alone computes in integers."""
+    def _with_kernels(self, found: Group) -> Group:
+        """*found* with the integer kernels that are the device's alone."""
         own = {self._golden.ops[op_id].type for op_id in found.ops}
         return replace(found, kernels=frozenset(self._kernels - own))
 
     def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
-        """The measured device outputs a device op's value comes from, by golden tensor.
+        """The measured device outputs a device op's value comes from, by golden tensor, and
+        whether some path leads to an input of the model.
 
-        Of several device outputs of one golden tensor (before and after an inserted Cast)
-        it is the one the op really reads. True if some way leads to an input of the model.
+        Where several device outputs stand for one golden tensor (before and after an inserted
+        Cast), it is the one the op really reads.
         """
         found: dict[TensorRef, TensorRef] = {}
         self._quantised, self._kernels = set(), set()
@@ -158,7 +161,8 @@ class GroupCutter:
                         before = found.setdefault(original, producer)
                         self._quantised |= {producer} if quantised else set()
                         if self._is_of(before, producer):
-                            # Read both ways: of what was quantised the rest cannot be had.
+                            # Read both quantised and not: the quantised one is fed, as its missing
+                            # digits cannot be had back, and the other would hide the loss.
                             found[original] = producer
                             self._quantised.add(producer)
                         elif self._is_of(producer, before):
@@ -169,14 +173,14 @@ class GroupCutter:
         return found, open_end
 
     def _is_of(self, one: TensorRef, other: TensorRef) -> bool:
-        """Whether *one* is what is left of *other* after quantising it."""
+        """Whether *one* is *other* after quantising."""
         types = [self._device.ops[each.op].type for each in (one, other)]
         return types[0] in DEQUANTISING and types[1] not in DEQUANTISING
 
     def _between(
         self, output: TensorRef, golden: TensorRef, stops: Mapping[TensorRef, TensorRef]
     ) -> Group:
-        """The ops from *stops* (device outputs by golden tensor) to *golden*."""
+        """The group of the ops from *stops* (device outputs by golden tensor) to *golden*."""
         graph = self._golden
         ops: dict[str, None] = {}
         feeds: dict[str, Feed] = {}
@@ -217,8 +221,8 @@ class GroupCutter:
         return Group(output, golden, order, tuple(feeds.values()))
 
     def _is_luck(self, op_id: str, made: Container[str], feeds: Mapping[str, Feed]) -> bool:
-        """Whether an op holds a float of the device against one that is made anew: they may
-        be equal there and not here."""
+        """Whether an op tests a float of the device for equality with a recomputed one: they may be
+        equal there and not here, by one rounding."""
         op = self._golden.ops[op_id]
         if op.type not in _ASKING or len(op.inputs) != _ASKED:
             return False
@@ -226,7 +230,7 @@ class GroupCutter:
         return sorted(kinds) == ["fed", "made"]
 
     def _floats(self, ref: InputRef, made: Container[str], feeds: Mapping[str, Feed]) -> str:
-        """Whether *ref* is a float that is fed, or made anew."""
+        """Where a float comes from: "fed" by the device, "made" here; "" for anything else."""
         if ref.producer is None:
             return ""
         kind = self._golden.ops[ref.producer.op].outputs[ref.producer.port].dtype
@@ -238,7 +242,7 @@ class GroupCutter:
         return "made" if ref.producer.op in made else ""
 
     def _from_golden(self, ref: TensorRef) -> bool:
-        """Whether the golden dump's value serves: what is drawn, fed or stored, not computed."""
+        """Whether the golden dump's value may be used: it is drawn, fed or stored, not computed."""
         if ref not in self._golden_dumped or ref in self._golden.flows:
             return False
         if ref.op in self._golden.late:
@@ -258,9 +262,11 @@ def _not_again(op: Op, source: Source) -> str:
     return f"{op.name} ({op.type}) {source.value}, so it is not run again"
 
 
-def some(groups: Sequence[Group], most: int, longer: int | None = None) -> Sequence[Group]:
-    """Up to *most* of *groups*, from all over the model; those of so many ops *longer* than the
-    shortest, or of any number for None."""
+def sampled_groups(
+    groups: Sequence[Group], most: int, longer: int | None = None
+) -> Sequence[Group]:
+    """Up to *most* of *groups*, evenly spread over the model; only those with at most *longer* ops
+    more than the shortest, or of any length for None."""
     if longer is not None:
         fewest = min((len(group.ops) for group in groups), default=0)
         groups = [group for group in groups if len(group.ops) <= fewest + longer]

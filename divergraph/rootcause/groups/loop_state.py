@@ -1,8 +1,8 @@
-"""What loops of the old TensorFlow kind keep between their turns: arrays of tensors and stacks.
+"""State that TensorFlow 1 loops keep between iterations: tensor arrays and stacks.
 
-A TensorArray is written and read by ops that hand on a *flow*, a float that means nothing but
-an order. A loop pushes onto stacks what the loop of its gradient takes from them; no edge of the
-graph says so.
+A TensorArray is written and read by ops that pass on a *flow*, a float whose only meaning is their
+order. A loop pushes values onto stacks and the loop of its gradient pops them; no edge of the graph
+shows that dependence.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _SPLITS = ("TensorArraySplit",)
 _HANDS_ON = frozenset(("Identity", "Enter", "Exit", "Merge", "Switch", "NextIteration"))
 _ENTERS, _EXITS = frozenset(("Enter", "RefEnter")), frozenset(("Exit", "RefExit"))
 TURNS = frozenset(("NextIteration", "RefNextIteration"))
-"""Ops that only loops have: what lies around one runs as a whole or not at all."""
+"""Ops that only loops have: a group with one of them runs as a whole or not at all."""
 
 
 def flows(graph: ModelGraph) -> frozenset[TensorRef]:
-    """The tensors that only keep an order, whatever their values are."""
+    """The tensors that only order ops; their values mean nothing."""
     readers: dict[TensorRef, list[Op]] = {}
     for op in graph.ops:
         for ref in op.inputs:
@@ -41,7 +41,7 @@ def _outputs(op: Op) -> Iterator[TensorRef]:
 
 
 def inside_loops(graph: ModelGraph) -> frozenset[str]:
-    """The ops that run once in each turn of a loop, those that enter one among them."""
+    """The ids of ops that run once per iteration of a loop, including those that enter it."""
     users: dict[str, list[str]] = {}
     for op in graph.ops:
         makers = [ref.producer.op for ref in op.inputs if ref is not None and ref.producer]
@@ -52,7 +52,7 @@ def inside_loops(graph: ModelGraph) -> frozenset[str]:
 
 
 def pushed(graph: ModelGraph) -> dict[str, tuple[InputRef, ...]]:
-    """What each op that takes from a stack depends on: all that is pushed onto it."""
+    """By id of each op that pops from a stack: all tensors that are pushed onto that stack."""
     ops = graph.op_index()
     pushes: dict[str, list[InputRef]] = {}
     for op in _of(graph, "StackPush"):

@@ -1,4 +1,4 @@
-"""A graph as groups are cut out of it: what feeds an op, and what cannot be run again."""
+"""A graph as groups are cut from it: what each op reads, and what cannot be run again."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _FIRST_KEPT = 3
 
 
 class Source(Enum):
-    """Why an op's value cannot simply be computed anew."""
+    """Why an op's value cannot simply be recomputed. The texts continue "Mul (Mul) ..."."""
 
     RANDOM = "draws random numbers"
     ENTRY = "is fed from outside"
     VARIABLE = "is a variable"
-    LATE = "takes a variable that the step has changed by then"
-    EQUAL = "asks whether floats are equal, of which one is not known to the last bit"
-    FLOW = "keeps an order or room for a gradient"
+    LATE = "reads a variable that the step has changed by then"
+    EQUAL = "tests whether floats are equal, of which one is not known to the last bit"
+    FLOW = "only orders ops or holds room for a gradient"
 
 
 def source_of(op: Op) -> Source | None:
-    """Whether *op* brings in a value from elsewhere; None for an op that computes one."""
+    """Where the value of *op* comes from if it is not computed; None for an op that computes."""
     if op.type.startswith(_RANDOM) or op.type in _RANDOM_TYPES:
         return Source.RANDOM
     if op.type == "Dropout" and len(op.inputs) > _TRAINING_INPUT:
@@ -52,8 +52,9 @@ def source_of(op: Op) -> Source | None:
 
 
 def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
-    """The outputs nothing writes: what TensorFlow's batch normalisation keeps for its gradient
-    holds values in training only, else what was in that memory before. Calls hand it on."""
+    """The outputs that nothing writes. TensorFlow's batch normalisation fills the outputs for its
+    gradient in training only; otherwise they hold whatever was in that memory. Outputs of calls
+    and Identity ops that pass such a value on are included."""
     found = {
         TensorRef(op.id, port)
         for op in graph.ops
@@ -79,14 +80,14 @@ def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
 
 @dataclass
 class OpGraph:
-    """The ops of a graph by id, with what their bodies take from around them as inputs too.
-    Called functions are in the place of their calls.
+    """The ops of a graph by id. What a body reads from outside counts as an input of its owner,
+    and called functions are inlined.
 
-    ``rank`` is each op's place in topological order. ``fed`` holds the ops that depend on
-    an input of the model; all others are the same in each run but for random ones and
-    variables, of which ``moving`` are made, and ``drawn`` of random ones. ``flows`` are tensors
-    whose values mean nothing. ``late`` ops take variables after the step changed them,
-    ``looped`` ones run in each turn of a loop of the old kind.
+    ``rank`` is each op's place in topological order. ``fed`` are the ids of ops that depend on an
+    input of the model, ``moving`` of those that depend on random numbers or variables, ``drawn`` on
+    random numbers; all others give the same in every run. ``flows`` are tensors whose values mean
+    nothing. ``late`` ops read variables after the step changed them; ``looped`` ones run in each
+    iteration of a TensorFlow 1 loop.
     """
 
     graph: ModelGraph
@@ -124,28 +125,28 @@ class OpGraph:
         self.drawn = self._behind(op.id for op in self.graph.ops if source_of(op) is Source.RANDOM)
 
     def inputs(self, op: Op) -> Iterator[InputRef]:
-        """What *op* reads: its connected inputs, and what its bodies take from around it."""
+        """What *op* reads: its connected inputs, then what its bodies read from outside."""
         yield from (ref for ref in op.inputs if ref is not None)
         yield from self._captured.get(op.id, ())
 
     def reads(self, ops: Iterable[str]) -> Iterator[InputRef]:
-        """What each of *ops* reads."""
+        """What each of *ops* reads, one op after the other."""
         return (ref for op_id in ops for ref in self.inputs(self.ops[op_id]))
 
     def name(self, ref: TensorRef) -> str:
-        """The name executors know a tensor by."""
+        """The tensor's name, by which executors know it."""
         return self.ops[ref.op].outputs[ref.port].name
 
     def is_constant(self, op_id: str) -> bool:
-        """Whether an op gives the same in every run."""
+        """Whether an op gives the same values in every run."""
         return op_id not in self.fed and op_id not in self.moving
 
     def is_lost(self, op_id: str) -> bool:
-        """Whether an op takes a variable as the step left it, and cannot be run again so."""
+        """Whether an op reads a variable as the step left it, which cannot be reproduced."""
         return op_id in self.late and self.late[op_id].taken is None
 
     def behind_unknown(self, dumped: frozenset[TensorRef]) -> frozenset[str]:
-        """The ops that are made of random numbers and variables of which no value is *dumped*."""
+        """The ids of ops downstream of random numbers and variables that are not *dumped*."""
         handles = {op.id for op in self.graph.ops if op.type in HANDLES}
         return self._behind(
             op.id
@@ -159,7 +160,7 @@ class OpGraph:
         )
 
     def is_source(self, op_id: str) -> bool:
-        """Whether an op brings in what is fed from outside."""
+        """Whether an op brings in values from outside the model."""
         return source_of(self.ops[op_id]) is Source.ENTRY
 
     def is_entry(self, ref: InputRef) -> bool:
@@ -175,7 +176,7 @@ class OpGraph:
         return frozenset(reached(starts, lambda op: users.get(op, ())))
 
     def _captures(self) -> dict[str, tuple[InputRef, ...]]:
-        """By owner: the tensors its bodies, and bodies inside of them, take from outside."""
+        """By owner: the tensors that its bodies, and the bodies inside those, read from outside."""
         if not self.graph.subgraphs:
             return {}
         owners = {body.name: body.owner for body in self.graph.subgraphs}
@@ -183,7 +184,7 @@ class OpGraph:
         found: dict[str, dict[InputRef, None]] = {}
         for op in self.graph.ops:
             for ref in op.inputs if op.subgraph else ():
-                # Others no op makes are what the body itself is given.
+                # Any other tensor without a producer is an input of the body itself.
                 if ref is not None and (ref.producer is not None or ref.tensor in known):
                     for owner in self._outside_of(op, ref, owners):
                         found.setdefault(owner, {})[ref] = None

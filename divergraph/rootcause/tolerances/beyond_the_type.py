@@ -1,7 +1,7 @@
-"""Numbers beyond the device's type: what stands for infinity, and what overflows by itself.
+"""Numbers beyond the device's type: those that stand for infinity, and those that overflow.
 
-A mask's -1e9 is as good however a device holds it. And where the emulated arithmetic makes NaN or
-infinities of these very inputs, those of the device are no fault of it.
+A mask's -1e9 does its work whatever large number a device holds in its place. And where the
+emulated arithmetic overflows on the same inputs, an overflow of the device is no fault.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from divergraph.rootcause.tolerances.contract import (
 from divergraph.rootcause.tolerances.masks import Mask, past_the_end, standing_for_infinity
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    mask, lost = _mask(context, told.reference, told.device), _overflown(told)
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    mask, lost = _mask(context, estimate.reference, estimate.device), _overflown(estimate)
     if lost is not None and mask is not None:
         lost &= ~(mask.held | mask.missed)
     if mask is None and (lost is None or not lost.any()):
@@ -29,18 +29,18 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     held, missed = ((), ()) if mask is None else (mask.held, mask.missed)
     counted = {"held": held, "missed": missed, "overflown": () if lost is None else lost}
     return Exclude(
-        None if lost is None else np.where(lost, np.nan, told.reference),
+        None if lost is None else np.where(lost, np.nan, estimate.reference),
         mask,
         {name: int(np.count_nonzero(each)) for name, each in counted.items()},
     )
 
 
-def _overflown(told: ToleranceEstimate) -> Array | None:
-    """Where both have no number: an emulation that overflows excuses no wrong one."""
-    emulated = told.emulation
-    if emulated is None or emulated.dtype.kind != "f" or not told.are_floats:
+def _overflown(estimate: ToleranceEstimate) -> Array | None:
+    """Where neither the emulation nor the device is finite; a finite wrong value stays wrong."""
+    emulated = estimate.emulation
+    if emulated is None or emulated.dtype.kind != "f" or not estimate.are_floats:
         return None
-    return ~np.isfinite(emulated) & ~np.isfinite(told.device)
+    return ~np.isfinite(emulated) & ~np.isfinite(estimate.device)
 
 
 def _mask(context: OpContext, reference: Array, device: Array) -> Mask | None:
@@ -52,7 +52,8 @@ def _mask(context: OpContext, reference: Array, device: Array) -> Mask | None:
     scaled = past_the_end(reference, device, context.given.values(), huge, largest)
     if found is None or scaled is None:
         return found or scaled
-    # What was scaled past the end is held, whatever the constant alone would ask for.
+    # A mask that was scaled past the type's end counts as held, although the constant alone would
+    # call such a place missed.
     return Mask(found.held | scaled.held, found.missed & ~scaled.held, found.largest)
 
 
@@ -60,7 +61,7 @@ TOLERANCE = Tolerance(
     "beyond the type",
     Stage.PLACES,
     10,
-    "what stands for minus infinity may be any large number, and where the emulated arithmetic "
-    "overflows so may the device",
+    "a value that stands for infinity may be any large number, and where the emulation overflows "
+    "the device may overflow, too",
     _apply,
 )

@@ -1,8 +1,8 @@
-"""What a tolerance is: something devices do that changes how an error is to be measured.
+"""What a tolerance is: something healthy devices do that changes how an error is to be measured.
 
-Each is one file of this folder, which calls it ``TOLERANCE``, or an entry point of the group
-``divergraph.tolerances``. It is shown one output at a time and widens the noise floor, narrows
-it, excludes places, or does nothing. What acted is kept with its numbers (``origins --explain``).
+Each is one module of this folder with a ``TOLERANCE``, or an entry point of the group
+``divergraph.tolerances``. It is given one output at a time and widens the noise floor, narrows
+it, excludes elements, or does nothing. Those that acted are kept (``origins --explain``).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ class Stage(IntEnum):
     """When tolerances are asked, in this order."""
 
     PLACES = 1
-    """Before there is a floor: which places of the tensor count."""
+    """Before the floor is computed: which elements count at all."""
     KNOWN = 2
-    """What is known of the group makes the emulation too narrow."""
+    """Always: the emulation is known to miss something, such as scales the graph does not give."""
     SUSPICIOUS = 3
-    """The error would be suspect: what else explains it, and whether a norm hides more."""
+    """Only if the error would be suspect: other explanations of it, and errors the norm hides."""
     HIDDEN = 4
-    """Of any error: is it of a kind that rounding does not make?"""
+    """Always: kinds of error below the floor that rounding does not make."""
     LAST = 5
-    """The error would be guilty: does it matter at all?"""
+    """Only if the error would be guilty: is it large enough to matter?"""
 
 
 @dataclass(frozen=True, slots=True)
 class OpContext:
     """What is known of one output besides its values.
 
-    ``given`` is what its group was fed, by golden tensor name; ``arithmetic`` emulates groups;
-    ``inputs_error`` is the largest relative error of what was fed, None without any;
-    ``hidden_bodies`` says that the device may quantise inside of bodies.
+    ``given`` holds the arrays its group was fed, by golden tensor name; ``arithmetic`` emulates
+    groups; ``inputs_error`` is the largest relative error of a fed tensor, None if none is known;
+    ``hidden_bodies`` says that the device may quantise inside bodies.
     """
 
     executor: Executor
@@ -71,25 +71,24 @@ class OpContext:
         """Whether the device computes the group in integers, or quantises at all."""
         return bool(self.group.integers or self.arithmetic.quantisers.by_tensor)
 
-    def smallest_normal(self, told: ToleranceEstimate) -> float:
-        """The smallest normal number of what the device holds: it may hold an output in more bits
-        than it computes in, and then small numbers are kept."""
+    def smallest_normal(self, estimate: ToleranceEstimate) -> float:
+        """The smallest normal number of the type the output is held in: that of float32 where the
+        values have more bits than the arithmetic, since then small numbers survive."""
         precision = self.arithmetic.precision
-        narrow = precision.fits(told.device)
+        narrow = precision.fits(estimate.device)
         return precision.smallest_normal if narrow else SMALLEST_NORMAL_FP32
 
 
 @dataclass(frozen=True, slots=True)
 class ToleranceEstimate:
-    """What an output is held against, and how far off it may be.
+    """What an output is compared with, and how far off it may be. All arrays have r's shape.
 
-    ``reference`` is r, NaN where nothing is to be measured, ``device`` d in its shape; ``floor`` is
-    relative to the norm of r, ``absolute`` a norm below which no error says anything. ``masked``
-    are the places of values that stand for infinity;
-    both sides are 0 there, or as much as the device was to hold. ``imitations`` are of r's shape,
-    as healthy arithmetic may have made it, the emulation first. ``expected`` is what a device that
-    quantises was to make, where that is known exactly and the error is against that. ``unseen``
-    is the floor of what is not emulated, 0 where all is. No suspicion passes ``bound``.
+    ``reference`` is r, NaN at excluded elements; ``device`` is d. ``floor`` is relative to |r|,
+    ``absolute`` a Euclidean norm of errors that never count. ``masked`` are the elements that
+    stand for infinity: both sides are 0 there, or clipped to the type's largest value.
+    ``imitations`` are outputs healthy arithmetic may have made, the emulation first. ``expected``
+    is the exact output of a quantised op, where it takes the place of r. ``unseen`` is the flat
+    floor of what is not emulated, 0 if all is. No suspicion exceeds ``bound``.
     """
 
     reference: Array
@@ -104,12 +103,12 @@ class ToleranceEstimate:
 
     @property
     def emulation(self) -> Array | None:
-        """e, what the group makes in the device's arithmetic; None where it could not run."""
+        """e, the group's output in the device's arithmetic; None where it could not be run."""
         return self.imitations[0] if self.imitations else None
 
     @property
     def are_floats(self) -> bool:
-        """Whether both sides hold real numbers at all: only those are rounded."""
+        """Whether both sides are non-empty floats: only those are rounded."""
         sides = (self.device, self.reference)
         return self.reference.size > 0 and all(each.dtype.kind == "f" for each in sides)
 
@@ -119,8 +118,9 @@ Numbers: TypeAlias = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """The floor is at least ``floor``, errors below ``absolute`` say nothing, and suspicion does
-    not pass ``bound``; ``imitations`` are as healthy arithmetic may have made the output, too."""
+    """Raise the floor to at least ``floor`` (relative) and ``absolute`` (a norm of errors), limit
+    suspicion to ``bound``, and add ``imitations``: outputs healthy arithmetic may have made.
+    ``numbers`` are shown by ``--explain``."""
 
     floor: float = 0.0
     absolute: float = 0.0
@@ -131,8 +131,8 @@ class Widen:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """The floor is at most ``floor``, and the absolute one too; ``expected`` takes the place of the
-    reference for whoever explains the error."""
+    """Lower the floor to at most ``floor`` (relative) and ``absolute`` (a norm of errors).
+    ``expected`` replaces the reference when a cause is looked for."""
 
     floor: float
     absolute: float = math.inf
@@ -142,7 +142,7 @@ class Narrow:
 
 @dataclass(frozen=True, slots=True)
 class Exclude:
-    """Places are left out: NaN in ``reference``, or those of ``mask``."""
+    """Leave elements out: those that are NaN in ``reference``, and those of ``mask``."""
 
     reference: Array | None = None
     mask: Mask | None = None
@@ -155,8 +155,8 @@ Apply: TypeAlias = Callable[[OpContext, ToleranceEstimate], Action]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """One of them. ``order`` is its place among those of its stage; ``reason`` a sentence for
-    people: what devices do. ``handed_on``: it is asked of ops that only hand a value on, too.
+    """A tolerance. ``order`` is its place within its ``stage``; ``reason`` says for ``--explain``
+    what devices do; with ``handed_on`` it is asked of ops that compute nothing, too.
     """
 
     name: str
@@ -169,7 +169,7 @@ class Tolerance:
 
 @cache
 def tolerances() -> tuple[Tolerance, ...]:
-    """All that are installed, in the order they are asked."""
+    """All installed tolerances in the order in which they are asked."""
     found = discovered(str(__package__), "TOLERANCE", ENTRY_POINT_GROUP)
     known = [each for each in found if isinstance(each, Tolerance)]
     return tuple(sorted(known, key=lambda each: (each.stage, each.order, each.name)))

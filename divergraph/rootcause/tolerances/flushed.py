@@ -1,4 +1,4 @@
-"""Numbers below the smallest normal one, set to zero."""
+"""Subnormal numbers that the device flushed to zero."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from divergraph.rootcause.tolerances.contract import (
 from divergraph.rootcause.values import norms
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if not told.are_floats:
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    if not estimate.are_floats:
         return None
-    reference, normal = told.reference, context.smallest_normal(told)
-    flushed = (told.device == 0) & (reference != 0) & (np.abs(reference) < normal)
+    reference, normal = estimate.reference, context.smallest_normal(estimate)
+    flushed = (estimate.device == 0) & (reference != 0) & (np.abs(reference) < normal)
     lost = float(np.linalg.norm(np.asarray(reference[flushed], np.float64)))
-    # What costs so much of the output is a fault.
+    # A larger share of the output's norm would be a fault of its own.
     if not flushed.any() or lost > calibration.FLUSHED_SHARE * norms(reference, reference)[1]:
         return None
     places = {"places": int(np.count_nonzero(flushed))}
@@ -33,6 +33,6 @@ TOLERANCE = Tolerance(
     "flushed subnormals",
     Stage.SUSPICIOUS,
     40,
-    "devices set numbers below the smallest normal one to zero",
+    "devices flush subnormal numbers to zero",
     _apply,
 )

@@ -1,9 +1,9 @@
-"""A gain: an error that points the way of the output itself.
+"""Gains: errors in the direction of the output itself.
 
-Rounding is by chance from element to element, so a norm of errors as large as usual may
-still hold a factor of all elements, small but far above what chance makes. Along the output
-the floor is lower: what the emulation is off by as a whole, and chance over many elements. A gain
-of a tensor inside a group moves the output another way, which is seen by trying it.
+Rounding errors are independent from element to element, so an error of ordinary norm may still
+contain a common factor far above what chance makes. Along the output the floor is lower: the gain
+of the emulation, and what n independent errors add up to. A gain of a tensor inside a group moves
+the output in another direction, which is found by trying it.
 """
 
 from __future__ import annotations
@@ -32,56 +32,64 @@ from divergraph.rootcause.values import relative
 
 _BLOCK = 1 << 15
 _MOST_INSIDE = 16
+"""Tensors inside a group that are tried. Bounds cost: each is one more run of the group."""
 
 
 def gain_floor(
-    told: ToleranceEstimate, precision: Precision, ops: float, way: Array | None = None
+    estimate: ToleranceEstimate, precision: Precision, ops: float, direction: Array | None = None
 ) -> float:
-    """The floor of a gain, if the error of the device *told* of is one; else its floor. Only for
-    arithmetics whose floors are coarse.
+    """The relative floor for the error if it is a gain, else the floor of *estimate*.
 
-    *ops* of the group may be off that way each by itself. *way* is where a gain inside the group
-    moves the output; None for one of the output itself.
+    Only for arithmetics that round every value, whose floors are coarse enough to hide a gain.
+    *ops* is how many ops of the group may contribute to that direction, each independently.
+    *direction* (of the reference's shape) is how a gain inside the group moves the output; None:
+    the output itself.
     """
-    reference, device, emulated = told.reference, told.device, told.emulation
-    if not (precision.rounds and told.are_floats) or emulated is None:
-        return told.floor
-    way = reference if way is None else way
-    if emulated.dtype.kind != "f" or not emulated.shape == way.shape == reference.shape:
-        return told.floor
-    sums = _sums(*(each.reshape(-1) for each in (reference, device, emulated, way)))
-    scale = math.sqrt(sums.energy * sums.way_energy)
+    reference, device, emulated = estimate.reference, estimate.device, estimate.emulation
+    if not (precision.rounds and estimate.are_floats) or emulated is None:
+        return estimate.floor
+    direction = reference if direction is None else direction
+    if emulated.dtype.kind != "f" or not emulated.shape == direction.shape == reference.shape:
+        return estimate.floor
+    sums = _sums(*(each.reshape(-1) for each in (reference, device, emulated, direction)))
+    scale = math.sqrt(sums.energy * sums.direction_energy)
     if scale == 0.0 or not math.isfinite(sums.apart) or not math.isfinite(scale):
-        return told.floor
+        return estimate.floor
     introduced = math.sqrt(sums.apart / sums.energy)
     gain = abs(sums.along) / scale
     if not gain or gain < calibration.GAIN_SHARE * introduced:
-        return told.floor
+        return estimate.floor
     usual = abs(sums.emulated_along) / scale
-    by_chance = told.floor * math.sqrt(sums.spread) / scale
+    by_chance = estimate.floor * math.sqrt(sums.spread) / scale
     least = least_floor(precision, int(sums.places)) * math.sqrt(max(ops, 1))
     floor = max(calibration.GAIN_EMULATED * usual, calibration.GAIN_BY_CHANCE * by_chance, least)
-    return min(told.floor, floor) if math.isfinite(floor) else told.floor
+    return min(estimate.floor, floor) if math.isfinite(floor) else estimate.floor
 
 
-def inner_gain_floor(told: ToleranceEstimate, precision: Precision, ways: Sequence[Array]) -> float:
-    """As ``gain_floor``, for a gain of one of the tensors inside a group, that move the output
-    along *ways*."""
-    moved = [told.reference * told.reference.dtype.type(calibration.GAIN_TRIED), *ways]
+def inner_gain_floor(
+    estimate: ToleranceEstimate, precision: Precision, directions: Sequence[Array]
+) -> float:
+    """As ``gain_floor``, the lowest for gains of tensors inside the group, which move the output
+    along *directions*."""
+    moved = [
+        estimate.reference * estimate.reference.dtype.type(calibration.GAIN_TRIED),
+        *directions,
+    ]
     energy = _product(moved[0], moved[0])
-    found = told.floor
-    for way in ways if energy > 0.0 else ():
-        own = _product(way, way)
+    found = estimate.floor
+    for direction in directions if energy > 0.0 else ():
+        own = _product(direction, direction)
         if own > 0.0:
-            ops = sum(_product(each, way) ** 2 for each in moved) / (own * energy)
-            found = min(found, gain_floor(told, precision, ops, way))
+            ops = sum(_product(each, direction) ** 2 for each in moved) / (own * energy)
+            found = min(found, gain_floor(estimate, precision, ops, direction))
     return found
 
 
-def ways_inside(
+def directions_inside(
     executor: Executor, golden: OpGraph, group: Group, given: Mapping[str, Array], memory: int
 ) -> list[Array]:
-    """Where a gain of each tensor inside *group* moves its output; none for large groups."""
+    """How the output changes with a small gain of each tensor inside *group*: arrays of its shape;
+    none for groups of more than 16 such tensors."""
     name = golden.name(group.golden)
     read = {ref.tensor for op_id in group.ops for ref in golden.inputs(golden.ops[op_id])}
     inside = [
@@ -123,17 +131,17 @@ class _Sums(NamedTuple):
     apart: float
     along: float
     emulated_along: float
-    way_energy: float
+    direction_energy: float
     spread: float
 
 
-def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums:
-    """Taken block by block: a whole tensor in float64 is several times what it holds."""
+def _sums(reference: Array, device: Array, emulated: Array, direction: Array) -> _Sums:
+    """The sums, block by block: whole tensors in float64 would take several times the memory."""
     found = np.zeros(len(_Sums._fields))
     for start in range(0, reference.size, _BLOCK):
         right, given, made, moved = (
             np.asarray(each[start : start + _BLOCK], np.float64)
-            for each in (reference, device, emulated, way)
+            for each in (reference, device, emulated, direction)
         )
         finite = np.isfinite(right) & np.isfinite(moved)
         if not finite.all():
@@ -145,32 +153,34 @@ def _sums(reference: Array, device: Array, emulated: Array, way: Array) -> _Sums
     return _Sums(*found.tolist())
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    # Steps of a quantiser are no chance, so what adds up along the output is no gain.
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    # Errors of a quantiser are not independent, so they may add up along the output without a gain.
     if context.quantises:
         return None
-    floor = gain_floor(told, context.arithmetic.precision, context.ops)
-    floor = min(floor, _inner(context, told, floor))
-    return Narrow(floor) if floor < told.floor else None
+    floor = gain_floor(estimate, context.arithmetic.precision, context.ops)
+    floor = min(floor, _inner(context, estimate, floor))
+    return Narrow(floor) if floor < estimate.floor else None
 
 
-def _inner(context: OpContext, told: ToleranceEstimate, floor: float) -> float:
-    """The floor of a gain inside the group, if the error is large by *floor* but not suspect:
-    trying it costs several runs of the group."""
+def _inner(context: OpContext, estimate: ToleranceEstimate, floor: float) -> float:
+    """The floor of a gain inside the group. Only tried if error over *floor* is above what healthy
+    ops have but not suspect, since it costs several runs of the group."""
     suspect, precision = context.options.suspect, context.arithmetic.precision
-    ratio = relative(told.device, told.reference) / floor
+    ratio = relative(estimate.device, estimate.reference) / floor
     asked = calibration.HEALTHY_SHARE * suspect < ratio <= suspect
     if context.ops < 2 or not (precision.rounds and asked):
-        return told.floor
+        return estimate.floor
     memory = context.options.memory // 2
-    ways = ways_inside(context.executor, context.golden, context.group, context.given, memory)
-    return inner_gain_floor(told, precision, ways)
+    directions = directions_inside(
+        context.executor, context.golden, context.group, context.given, memory
+    )
+    return inner_gain_floor(estimate, precision, directions)
 
 
 TOLERANCE = Tolerance(
     "gain",
     Stage.HIDDEN,
     20,
-    "rounding is by chance, so an error that points along the output itself has a lower floor",
+    "rounding errors are independent, so an error in the direction of the output has a lower floor",
     _apply,
 )

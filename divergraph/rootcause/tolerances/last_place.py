@@ -1,11 +1,10 @@
-"""How much an error may say at most: its size in units of the tensor's own last place.
+"""Suspicion is bounded by the error in units of the tensor's own last place.
 
-Floors go down to what an op's own values are: of a Sigmoid's tail, or where exactly 0 is
-right, to next to nothing. Held against such a floor an error of 1e-8 in a tensor of ones is
-any number of times too large, and still nobody can see it: whatever reads the tensor adds it
-to values whose last place is larger. So suspicion is bounded by the error over the tensor's
-last place, in one place for all floors: an error of one such unit reaches the limit of
-guilt, one of *k* units *k* times the limit, and none gets past :data:`calibration.MOST_SUSPICION`.
+Floors follow an op's own values: in the tail of a Sigmoid, or where the right result is exactly
+0, they are next to nothing. Over such a floor an error of 1e-8 in a tensor of ones is thousands
+of times too large, yet invisible: whatever reads the tensor adds it to values whose last place is
+larger. So, for all floors alike, an error of one unit of the last place reaches at most the limit
+of guilt, one of *k* units *k* times the limit, and none :data:`calibration.MOST_SUSPICION`.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ def most_suspicion(
 ) -> float:
     """The largest suspicion the error of *device* (of the reference's shape) can have.
 
-    *guilty* where it is below the last place of the reference's scale, or far below both
-    *inputs_error* (relative, of what the op was handed) and every limit. Of a reference of
-    nothing but zeros the scale is that of what was *handed*. Infinite if the device has no
-    numbers where the reference has.
+    It is *guilty*, the limit, where the largest error is below the last place of the reference's
+    scale, or far below both *inputs_error* (relative) and every limit. If the reference is all
+    zero, the scale is that of the arrays the op was *handed*. Infinite if the device is not finite
+    where the reference is.
     """
     error = _largest_error(device, reference)
     if not math.isfinite(error):
@@ -60,8 +59,8 @@ def most_suspicion(
 
 
 def scale_of(value: Array) -> float:
-    """The root mean square of *value*, without what is not finite or stands for infinity;
-    0 for what holds no numbers."""
+    """The root mean square (float64) of the finite elements of *value* that do not stand for
+    infinity; 0 if there are none or they are not numbers."""
     if value.dtype.kind not in "biufc":
         return 0.0
     flat = value.reshape(-1)
@@ -107,15 +106,20 @@ def _largest_error(device: Array, reference: Array) -> float:
     return largest
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     given, precision = context.given.values(), context.arithmetic.precision
     most = most_suspicion(
-        told.device, told.reference, given, context.inputs_error, precision, context.options.guilty
+        estimate.device,
+        estimate.reference,
+        given,
+        context.inputs_error,
+        precision,
+        context.options.guilty,
     )
     if not math.isfinite(most):
         return None
-    apart, scale = norms(told.device, told.reference)
-    # The floor that goes with it is shown; without a scale there is none, and only the bound.
+    apart, scale = norms(estimate.device, estimate.reference)
+    # The floor that gives this suspicion, to be shown; a reference of zeros has only the bound.
     floor = apart / scale / most if scale > 0.0 else 0.0
     return Widen(floor, bound=most, numbers={"most_suspicion": most})
 
@@ -124,7 +128,7 @@ TOLERANCE = Tolerance(
     "last place",
     Stage.LAST,
     10,
-    "an error says no more than it is large beside the last place of the whole tensor's values",
+    "an error counts only by its size in units of the last place of the whole tensor",
     _apply,
     handed_on=True,
 )

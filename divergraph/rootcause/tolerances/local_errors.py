@@ -1,8 +1,8 @@
-"""Errors in a part of a tensor, which a norm of all of it hides.
+"""Errors in a part of a tensor that the norm of the whole tensor hides.
 
 A few huge values (-10000 in a mask, an outlier channel) or a coarse quantiser make a floor
-under which the rest of the tensor may be anything. So the error is held once more against
-what the imitation is off by: among elements of like size, and at the worst places.
+under which the rest of the tensor may be anything. So errors are compared with those of the
+imitations once more: among elements of similar size, and at the worst elements.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.values import norms, relative
 
 _MOST = 1 << 19
-"""Of more elements every k-th is looked at."""
+"""Elements that are looked at; of larger tensors every k-th. Bounds cost, not a verdict."""
 _ROW = 128
+"""Elements whose maximum stands for them while the worst are looked for: saves a full partition."""
 _NOTHING = 1e-300
+"""In place of a noise of 0, so that ratios stay finite."""
 _FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
 """Of a float64: bits of its fraction, possible exponents, the one of numbers from 0.5 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What explains errors: ``imitations`` of the reference's shape, in an arithmetic;
-    ``alike`` if all elements have noise of one size, as quantised ones do; besides that a
-    share ``least`` of what elements are on the whole; ``step`` is that of a quantised output."""
+    """What explains errors. ``imitations`` have the reference's shape; ``alike`` says that all
+    elements have noise of one size, as quantised ones do; ``least`` is a further noise of every
+    element, relative to the root mean square; ``step`` is the step of a quantised output."""
 
     imitations: tuple[Array, ...]
     precision: Precision
@@ -49,7 +51,9 @@ class Noise:
 
 
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
-    """How many times its noise the error of the worst part is; 0 where nothing can be said."""
+    """Error over noise of the worst part of the tensor, less the allowance for chance, to be held
+    against the limits of suspicion; 0 for tensors too small to have parts, and for other dtypes
+    than floats."""
     kinds = {each.dtype.kind for each in (reference, device, *noise.imitations)}
     if not noise.imitations or kinds != {"f"}:
         return 0.0
@@ -61,7 +65,7 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     with np.errstate(all="ignore"):
         off = reduce(np.maximum, (np.abs(each - right) for each in made))
         error = np.abs(given - right)
-        if noise.alike:  # what saturates does so on the device and in the imitation
+        if noise.alike:  # a value that saturates does so on the device and in the imitation
             error = reduce(np.minimum, (np.abs(given - each) for each in made), error)
     there = np.isfinite(right) & np.isfinite(off)
     if not there.all():
@@ -82,7 +86,7 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
 
 
 def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
-    """The largest ratio of errors to noise of a part, each as root of the mean square."""
+    """The largest ratio of error to noise of a part, both as Euclidean norms over the part."""
     energies = [np.bincount(parts, np.square(each)) for each in (error, off, right)]
     wrong, usual, size = (np.sqrt(each) for each in energies)
     explained = np.maximum(np.maximum(usual, unit * size), _NOTHING)
@@ -90,7 +94,7 @@ def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float)
 
 
 def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
-    """The ratio of error to the largest noise of its part that a few elements reach."""
+    """The ratio of error to the part's largest noise that a few elements reach or exceed."""
     count = int(parts.max()) + 1
     most, largest = np.full(count, _NOTHING), np.zeros(count)
     np.maximum.at(most, parts, off)
@@ -100,9 +104,9 @@ def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float)
 
 
 def _peak(ratios: Array) -> float:
-    """What a few elements reach of errors over noise, less what they reach by chance."""
+    """The ratio that a few elements reach or exceed, less the allowance for chance."""
     rows = ratios[: ratios.size - ratios.size % _ROW].reshape(-1, _ROW)
-    if len(rows) >= calibration.PEAK_VALUES:  # most elements are out of the question by their rows
+    if len(rows) >= calibration.PEAK_VALUES:  # most elements are ruled out by their row's maximum
         ratios = ratios[ratios >= _among_worst(rows.max(axis=1))]
     return _among_worst(ratios) / calibration.PEAK_UNSURE
 
@@ -112,7 +116,7 @@ def _among_worst(ratios: Array) -> float:
 
 
 def _usual(off: Array) -> float:
-    """What noise is where there is any: what is rounded may seldom be so to another step."""
+    """The usual noise of elements that have any: few values are rounded to another step at all."""
     there = off[off > 0.0]
     if not there.size:
         return 0.0
@@ -121,7 +125,8 @@ def _usual(off: Array) -> float:
 
 
 def _by_size(right: Array) -> Array:
-    """The number of each element's part; parts hold elements of like size, and enough of them."""
+    """The part number of each element (intp, of the same shape). A part holds elements within a
+    factor of 2^PART_BITS, and at least PART_VALUES of them."""
     exponents = right.view(np.int64) >> _FRACTION  # of what is positive: no sign
     counts = np.bincount(exponents, minlength=_EXPONENTS)
     classes = (np.arange(_EXPONENTS) - _BIAS) // calibration.PART_BITS
@@ -133,34 +138,37 @@ def _by_size(right: Array) -> Array:
             number, held = number + 1, 0
         numbers[exponent], last = number, classes[exponent]
         held += int(counts[exponent])
-    if held < calibration.PART_VALUES and number:  # what is left goes with the part before
+    if held < calibration.PART_VALUES and number:  # too few for a part: joined to the one before
         numbers[numbers == number] = number - 1
     found: Array = numbers[exponents]
     return found
 
 
-def noise_of(context: OpContext, told: ToleranceEstimate) -> Noise:
-    """What explains errors of an output, as far as it was imitated yet."""
-    step = None if told.unseen else context.arithmetic.step(context.group)
+def noise_of(context: OpContext, estimate: ToleranceEstimate) -> Noise:
+    """The noise of an output, from the imitations made so far."""
+    step = None if estimate.unseen else context.arithmetic.step(context.group)
     precision = context.arithmetic.precision
-    return Noise(told.imitations, precision, context.quantises, told.unseen, step)
+    return Noise(estimate.imitations, precision, context.quantises, estimate.unseen, step)
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    introduced = relative(told.device, told.reference)
-    suspicion = local_suspicion(told.reference, told.device, noise_of(context, told))
-    # What the whole tensor shows to be guilty needs no part to show it.
-    if introduced > context.options.guilty * told.floor or suspicion <= introduced / told.floor:
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    introduced = relative(estimate.device, estimate.reference)
+    suspicion = local_suspicion(estimate.reference, estimate.device, noise_of(context, estimate))
+    # An error that makes the whole tensor guilty needs no part to show it.
+    if (
+        introduced > context.options.guilty * estimate.floor
+        or suspicion <= introduced / estimate.floor
+    ):
         return None
-    # A floor that makes the whole as suspicious as its worst part is.
+    # The floor at which the whole tensor is as suspicious as its worst part.
     floor = introduced / suspicion
-    return Narrow(floor, floor * norms(told.reference, told.reference)[1])
+    return Narrow(floor, floor * norms(estimate.reference, estimate.reference)[1])
 
 
 TOLERANCE = Tolerance(
     "local error",
     Stage.SUSPICIOUS,
     50,
-    "a few large values make a floor for the whole tensor under which a part may be anything",
+    "a few large values raise the floor of the whole tensor, which hides errors in the rest",
     _apply,
 )

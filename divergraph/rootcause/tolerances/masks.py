@@ -1,8 +1,8 @@
 """Numbers that stand for infinity.
 
-Masks of attention add -1e9 or -3.4e38 to what is not to be seen. No 16 bits hold that:
-one device has -65504 there, one -10000 as converters put it, one minus infinity. All are
-as good, and none says anything of the op. Anything else there is held against -65504.
+Attention masks add -1e9 or -3.4e38 to scores that are to be ignored. No 16-bit type holds that:
+one device has -65504 there, one -10000 as converters write it, one minus infinity. All serve
+equally well and say nothing of the op. Any other value there is compared with -65504.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ MASKING = frozenset(
     }
 )
 _MAKING_MASKS = MASKING | {"Mul"}
-"""Masks are made by a product with a constant, too: of 1 where nothing is to be seen."""
+"""Masks are also made by multiplying: (1 - mask) times the constant."""
 
 
 def sentinel_values(constant: Array, largest: float) -> tuple[float, ...]:
-    """The few values of *constant* beyond the *largest* of a type; () for another constant."""
+    """The different finite values of *constant* beyond the *largest* of a type, in ascending order;
+    () if there are none, or so many that the constant is data."""
     if constant.dtype.kind != "f" or not constant.size:
         return ()
     with np.errstate(invalid="ignore"):
@@ -37,14 +38,14 @@ def sentinel_values(constant: Array, largest: float) -> tuple[float, ...]:
 
 
 def is_mask_maker(op_type: str) -> bool:
-    """Whether constants of such an op may be there to stand for infinity."""
+    """Whether a constant operand of ops of this type may stand for infinity."""
     return op_type in _MAKING_MASKS
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """The places of a tensor whose values stand for infinity: those where the device holds
-    as much as it can, ``largest``, and those where it does not."""
+    """The elements that stand for infinity (bool arrays of the tensor's shape): ``held`` where the
+    device has some large number, too, ``missed`` where it has not; ``largest`` of its type."""
 
     held: Array
     missed: Array
@@ -52,7 +53,7 @@ class Mask:
 
 
 def without(mask: Mask | None, value: Array) -> Array:
-    """*value* with 0 where *mask* is held, and within the type where it is missed."""
+    """*value* with 0 where *mask* is held, and clipped to the type's range where it is missed."""
     if mask is None:
         return value
     found = np.where(mask.held.reshape(value.shape), value.dtype.type(0), value)
@@ -65,14 +66,14 @@ def without(mask: Mask | None, value: Array) -> Array:
 def standing_for_infinity(
     reference: Array, device: Array, huge: tuple[float, ...], largest: float
 ) -> Mask | None:
-    """Where *reference* is one of the values *huge*, against a *device* of its size; None if
-    nowhere."""
+    """The elements where *reference* is near one of the values *huge*; None if there are none, or
+    *device* has another number of elements."""
     if not huge or reference.dtype.kind != "f" or not is_numeric(device):
         return None
     if reference.size != device.size:
         return None
     there = np.zeros(reference.shape, np.bool_)
-    # Any float32 near the largest one times 1.01 is infinite.
+    # 1.01 times a number near the largest float32 overflows, which is fine here.
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.asarray(reference, np.float64)
         for value in huge:
@@ -89,10 +90,10 @@ def past_the_end(
     huge: tuple[float, ...],
     largest: float,
 ) -> Mask | None:
-    """Where what stands for infinity was scaled past the *largest* number, and *device* (of the
-    reference's size) has infinity; None if nowhere.
+    """The elements where a mask value was scaled past the *largest* number of the type and *device*
+    (with as many elements) is infinite; None if there are none.
 
-    It stands in one of *given*, as that number, or was made of one of *huge*.
+    The mask value is an element of one of the inputs *given*, or near one of *huge*.
     """
     if reference.dtype.kind != "f" or device.dtype.kind != "f" or device.size != reference.size:
         return None
@@ -113,8 +114,8 @@ def past_the_end(
 
 
 def stands_for_infinity(value: Array) -> Array | None:
-    """Where *value* (float) holds its largest size over and over: a number that stands for
-    infinity is no sum, and nothing makes it a little different. None if nowhere."""
+    """The elements where *value* (float) repeats its largest magnitude exactly: a sentinel, which
+    the noise of sums in another order must not disturb. None if there are none."""
     if not value.size:
         return None
     sizes = np.abs(value)

@@ -1,9 +1,9 @@
-"""The noise floor: the same ops on the same inputs, in the device's arithmetic imitated.
+"""The noise floor: the same ops on the same inputs, run as the device's arithmetic would.
 
-Op by op, inputs, weights and outputs are rounded as the device would (fp32: disturbed by a
-few units of the last place, as sums in another order are), so what comes out differs from
-the reference by what healthy arithmetic explains. It holds the length of sums,
-cancellation and the actual data without a formula for any of them.
+Op by op, inputs, weights and outputs are rounded as on the device (fp32: disturbed by a few units
+of the last place, as sums in another order are), so that the result differs from the reference by
+what healthy arithmetic explains. That accounts for the length of sums, cancellation and the actual
+data without a formula for any of them.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ _NOISE = 1 << 17
 
 @dataclass
 class Emulation:
-    """Runs groups in an arithmetic of *executor*'s model."""
+    """Runs groups of *executor*'s model in a device's arithmetic, within *memory* bytes."""
 
     executor: Executor
     golden: OpGraph
     precision: Precision
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
-    taken: ShortOperands = field(default_factory=dict)
+    operands: ShortOperands = field(default_factory=dict)
     approximated: Mapping[str, float] = field(default_factory=dict)
-    """By op type how far, relatively, outputs of functions may be off in float32."""
+    """By op type the relative error of functions that the device approximates in float32."""
     plain: bool = False
-    """Nothing is rounded but by the quantisers."""
+    """Only the quantisers round: the exact output of a quantised op."""
     shift: float = 0.0
-    """What values are moved by before they are quantised, in units of their largest."""
+    """Moves values before they are quantised, in rounding units of the largest: +-shift shows
+    which values are near enough to a tie to be rounded either way."""
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
     _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class Emulation:
     def emulated(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
     ) -> list[Array | None]:
-        """What each group makes of its feeds in the device's arithmetic; None if it fails."""
+        """The output of each group on its feeds in the device's arithmetic; None if it fails."""
         states = [
             GroupState(group, self.golden, self._fed(given))
             for group, given in zip(groups, feeds, strict=True)
@@ -69,8 +70,8 @@ class Emulation:
         return self._run(states, self._weights(states))
 
     def emulated_unrounded(self, group: Group, given: Mapping[str, Array]) -> Array | None:
-        """As ``emulated``, of inputs as they may have been before they were rounded for the
-        dump; None where they are not known to be rounded."""
+        """As ``emulated``, on inputs as they may have been before they were rounded for the dump;
+        None for arithmetics that do not round."""
         if not self.precision.rounds:
             return None
         fed = self._fed(given)
@@ -81,13 +82,13 @@ class Emulation:
         return self._run(states, self._weights(states))[0]
 
     def _was_rounded(self, value: Array) -> bool:
-        """Whether *value* may have been something else before; whole numbers mean themselves."""
+        """Whether *value* may have had more digits: whole numbers (indices, masks) had not."""
         whole = np.array_equal(np.rint(value), value, equal_nan=True)
         return self.precision.fits(value) and not whole
 
     def emulated_converted(self, group: Group, given: Mapping[str, Array]) -> Array | None:
-        """As ``emulated``, with constants too small for the device's type as converters make
-        them; None if there are none."""
+        """As ``emulated``, with constants below ``least_kept`` raised to it as converters do; None
+        if there are none."""
         least = self.precision.least_kept
         if not least:
             return None
@@ -108,8 +109,8 @@ class Emulation:
         return [self._result(state) for state in states]
 
     def mask_sentinels(self, group: Group) -> tuple[float, ...]:
-        """Constants of *group* beyond the device's type that may stand for infinity there, once
-        it was emulated; () for other arithmetics."""
+        """Constants of *group* beyond the device's type that may stand for infinity; known only
+        after the group was emulated. () where the type holds all of them."""
         if not self._sentinels:
             return ()
         ops = [self.golden.ops[op_id] for op_id in group.ops]
@@ -118,14 +119,15 @@ class Emulation:
         return tuple(value for name in names for value in self._sentinels.get(name, ()))
 
     def step(self, group: Group) -> float | None:
-        """The step of the grid the device rounds a group's output to; None if it does not."""
+        """The step of the quantiser behind a group's output, the largest of several; None without
+        one."""
         if group.output not in self.quantisers.outputs:
             return None
         quantiser = self.quantisers.by_tensor.get(self.golden.name(group.golden))
         return None if quantiser is None else float(np.max(np.abs(quantiser.scale)))
 
     def passed_on(self, group: Group, value: Array) -> Array:
-        """What a device hands on of *value* that does not compute: rounded, or quantised."""
+        """*value* as a device hands it on without computing: rounded, or quantised."""
         name = self.golden.name(group.golden)
         quantiser = self.quantisers.by_tensor.get(name)
         quantised = quantiser is not None and group.output in self.quantisers.outputs
@@ -138,7 +140,7 @@ class Emulation:
         return {name: self._round(value) for name, value in given.items()}
 
     def _through(self, quantiser: Quantiser, value: Array) -> Array:
-        """*value* (float) quantised; those next to a tie go the way of the shift."""
+        """*value* (float) quantised; elements next to a tie go the way of ``shift``."""
         if self.shift and value.size:
             with np.errstate(invalid="ignore"):
                 most = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
@@ -146,12 +148,12 @@ class Emulation:
         return quantiser(value)
 
     def _weight(self, value: Array) -> Array:
-        """A weight rounded; one too small for the device's type is no rounding."""
+        """A weight rounded, except elements that would become 0: losing them is no rounding."""
         found = self._round(value)
         return np.where((found == 0) & (value != 0), value, found)
 
     def _stored(self, constant: Array) -> Array:
-        """A constant as the device holds it: within the range of its type, too."""
+        """A constant as the device holds it: rounded and clipped to the type's range."""
         found = self._round(constant)
         most = self.precision.largest
         if most is None:
@@ -184,7 +186,8 @@ class Emulation:
             state.take(made, failed=bool(result.failure))
 
     def _function_error(self, op: Op | None) -> float:
-        """How far off an approximated function is; what is inside of bodies is not seen."""
+        """The relative error of an approximated function. Ops with bodies get the largest of all,
+        as the ops inside are run with them."""
         if op is None or self.plain or not self.approximated:
             return 0.0
         usual = max(self.approximated.values()) if op.owns else 0.0
@@ -205,7 +208,7 @@ class Emulation:
             if quantiser is not None and found[name].dtype.kind == "f":
                 value = np.asarray(found[name], np.float32)
                 found[name] = self._through(quantiser, value)
-        return with_short_operands(op, found, self.taken) if self.taken else found
+        return with_short_operands(op, found, self.operands) if self.operands else found
 
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f" or self.plain:
@@ -213,7 +216,7 @@ class Emulation:
         return self.precision.emulate(value, self._noisy)
 
     def _noisy(self, value: Array, size: float) -> Array:
-        """*value* off by up to *size* of each element by chance."""
+        """*value* with each element off by a random relative error of up to *size*."""
         if value.dtype.kind != "f":
             return value
         start = int(self._draws.integers(_NOISE // 2))
@@ -224,20 +227,20 @@ class Emulation:
             return np.asarray(value * factors, value.dtype)
 
     def _unrounded(self, value: Array) -> Array:
-        """A value that may have become *value* by rounding."""
+        """A random float32 array that may have become *value* by rounding."""
         value = np.asarray(value, np.float32)
         found = self._noisy(value, self.precision.unit)
         normal = np.float32(self.precision.smallest_normal)
         small = (value != 0) & (np.abs(value) < normal)
         if not small.any():
             return found
-        # The distance of subnormal numbers is that of the smallest normal ones.
+        # Subnormal numbers are spaced as the smallest normal ones are, not by their own size.
         factors = np.divide(normal, np.abs(value), where=small, out=np.ones_like(value))
         with np.errstate(invalid="ignore"):  # infinities are no small numbers
             return np.where(small, value + (found - value) * factors, found)
 
     def _weights(self, states: Sequence[GroupState]) -> dict[str, Array]:
-        """The constants these groups use that are rounded too."""
+        """The constants these groups read, by name, as the device holds them."""
         names = dict.fromkeys(name for state in states for name in state.constants())
         subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
         found: dict[str, Array] = {}
@@ -258,15 +261,16 @@ class Emulation:
 
 
 def least_floor(precision: Precision, size: int) -> float:
-    """The relative error any *size* values may have by one rounding."""
+    """The relative error that *size* values may have by one rounding: the floor is never less."""
     usual = precision.least_units * precision.unit
     return usual * (1.0 + calibration.CHANCE_OF_ONE_VALUE / math.sqrt(max(size, 1)))
 
 
 def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
-    """The relative introduced error that healthy arithmetic explains; never 0.
+    """The relative introduced error that healthy arithmetic explains, above 0 and finite.
 
-    Without an emulation it is that of a chain of *ops* roundings, taken wide.
+    Without an emulation of the reference's shape it is that of a chain of *ops* roundings, times
+    ``WITHOUT_EMULATION``.
     """
     least = least_floor(precision, reference.size)
     if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
@@ -276,7 +280,8 @@ def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops
     if finite is not None and not finite.all():
         sizes = np.abs(np.asarray(reference, np.float64))
         lost = np.count_nonzero(~finite & (sizes < calibration.NEXT_TO_INFINITY))
-        found = math.sqrt(lost / reference.size)  # arithmetic alone can make all of these NaN
+        # Each element the emulation loses counts as an error of its own usual size.
+        found = math.sqrt(lost / reference.size)
         emulated, reference = emulated[finite], reference[finite]
     off = relative(emulated, reference)
     return max(found, off if math.isfinite(off) else 1.0, least)

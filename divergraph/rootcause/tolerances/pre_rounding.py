@@ -1,8 +1,8 @@
 """Values before they were rounded: what a dump shows is not always what the next op was given.
 
 A dump holds a value rounded to the device's type; the next op may have been given it unrounded,
-from a register or a buffer of float32. Where inputs cancel that is all there is. And a gate may
-hang on a value next to zero made on the way (the gradient of a Relu, a comparison).
+from a register or a float32 buffer. Where inputs cancel, that difference is the whole result. And
+a gate (the gradient of a Relu, a comparison) may depend on an inner value next to zero.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import floor_of
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if not told.are_floats:
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    if not estimate.are_floats:
         return None
-    reference, precision = told.reference, context.arithmetic.precision
-    floor, added, count = told.floor, list[Array](), 0
+    reference, precision = estimate.reference, context.arithmetic.precision
+    floor, added, count = estimate.floor, list[Array](), 0
     for drawn in _drawn(context, reference.size):
         count += 1
         alike = drawn.shape == reference.shape
-        perturbed = without(told.masked, drawn) if alike else drawn
+        perturbed = without(estimate.masked, drawn) if alike else drawn
         off = floor_of(reference, perturbed, precision, context.ops)
-        # Of many draws only those are kept that explain more: each is a whole tensor.
+        # Only draws that widen the floor are kept: each is a whole tensor in memory.
         if alike and (not added or off > floor):
             added.append(perturbed)
         floor = max(floor, off)
@@ -41,7 +41,8 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
 
 
 def _drawn(context: OpContext, size: int) -> Iterator[Array]:
-    """What healthy arithmetic may have made as well, rounded by chance once or several times."""
+    """Outputs that healthy arithmetic may have made as well, each with new random rounding. One
+    draw is enough for a large output of one op; groups and small tensors may cancel by luck."""
     arithmetic, several = context.arithmetic, context.ops > 1
     again = several or size < calibration.FEW_VALUES
     for _ in range(calibration.ROUNDED_DRAWS if again else 1):
@@ -57,7 +58,7 @@ TOLERANCE = Tolerance(
     "pre-rounding perturbation",
     Stage.SUSPICIOUS,
     10,
-    "the op may have been given values before they were rounded for the dump, and gates hang on "
+    "the op may have been given values before they were rounded for the dump, and gates depend on "
     "values next to zero",
     _apply,
 )

@@ -1,7 +1,7 @@
-"""Devices that quantise as their graphs say: held against the quantised ops themselves.
+"""Devices that quantise as their graphs say are compared with the quantised ops themselves.
 
-What quantising costs, a per cent or so, is no chance where the scales are known: the same scales
-make the same steps, and only values next to the middle between two steps may go either way.
+The loss of quantising, a per cent or so, is not random where the scales are known: the same
+scales give the same integers, and only values halfway between two steps may go either way.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.values import relative
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    device, emulation, ops = told.device, told.emulation, context.quantised
-    if emulation is None or told.unseen or told.masked is not None:
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    device, emulation, ops = estimate.device, estimate.emulation, context.quantised
+    if emulation is None or estimate.unseen or estimate.masked is not None:
         return None
-    introduced = relative(device, told.reference)
+    introduced = relative(device, estimate.reference)
     if not 0.0 < introduced < math.inf or ops.kind(context.group) not in ops.kinds:
         return None
-    # What rounding alone brings the device to from the emulation is right.
+    # A device as near to the emulation as rounding can bring it is right: nothing more to run.
     least = least_floor(ops.floors.precision, emulation.size)
     if relative(device, emulation) <= healthy_ratio() * least:
         return None
@@ -39,7 +39,7 @@ def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
     floor = max(introduced / expected.ratio, calibration.QUANTISED_LEAST_FLOOR)
     return (
         None
-        if floor >= told.floor
+        if floor >= estimate.floor
         else Narrow(floor, expected=expected.value, numbers={"over_exact": expected.ratio})
     )
 
@@ -48,7 +48,7 @@ TOLERANCE = Tolerance(
     "known scales",
     Stage.HIDDEN,
     10,
-    "the graph tells all scales and the device keeps to them, so quantised ops are the yardstick",
+    "the graph gives all scales and the device keeps to them, so the quantised op is the reference",
     _apply,
     handed_on=True,
 )

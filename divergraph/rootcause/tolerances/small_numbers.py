@@ -1,6 +1,6 @@
-"""Numbers below the smallest normal one of a type: of few bits, or raised by the converter.
+"""Numbers below a type's smallest normal one, which have few bits or are raised by converters.
 
-Dead weights of 1e-33 become 1e26 times larger in float16, and it does not matter.
+Dead weights of 1e-33 become 1e-7 in float16, 1e26 times larger, and it does not matter.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from divergraph.rootcause.tolerances.contract import (
 from divergraph.rootcause.tolerances.masks import without
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    if not told.are_floats:
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    if not estimate.are_floats:
         return None
-    precision, normal = context.arithmetic.precision, context.smallest_normal(told)
-    held = normal == precision.smallest_normal  # else in more bits than it was computed in
-    # What converters raise constants to is more than the distance of subnormal numbers.
+    precision, normal = context.arithmetic.precision, context.smallest_normal(estimate)
+    held = normal == precision.smallest_normal  # else the dump has more bits than the arithmetic
+    # The value converters raise constants to is larger than the spacing of subnormal numbers.
     spacing = (precision.least_kept if held else 0.0) or normal
-    absolute, numbers = spacing * math.sqrt(told.reference.size), {"spacing": spacing}
+    absolute, numbers = spacing * math.sqrt(estimate.reference.size), {"spacing": spacing}
     raised = context.arithmetic.emulated_converted(context.group, context.given) if held else None
-    if raised is None or raised.shape != told.reference.shape:
+    if raised is None or raised.shape != estimate.reference.shape:
         return Widen(absolute=absolute, numbers=numbers)
-    raised = without(told.masked, raised)
-    norm = _among_small(raised, told.reference, normal)
+    raised = without(estimate.masked, raised)
+    norm = _among_small(raised, estimate.reference, normal)
     return Widen(0.0, max(absolute, norm), imitations=(raised,), numbers={**numbers, "norm": norm})
 
 
 def _among_small(raised: Array, reference: Array, normal: float) -> float:
-    """How far *raised* is off where both values are subnormal, as a norm: an error among normal
-    numbers is none of the converter's."""
+    """The norm of the error of *raised* where both values are subnormal: the converter changes no
+    normal number, so an error among those is not excused."""
     small = (np.abs(raised) < normal) & (np.abs(reference) < normal)
     return float(np.linalg.norm(np.asarray(raised[small], np.float64) - reference[small]))
 
@@ -48,7 +48,7 @@ TOLERANCE = Tolerance(
     "small numbers",
     Stage.SUSPICIOUS,
     20,
-    "below its smallest normal number a type keeps few bits, and converters raise weights to the "
-    "smallest they keep",
+    "subnormal numbers have few bits, and converters raise tiny weights to the smallest number "
+    "they keep",
     _apply,
 )

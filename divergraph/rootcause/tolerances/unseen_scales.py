@@ -1,4 +1,4 @@
-"""Quantising with scales the graph does not tell: in kernels, in bodies, in what cannot be run."""
+"""Quantising with unknown scales: in integer kernels, in bodies, in groups that cannot be run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from divergraph.rootcause.tolerances.contract import (
 )
 
 
-def _apply(context: OpContext, told: ToleranceEstimate) -> Action:
-    # Each op quantises by itself, so their errors add up like chance.
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    # Each op quantises independently, so their errors add up as the square root of their number.
     kernels = calibration.INTEGER_KERNEL * math.sqrt(context.ops) if context.group.integers else 0.0
-    bodies = calibration.HIDDEN_BODIES if _hides(context, told) else 0.0
+    bodies = calibration.HIDDEN_BODIES if _hides(context, estimate) else 0.0
     return Widen(max(kernels, bodies), numbers={"ops": context.ops}) if kernels or bodies else None
 
 
-def _hides(context: OpContext, told: ToleranceEstimate) -> bool:
+def _hides(context: OpContext, estimate: ToleranceEstimate) -> bool:
     """Whether a device that quantises may do so where nothing was emulated."""
     if not context.arithmetic.quantisers.by_tensor:
         return False
-    if told.emulation is None:
-        return True  # whatever it does, it is not among what was emulated
+    if estimate.emulation is None:
+        return True  # nothing was emulated, so quantising was not either
     ops = context.golden.ops
     return context.hidden_bodies and any(ops[op_id].owns for op_id in context.group.ops)
 
@@ -36,6 +36,6 @@ TOLERANCE = Tolerance(
     "unseen scales",
     Stage.KNOWN,
     10,
-    "the device quantises here, or may inside of bodies, with scales its graph does not tell",
+    "the device quantises here, or may inside bodies, with scales its graph does not give",
     _apply,
 )

@@ -73,4 +73,4 @@ def test_an_op_that_read_what_another_had_put_in_place_of_its_input(
 
     assert found.op == "soften"
     assert found.label == "overwritten_input"
-    assert "Softplus soften gives of t in place of a, of which that is made" in found.sentence
+    assert "Softplus soften gives of t in place of a, of which it is made" in found.sentence

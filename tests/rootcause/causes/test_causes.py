@@ -161,6 +161,17 @@ def test_a_lost_bias_is_told_by_its_channels_and_its_name() -> None:
     assert finding.evidence["bias"] == "conv.bias"
 
 
+def test_a_bias_added_twice_is_told_by_its_channels_and_its_name() -> None:
+    reference = expected()
+    bias = np.linspace(0.2, 0.9, 16).astype(np.float32)
+    device = reference.copy()
+    device[:, 8:] += bias[8:].reshape(8, 1, 1)
+    finding = explain(case(on_device(device), reference, constants={"conv.bias": bias}))
+    assert finding is not None
+    assert finding.label == "doubled_bias"
+    assert "bias added twice in channels 8-15" in finding.sentence
+
+
 def test_a_bias_lost_in_front_of_a_relu() -> None:
     before = expected(4)
     bias = np.linspace(0.3, 0.6, 16).astype(np.float32).reshape(16, 1, 1)

@@ -85,7 +85,7 @@ PARTS: dict[str, tuple[Callable[[Array], Array], str, str]] = {
     "flipped bit": (flipped_bit, "few_values", "4096 at [1, 3, 4, 5]"),
     "zeros": (stretch_of_zeros, "all_zero", "only elements 5000 to 6499 in memory"),
     "garbage": (garbage_at_the_end, "unrelated_values", "the end of it"),
-    "turned tile": (transposed_tile, "reordered", "block of places 0 to 7 of axis 2, 8 to 15 of"),
+    "turned tile": (transposed_tile, "reordered", "block of indices 0 to 7 of axis 2, 8 to 15 of"),
     "tile added twice": (doubled_tile, "gain", "8 to 15 of axis 2, 4 to 11 of axis 3"),
     "lane": (lane, "all_zero", "every 16th value in memory, from 5 on"),
     "border": (border, "wrong_border", "the border, 1 wide, of axes 2 and 3"),

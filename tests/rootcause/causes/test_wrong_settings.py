@@ -83,6 +83,24 @@ def test_another_choice_of_an_attribute_is_named(tmp_path: Path, kind: str) -> N
     assert f"with {name} {changed[name]} in place of" in found.sentence
 
 
+def test_another_epsilon_is_found_with_its_value(tmp_path: Path) -> None:
+    operands = {"scale": np.ones(6, np.float32)}
+    paths = [
+        ran(
+            tmp_path / name,
+            node("LayerNormalization", operands, epsilon=epsilon),
+            operands,
+            [40, 6],
+        )
+        for name, epsilon in (("right", 1e-5), ("wrong", 0.05))
+    ]
+
+    found = cause(tmp_path, *paths)
+
+    assert found.label == "wrong_epsilon"
+    assert "with epsilon 0.05 in place of 1e-05" in found.sentence
+
+
 def test_lengths_of_sequences_that_were_not_taken_are_named(tmp_path: Path) -> None:
     made = node("GRU", recurrent(LENGTHS), hidden_size=HIDDEN)
     paths = [

@@ -61,12 +61,12 @@ def hidden_bodies() -> None:
     known = context(INT8)
     known.arithmetic.quantisers = Quantisers({"w": None}, frozenset())
     found, _ = judged(V, V, None, known=known)
-    assert 0.02 < found.told.floor < 0.1
+    assert 0.02 < found.estimate.floor < 0.1
 
 
 def integer_kernel() -> None:
     found, _ = judged(V, V, V, known=context(INT8, integers=True))
-    assert 0.01 < found.told.floor < 0.04
+    assert 0.01 < found.estimate.floor < 0.04
 
 
 def division() -> None:

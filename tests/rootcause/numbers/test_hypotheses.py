@@ -64,7 +64,7 @@ def trusts(agreeing: int) -> bool:
         ops={op: SimpleNamespace(outputs=made) for op, made in outputs.items()}
     )
     compared = {TensorRef(op, 0): SimpleNamespace(device_dtype=DType.FLOAT16) for op in kinds}
-    return DeclaredTypes.of(device, compared).told
+    return DeclaredTypes.of(device, compared).is_declared
 
 
 def declared_trusted() -> None:

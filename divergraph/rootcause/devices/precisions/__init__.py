@@ -1,1 +1,1 @@
-"""The built-in arithmetics, one a file: each is called ``PRECISION`` there."""
+"""The built-in arithmetics, one a module: each is its ``PRECISION``."""

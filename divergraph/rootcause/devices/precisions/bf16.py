@@ -14,7 +14,7 @@ _DROPPED = 16
 
 
 class Brain(Precision):
-    """bfloat16, tried before float16: of its few values most fit float16 as well."""
+    """bfloat16, tried before float16: most of its numbers are float16 numbers, too."""
 
     name = "bf16"
     unit = 2.0**-8
@@ -22,7 +22,7 @@ class Brain(Precision):
     coarseness = 2
 
     def rounded(self, value: Array) -> Array:
-        """To 8 bits."""
+        """*value* rounded to 8 bits of significand, to nearest even."""
         return in_blocks(value, _rounded) if value.dtype.kind == "f" else value
 
 

@@ -1,6 +1,6 @@
-"""float16: 11 bits of mantissa, few exponents. Reason: the usual type of Ascend's cube unit.
+"""float16: 11 bits of significand, few exponents. Reason: the usual type of Ascend's cube unit.
 
-Source: IEEE 754 binary16. It has its subnormals here, but not its upper bound.
+Source: IEEE 754 binary16. Subnormals are emulated, overflow is not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DROPPED = 13
 
 
 class Half(Precision):
-    """float16, of which devices set the smallest numbers to zero and converters the constants."""
+    """float16. Devices may flush its subnormals, and converters raise tiny constants."""
 
     name = "fp16"
     unit = 2.0**-11
@@ -29,11 +29,11 @@ class Half(Precision):
 
     @property
     def least_kept(self) -> float:  # type: ignore[override]  # read when needed, as all numbers
-        """What converters raise weights to; the spacing of subnormals is half of it."""
+        """The size converters raise tiny weights to; subnormals are spaced by half of it."""
         return calibration.CONVERTED_LEAST
 
     def rounded(self, value: Array) -> Array:
-        """To 11 bits, below 2^-14 to a multiple of 2^-24."""
+        """*value* rounded to 11 bits, below 2^-14 to a multiple of 2^-24."""
         if value.dtype.kind != "f" or value.dtype == np.float16:
             return value
         return in_blocks(value, _rounded)

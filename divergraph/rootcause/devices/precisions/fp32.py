@@ -1,7 +1,7 @@
 """float32: nothing is rounded to fewer digits, but sums run in another order.
 
-Reason: golden was computed in float32 as well, so its own rounding cannot be imitated; what can
-is how far two float32 devices are apart. Source: the healthy devices of calibration.
+Reason: golden is float32 as well, so there is no rounding to emulate; instead values are disturbed
+by as much as two float32 devices differ. Source: the healthy devices of ``calibration``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from graphstore.model import DType
 
 
 class Single(Precision):
-    """float32; matrix operands and functions may be coarser, see the files beside."""
+    """float32. Matrix operands (``operand_precision``) and ``functions`` may be coarser."""
 
     name = "fp32"
     unit = 2.0**-24
@@ -21,20 +21,20 @@ class Single(Precision):
 
     @property
     def least_units(self) -> float:
-        """Sums in another order."""
+        """What sums in another order differ by."""
         return calibration.LEAST_UNITS_32_BIT
 
     @property
     def value_units(self) -> float:
-        """Sums in another order."""
+        """What one sum in another order may differ by."""
         return calibration.FP32_UNITS
 
     def rounded(self, value: Array) -> Array:
-        """As it is."""
+        """*value* itself."""
         return value
 
     def emulate(self, value: Array, disturb: Disturb) -> Array:
-        """Off by a few units of the last place, each element by chance."""
+        """*value* with each element off by up to ``value_units`` of its last place, at random."""
         return disturb(value, self.value_units * self.unit)
 
 

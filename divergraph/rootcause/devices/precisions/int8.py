@@ -1,7 +1,7 @@
 """8-bit integers: where the device's graph quantises, with float32 around the integers.
 
-Reason: what integers lose is said by scales, which differ from tensor to tensor; so they are
-imitated where the graph shows them (``quantisers``), and all else is as in float32.
+Reason: what integers lose depends on scales, which differ from tensor to tensor. So quantising is
+emulated where the graph gives the scales (``quantisers``), and everything else is float32.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from divergraph.rootcause.devices.precisions.fp32 import Single
 
 
 class Integers(Single):
-    """Never found from values: float32 dumps of it are told by the graph's quantisers."""
+    """Never found from values: the graph's quantisers show that a device quantises."""
 
     name = "int8"
     dtype = None

@@ -14,6 +14,7 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.execute.stand_ins import make_stand_in
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.values.zero_points import with_zero_of
+from graphstore.model import Effect
 
 RNG = np.random.default_rng(5)
 LAYERS = 4
@@ -119,6 +120,11 @@ def test_a_healthy_device_is_not_to_blame(tmp_path: Path, hidden) -> None:
 def test_a_gain_far_below_a_step_is_seen(tmp_path: Path, hidden, op: str) -> None:
     data = compared(tmp_path, louder, hidden=hidden)
     assert [origin.op for origin in data.origins] == [op]
+    (kept,) = (each for each in data.run.analysis.reckonings if each.op == op)
+    (known,) = (each for each in kept.adjustments if each.tolerance == "known scales")
+    assert known.effect is Effect.NARROW
+    assert known.after < known.before / 10
+    assert kept.suspicion == pytest.approx(known.numbers["over_exact"])
 
 
 def test_a_device_that_cuts_where_its_graph_rounds_is_no_suspect(tmp_path: Path) -> None:

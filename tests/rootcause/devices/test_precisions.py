@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
+from divergraph.api.arguments import precision_names, root_cause_of
 from divergraph.rootcause import registry
 from divergraph.rootcause.devices import precision as contract
 from divergraph.rootcause.devices.precision import precision_named, precision_of, precisions
@@ -57,6 +58,14 @@ def test_the_built_in_ones_are_found_the_coarsest_first() -> None:
     assert precision_named("fp16") is FP16
     with pytest.raises(InputError, match="no precision 'fp7'"):
         precision_named("fp7")
+
+
+def test_precisions_are_listed_without_loading_them_as_they_are_called(installed) -> None:
+    words = ("auto", "bf16", "fp16", "fp32", "hf32", "int8", "tf32")
+    assert precision_names(installed=False) == words
+    assert {*precision_names(installed=True)} == {*words, "fp8"}
+    for word in words:
+        assert root_cause_of(6.0, 10.0, word, 1).precision is not None or word == "auto"
 
 
 def test_an_installed_arithmetic_is_found_in_dumps(installed) -> None:

@@ -12,6 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause.tolerances.masks import (
+    Mask,
+    past_the_end,
+    sentinel_values,
+    stands_for_infinity,
+    without,
+)
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -169,3 +176,34 @@ def test_where_all_is_hidden_no_value_is_a_little_more_so_than_others(tmp_path, 
     data = compare(attention(tmp_path, -1e9, device, kind=np.float32, seen=0))
     first = data.origins[0].op if data.origins else ""
     assert first == ("p" if wrong else "")
+
+
+def test_a_mask_makes_zeros_where_it_is_held_and_the_end_of_the_type_where_not() -> None:
+    mask = Mask(np.array([True, False, False]), np.array([False, True, False]), 100.0)
+    assert without(mask, np.array([-1e9, -1e9, -1e9])).tolist() == [0.0, -100.0, -1e9]
+    held = Mask(np.array([True, False]), np.array([False, False]), 100.0)
+    assert without(held, np.array([-1e9, -1e9])).tolist() == [0.0, -1e9]
+
+
+def test_only_a_large_number_that_stands_over_and_over_is_told_as_infinity() -> None:
+    assert stands_for_infinity(np.array([1.0, -1e4, -1e4])).tolist() == [False, True, True]
+    for plain in ([1.0, -1e4], [1.0, 1.0], [np.inf, np.inf], []):
+        assert stands_for_infinity(np.array(plain)) is None
+
+
+def test_integers_and_what_the_type_holds_stand_for_nothing() -> None:
+    assert sentinel_values(np.array([-1e9, 1.0]), 65504.0) == (-1e9,)
+    for other in (np.array([-(10**9)]), np.array([6e4]), np.array([]), np.array([np.inf])):
+        assert sentinel_values(other, 65504.0) == ()
+
+
+def test_what_is_scaled_past_the_end_is_infinite_only_where_it_stood_for_infinity() -> None:
+    reference, device = np.array([-8e4, 1.0]), np.array([-np.inf, 1.0])
+
+    def held(given: np.ndarray) -> bool:
+        return past_the_end(reference, device, [given], (), 65504.0) is not None
+
+    assert held(np.array([-65504.0, 1.0]))
+    assert not held(np.array([-5e4, 1.0]))
+    assert not held(np.array([-65504, 1]))  # integers are no mask
+    assert not held(np.array([[-65504.0, 1.0]]))

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judged_output import judged
+from judged_output import V, acted, judged
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
@@ -17,6 +17,7 @@ from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.tolerances.local_errors import Noise, local_suspicion
+from graphstore.model import Effect, Guilt
 
 RNG = np.random.default_rng(6)
 WIDE = np.concatenate([RNG.standard_normal(3000), np.full(1000, -1e4)]).astype(np.float32)
@@ -134,3 +135,15 @@ def test_exponents_are_exact(tmp_path: Path) -> None:
     (split,) = (item.split for item in data.comparisons if item.op == "cube" and item.split)
     assert split.floor is not None
     assert split.floor < 1e-5
+
+
+def test_a_part_that_is_wrong_beside_large_values_is_guilty() -> None:
+    wide = np.concatenate([V[:3000], np.full(1000, -1e4, np.float32)])
+    device = FP16.rounded(wide)
+    device[:100] = 0
+    emulation = wide * np.float32(1.0002)
+    found, split = judged(device, wide, emulation)
+    assert split.guilt is Guilt.GUILTY
+    narrowed = acted(found, "local error")
+    assert narrowed.effect is Effect.NARROW
+    assert narrowed.after < narrowed.before / 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from graphstore.contract import RunData
-from graphstore.model import Verdict
+from graphstore.model import Guilt, TensorIO, Verdict
 
 TINY = 1e-5
 """Its square is 0 in float16."""
@@ -111,3 +112,28 @@ def test_nan_that_a_mask_of_infinities_makes_in_the_output_has_an_origin(tmp_pat
 
     assert data.run.verdict is Verdict.DIVERGED
     assert [each.op for each in data.origins] == ["shares"]
+
+
+def suspicion(data, op):
+    """How suspicious an op's output is."""
+    (found,) = (
+        item.split for item in data.comparisons if item.op == op and item.io is TensorIO.OUTPUT
+    )
+    return found
+
+
+def test_what_makes_numbers_of_nothing_but_nan_is_suspect(sides):
+    def nan(value):
+        return np.full_like(value, np.nan)
+
+    made = sides()
+    made.overwrite("pool", nan)
+    made.overwrite("flat", nan)
+    data = compare(made.request)
+    split = suspicion(data, "matmul")
+    assert split.guilt is Guilt.SUSPECT
+    assert split.suspicion == math.inf
+    assert "matmul" in {each.op for each in data.suspects}
+    assert "pool" in {each.op for each in data.origins}
+    (finding,) = (each for each in data.findings if each.label == "nan_ignored")
+    assert finding.op == "matmul"

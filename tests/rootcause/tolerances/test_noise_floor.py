@@ -11,7 +11,7 @@ from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
 from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.tolerances.noise_floor import Emulation
+from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
 from divergraph.rootcause.values import relative
 from graphstore.model import TensorRef
 
@@ -128,3 +128,10 @@ def test_masks_meet_the_largest_number_of_the_type() -> None:
     )
     for made, expected in ((floors(), -65504.0), (floors(FP32), -1e9), (floors(plain=True), -1e9)):
         assert made._given(state, None, {})["hide"].tolist() == [expected, 1.0]
+
+
+def test_an_emulation_that_is_infinite_everywhere_explains_anything() -> None:
+    assert floor_of(V, np.full_like(V, np.inf), FP16, 1) == pytest.approx(1.0)
+    some = V.copy()
+    some[:10] = np.inf
+    assert floor_of(V, some, FP16, 1) == pytest.approx(0.1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from judged_output import context, judged
+from judged_output import W, acted, context, judged
 from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
@@ -18,7 +18,7 @@ from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.last_place import most_suspicion, scale_of
-from graphstore.model import Guilt, Verdict
+from graphstore.model import Effect, Guilt, Verdict
 
 GUILTY = RootCauseOptions().guilty
 RNG = np.random.default_rng(8)
@@ -137,3 +137,38 @@ def test_suspicion_is_bounded(wrong: float) -> None:
 def test_no_number_where_one_is_right_has_no_bound() -> None:
     assert math.isinf(most([np.nan, 1.0], [1.0, 1.0]))
     assert most([np.nan, 1.0], [np.nan, 1.0]) == GUILTY
+
+
+def test_suspicion_is_bounded_by_the_last_place() -> None:
+    right = np.zeros(4000, np.float32)
+    right[:40] = 1.0
+    device = right.copy()
+    device[40:] = 1e-9
+    found, split = judged(device, right, right, known=context(FP32))
+    assert split.suspicion <= 10.0
+    tiny = np.full(64, 1e-6, np.float64)
+    emulated = tiny * (1 + 1e-9)
+    found, split = judged(tiny + 1e-12, tiny, emulated, known=context(FP32, inputs_error=0.5))
+    bounded = acted(found, "last place")
+    if bounded is not None:
+        assert split.suspicion == bounded.numbers["most_suspicion"]
+
+
+def test_an_error_of_one_unit_is_at_most_suspect_whatever_the_floor() -> None:
+    right = np.ones(4000)
+    right[40:] = 1e-5
+    device = right.copy()
+    device[40:] += 2e-9 * np.sign(W[40:])
+    found, split = judged(device, right, right, known=context(FP32, inputs_error=0.5))
+    assert acted(found, "last place").effect is Effect.WIDEN
+    assert split.suspicion == 10.0
+    assert split.guilt is Guilt.SUSPECT
+    assert split.introduced / split.floor == pytest.approx(10.0)
+
+
+def test_of_zeros_the_last_place_is_that_of_what_was_handed() -> None:
+    zeros = np.zeros(64)
+    known = context(FP32, given={"x": np.ones(64)})
+    found, split = judged(zeros + 1e-9, zeros, zeros, known=known)
+    assert split.suspicion == 10.0
+    assert acted(found, "last place").numbers == {"most_suspicion": 10.0}
