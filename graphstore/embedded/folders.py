@@ -1,7 +1,8 @@
 """The folders of an embedded store: complete entries only, whenever a process dies.
 
 ``<root>/store.json`` says the schema version. ``<root>/runs/<name>/`` and
-``<root>/graphs/<name>/`` hold ``manifest.json`` and the database file it names. The
+``<root>/graphs/<name>/`` hold ``manifest.json`` and the database file it names; that of runs
+kept together is in ``<root>/shared/``, see :mod:`graphstore.embedded.shared_databases`. The
 folder's name is the entry's name: renaming an entry is renaming its folder, and what the
 manifest and the database say of the name is what it was when they were written. A new
 entry is written in ``<root>/.writing-...`` and renamed into place; replacing one adds a
@@ -34,10 +35,18 @@ from graphstore.embedded.disk import (
     sync,
     write_json,
 )
+from graphstore.embedded.shared_databases import (
+    MANIFEST,
+    SHARED,
+    is_shared_name,
+    publish_shared,
+    release,
+    shared_by,
+    shared_drafts,
+)
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.schema.tables import SCHEMA_VERSION, check_version
 
-MANIFEST = "manifest.json"
 KINDS = ("runs", "graphs")
 _LEAST_FREE = 2**20
 """Bytes a disk must have left: with next to none, the database ends the whole process."""
@@ -54,9 +63,20 @@ class Entry:
     stamp: tuple[int, int]
 
     @property
+    def shared(self) -> str | None:
+        """The name of the database it shares with other runs; None if it has its own."""
+        name = self.manifest.get("shared")
+        return None if name is None else str(name)
+
+    @property
+    def home(self) -> Path:
+        """The folder of the database file."""
+        return self.folder if self.shared is None else self.folder.parents[1] / SHARED / self.shared
+
+    @property
     def database(self) -> Path:
         """The database file."""
-        return self.folder / str(self.manifest["database"])
+        return self.home / str(self.manifest["database"])
 
     def is_whole(self) -> bool:
         """True if the database file is there in its full length."""
@@ -149,6 +169,8 @@ class StoreFolder:
         if not isinstance(manifest.get("database"), str):
             raise StoreError("names no database file", where=str(path), hint=_DAMAGED)
         check_version(manifest.get("schema"), str(path))
+        if not is_shared_name(manifest.get("shared")):
+            raise StoreError("names no shared database", where=str(path), hint=_DAMAGED)
         return Entry(kind, name, folder, manifest, (status.st_ino, status.st_mtime_ns))
 
     @contextmanager
@@ -193,11 +215,7 @@ class StoreFolder:
                 "sha256": _sha256(database),
             }
             with alone(self.root):
-                taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
-                if taken and not (replace and target.exists()):
-                    raise NameTakenError(
-                        f"{name!r} was saved by someone else just now", hint="use another name"
-                    )
+                self._check_free(kind, name, replace=replace)
                 if target.exists():
                     self._swap(target, database, manifest)
                     return
@@ -205,6 +223,40 @@ class StoreFolder:
                 sync(written)
                 written.rename(target)
                 sync(target.parent)
+
+    def publish_together(
+        self, written: Path, manifests: Mapping[str, Mapping[str, Any]], *, replace: bool = False
+    ) -> tuple[str, ...]:
+        """Make runs by name of *written*, whose one database file is that of all of them.
+
+        Returns the names that were taken since a moment: there is no such run.
+        """
+        if len(manifests) == 1:
+            ((name, manifest),) = manifests.items()
+            try:
+                self.publish("runs", name, written, {**manifest}, replace=replace)
+            except NameTakenError:
+                return (name,)
+            return ()
+        with os_errors("write", self.root):
+            shared, drafts = shared_drafts(written, manifests)
+            taken = []
+            with alone(self.root):
+                publish_shared(self.root, written, shared)
+                for name, draft in drafts.items():
+                    target = self.root / "runs" / name
+                    try:
+                        self._check_free("runs", name, replace=replace)
+                    except NameTakenError:
+                        taken.append(name)
+                        continue
+                    if target.exists():
+                        self._take_over(target, draft / MANIFEST)
+                    else:
+                        draft.rename(target)
+                sync(self.root / "runs")
+                release(self.root, shared)  # if all names were taken
+        return tuple(taken)
 
     def rename(self, entry: Entry, new_name: str) -> None:
         """Give an entry another name, in one step.
@@ -234,6 +286,7 @@ class StoreFolder:
                 except FileNotFoundError as error:
                     raise UnknownNameError("run or graph", entry.name) from error
                 sync(entry.folder.parent)
+                release(self.root, entry.shared)
             shutil.rmtree(doomed)
 
     def stamps(self) -> dict[Path, tuple[int, int]]:
@@ -265,11 +318,24 @@ class StoreFolder:
         database.rename(target / name)
         fresh = database.parent / MANIFEST
         write_json(fresh, {**manifest, "database": name})
+        self._take_over(target, fresh, name)
+
+    def _take_over(self, target: Path, fresh: Path, database: str = "") -> None:
+        """Let the manifest *fresh* be that of *target*, with this *database* there, if any."""
+        before = shared_by(target / MANIFEST)
         fresh.replace(target / MANIFEST)
         sync(target)
         for path in target.iterdir():
-            if path.name not in (MANIFEST, name):
+            if path.name not in (MANIFEST, database):
                 path.unlink()
+        release(self.root, before)
+
+    def _check_free(self, kind: str, name: str, *, replace: bool) -> None:
+        taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
+        if taken and not (replace and (self.root / kind / name).exists()):
+            raise NameTakenError(
+                f"{name!r} was saved by someone else just now", hint="use another name"
+            )
 
     def _create(self) -> None:
         if self.check():

@@ -12,7 +12,7 @@ from typing import Any
 
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.entry_facts import entry_info
+from graphstore.embedded.entry_facts import entry_info, entry_place
 from graphstore.embedded.folders import Entry
 from graphstore.embedded.table_writing import arrow_types
 from graphstore.schema.codec import plain_text
@@ -153,12 +153,14 @@ class MergedTables:
 def _run(
     entry: Entry, database: ReadDatabase, moved: Mapping[str, _Moved], ops: Mapping[str, int]
 ) -> _Run:
-    (row,) = _rows(database, _NODES["Run"])
+    key = entry_place(entry).run
+    (row,) = (row for row in _rows(database, _NODES["Run"]) if row["id"] == key)
     name = plain_text(entry.name)
     device, golden = moved[row["device"]], moved[row["golden"]]
     changed = {"id": name, "name": name, "device": device.new, "golden": golden.new}
+    asked = {"run": key}
     counts = {
-        label: int(str(database.ask(_STATEMENTS.filled("count", label=label), {}).rows[0][0]))
+        label: int(str(database.ask(_STATEMENTS.filled("count", label=label), asked).rows[0][0]))
         for label in _OF_RUNS
     }
     return _Run(

@@ -13,6 +13,16 @@ from graphstore.embedded.scratch import Scratch
 from graphstore.errors import UnknownNameError
 
 
+def _are_all_of_one(entries: list[Entry]) -> bool:
+    """True if *entries* share a database that says the same of them, and of nothing else."""
+    first = entries[0]
+    return (
+        first.shared is not None
+        and first.manifest.get("together") == len(entries)
+        and all(entry.shared == first.shared and is_as_written(entry) for entry in entries)
+    )
+
+
 class OpenDatabases:
     """Opens the databases of the entries of *folder* and keeps them open; for all threads.
 
@@ -35,10 +45,12 @@ class OpenDatabases:
             StoreError: its database is not there or damaged.
         """
         with self._lock:
-            known = self._open.get(entry.folder)
-            if known is not None and known[0] == entry.stamp:
+            # a shared one is never replaced
+            stamp = entry.stamp if entry.shared is None else (0, 0)
+            known = self._open.get(entry.home)
+            if known is not None and known[0] == stamp:
                 return known[1]
-            self.forget(entry.folder)
+            self.forget(entry.home)
             if not entry.is_whole():
                 # perhaps it was replaced since its manifest was read
                 fresh = self._folder.entry(entry.kind, entry.name)
@@ -48,18 +60,21 @@ class OpenDatabases:
                     raise damaged(entry)
                 return self.of(fresh)
             database = ReadDatabase(entry.database)
-            self._open[entry.folder] = (entry.stamp, database)
+            self._open[entry.home] = (stamp, database)
             return database
 
     def named(self, entry: Entry) -> ReadDatabase:
-        """That of an entry, or a copy that says the name it got since."""
-        return self.of(entry if is_as_written(entry) else self._scratch.named(entry))
+        """That of an entry alone, or a copy where it shares one or got another name since."""
+        alone = entry.shared is None and is_as_written(entry)
+        return self.of(entry if alone else self._scratch.named(entry, self.of))
 
     def of_all(self, entries: list[Entry]) -> ReadDatabase:
         """A database of one or more entries, under the names they have."""
         with self._lock:
             if len(entries) == 1:
                 return self.named(entries[0])
+            if _are_all_of_one(entries):
+                return self.of(entries[0])
             return self.of(self._scratch.merged(entries, self.of))
 
     def apart(self, database: ReadDatabase) -> QueryProcesses:

@@ -10,6 +10,7 @@ from graphstore.embedded.disk import abandoned_drafts, alone, os_errors, remove_
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, Entry, StoreFolder
 from graphstore.embedded.scratch import Scratch
+from graphstore.embedded.shared_databases import unused
 from graphstore.errors import StoreError
 
 _ASIDE = "damaged"
@@ -39,6 +40,10 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
                 # Of an entry without its database, another one may be all there is.
                 if path.name != entry.manifest["database"] and entry.is_whole()
             ]
+        found += [
+            Trouble(path, f"a database of runs that are not there any more: shared/{path.name}")
+            for path in unused(folder.root)
+        ]
         found += [
             Trouble(path, f"a derived database nobody can ask any more: scratch/{path.name}")
             for path in scratch.orphans()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphstore.contract import RunData
+from graphstore.model import ModelGraph
 from graphstore.schema.codec import plain_text
 from graphstore.schema.graph_rows import (
     block_rows,
@@ -22,7 +23,7 @@ from graphstore.schema.graph_rows import (
     op_table,
     tensor_table,
 )
-from graphstore.schema.row_slices import Records, Table
+from graphstore.schema.row_slices import Records, Row, Table, as_table
 from graphstore.schema.run_rows import RunEnds, RunRows
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
 
@@ -42,35 +43,73 @@ def graph_stages(stored: StoredGraph, name: str, created: str) -> Iterator[Recor
     yield _packed(graphs)
 
 
-class RunStages:
-    """The rows of a run with its graphs, made when they are asked for.
+class RunGraphs:
+    """The two graphs of runs, ready to be stored; one where they are the same.
 
     Raises:
-        ValueError: the run is not complete, or no store can hold a graph.
+        ValueError: no store can hold a graph.
     """
 
-    def __init__(self, data: RunData) -> None:
-        self._data = data
-        golden = stored_graph(data.golden, {})
-        has_its_key = plain_text(data.device.id) == golden.key
-        device = stored_graph(data.device, {golden.key: golden.content} if has_its_key else {})
-        self._ends = RunEnds.of(data, golden, device)
-        graphs = [golden] if golden.key == device.key else [golden, device]
-        self._graphs = [graph.without_places() for graph in graphs]
+    def __init__(self, golden: ModelGraph, device: ModelGraph) -> None:
+        self.golden = stored_graph(golden, {})
+        has_its_key = plain_text(device.id) == self.golden.key
+        taken = {self.golden.key: self.golden.content} if has_its_key else {}
+        device_graph = stored_graph(device, taken)
+        self.is_one = self.golden.key == device_graph.key
+        self.device = self.golden if self.is_one else device_graph
+
+    def without_places(self) -> Sequence[StoredGraph]:
+        """Them as they are written, once nothing is looked up in them any more."""
+        graphs = [self.golden] if self.is_one else [self.golden, self.device]
+        return [graph.without_places() for graph in graphs]
+
+
+class RunStages:
+    """The rows of runs with their graphs, made when they are asked for."""
+
+    def __init__(
+        self, graphs: Sequence[StoredGraph], runs: Sequence[RunRows], metrics: Sequence[Row]
+    ) -> None:
+        """*metrics* are those of all *runs*."""
+        self._graphs = graphs
+        self._runs = runs
+        self._metrics = [metrics]
+
+    @classmethod
+    def of(cls, data: RunData) -> RunStages:
+        """Those of one run.
+
+        Raises:
+            ValueError: the run is not complete, or no store can hold a graph.
+        """
+        both = RunGraphs(data.golden, data.device)
+        ends = RunEnds.of(data, both.golden, both.device)
+        graphs = both.without_places()
+        run = RunRows(data, graphs[0], graphs[-1], plain_text(data.run.name), ends)
+        return cls(graphs, [run], run.metrics())
 
     def __iter__(self) -> Iterator[Records]:
         """To be asked for once."""
-        graphs = self._graphs
-        key = plain_text(self._data.run.name)
-        run = RunRows(self._data, graphs[0], graphs[-1], key, self._ends)
-        yield Records({"Metric": run.metrics()})
-        followers = run.next_measured()
+        graphs, runs = self._graphs, self._runs
+        yield Records({"Metric": self._metrics.pop()})
+        followers = [run.next_measured() for run in runs]
         yield _tensors(graphs)
         yield _ops(graphs)
         yield _edges(graphs)
-        yield Records({}, {"FUSES": run.links(), "NEXT_MEASURED": followers or Table.of(())})
-        yield Records({"Run": [run.run(followers is not None)], "Finding": run.findings()})
-        yield Records({}, run.metric_links())
+        links = Table.joined([run.links() for run in runs])
+        next_measured = Table.joined([one or Table.of(()) for one in followers])
+        yield Records({}, {"FUSES": links, "NEXT_MEASURED": next_measured})
+        records = [run.run(one is not None) for run, one in zip(runs, followers, strict=True)]
+        findings = [row for run in runs for row in run.findings()]
+        yield Records({"Run": records, "Finding": findings})
+        of_metrics = [run.metric_links() for run in runs]
+        yield Records(
+            {},
+            {
+                kind: Table.joined([as_table(rows[kind]) for rows in of_metrics])
+                for kind in of_metrics[0]
+            },
+        )
         yield _packed(graphs)
 
     def meanwhile(self) -> Iterator[None]:

@@ -50,10 +50,14 @@ class Scratch:
 
         return self._made(_merged_name(self._store), make)
 
-    def named(self, entry: Entry) -> Entry:
-        """A copy of an entry's database that says its name of now."""
+    def named(self, entry: Entry, open_: Callable[[Entry], ReadDatabase]) -> Entry:
+        """A copy of an entry's database that says its name of now, and of no other run."""
 
         def make(path: Path) -> None:
+            if entry.shared is not None:
+                tables = MergedTables.of([(entry, open_(entry))])
+                write_tables(path, tables.tables(), entry.database.stat().st_size)
+                return
             shutil.copyfile(entry.database, path)
             change_database(path, _naming(entry))
 

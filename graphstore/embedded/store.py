@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -23,6 +23,7 @@ from graphstore.embedded.entry_facts import (
     entry_info,
     entry_place,
     entry_run,
+    is_as_written,
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
@@ -44,6 +45,7 @@ from graphstore.embedded.repairs import (
 )
 from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
+from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError
@@ -51,6 +53,9 @@ from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Run
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
+
+_ANY_RUN, _THIS_RUN = re.compile(r"\(r:Run\)"), "(r:Run {id: $run})"
+"""What makes one of our own queries see one run of a shared database, as in one of its own."""
 
 
 class EmbeddedStore(CypherStore):
@@ -77,11 +82,29 @@ class EmbeddedStore(CypherStore):
         self._prepare(name)
         self._check_free("runs", name, replace)
         with gc_paused():
-            stages = RunStages(data)
+            stages = RunStages.of(data)
             with self._folder.writing() as folder:
                 write_database(folder / DATABASE, stages, stages.meanwhile())
                 run = {"kind": "run", "run": codec.encoded(data.run)}
                 self._folder.publish("runs", name, folder, run | stages.keys(), replace=replace)
+
+    def save_runs(self, runs: Iterable[RunData], *, replace: bool = False) -> tuple[str, ...]:
+        """Keep *runs*, those of the same graphs in one database; shown when all have come."""
+        self._check_allowed()
+        taken: list[str] = []
+
+        def save(shared: SharedRuns) -> None:
+            with self._folder.writing() as folder, gc_paused():
+                shared.write(folder / DATABASE)
+                names = self._folder.publish_together(folder, shared.manifests, replace=replace)
+                taken.extend(names)
+
+        saving = SavingTogether(save)
+        for data in runs:
+            check_new_name(data.run.name)
+            saving.add(data)
+        saving.finish()
+        return tuple(taken)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
@@ -207,8 +230,14 @@ class EmbeddedStore(CypherStore):
         # The stores' own queries ask for keys, not for names, so a renamed entry is asked as it
         # is; only what shows names to users needs a copy that says the new one.
         says_name = not query.internal and re.search(r":\s*(Run|Import)\b", query.text)
-        database = self._databases.named(entry) if says_name else self._databases.of(entry)
         text, values = with_numbers(query.text, params)
+        if says_name and entry.shared is not None and is_as_written(entry):
+            text, values, says_name = (
+                _ANY_RUN.sub(_THIS_RUN, text),
+                {**values, "run": place.run},
+                None,
+            )
+        database = self._databases.named(entry) if says_name else self._databases.of(entry)
         return database.ask(text, values, limits)
 
     def _checked_query(

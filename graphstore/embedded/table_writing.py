@@ -14,7 +14,7 @@ import numpy as np
 
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.engine import connected, engine_errors, opened
-from graphstore.schema.row_slices import Absent, Records, Repeated, Row, as_table
+from graphstore.schema.row_slices import Absent, Records, Repeated, Row, Table, as_table
 from graphstore.schema.tables import (
     NODES,
     RELS,
@@ -148,40 +148,66 @@ def arrow_types() -> dict[ColumnType, Any]:
     }
 
 
+class ArrowRows(Sequence[Row]):
+    """Rows of one table made into Arrow as they come: there in far less memory than as values."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._parts: dict[str, list[Any]] = {column.name: [] for column in columns}
+        self._repeated: dict[str, bool] = {}
+        self._size = 0
+
+    def add(self, rows: Table) -> None:
+        """More rows."""
+        types = arrow_types()
+        for first in range(0, len(rows), _BATCH):
+            values = rows.columns(first, first + _BATCH)
+            for column, column_values in zip(self._columns, values, strict=True):
+                part: Any = column_values
+                if not isinstance(column_values, Absent):
+                    kind = types[column.type]
+                    part = _arrow_array(column, kind, column_values, self._repeated)
+                self._parts[column.name].append(part)
+        self._size += len(rows)
+
+    def table(self) -> Any:
+        """The rows as the engine takes them, None if there are none; they are here no more.
+
+        Columns of nodes are left out where they have no value at all.
+        """
+        import pyarrow as pa
+
+        if not self._size:
+            return None
+        types, is_rel = arrow_types(), self._columns[0].name == "from"
+        whole = {}
+        for column in self._columns:
+            chunks = self._parts.pop(column.name)
+            known = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
+            if is_rel or any(chunk.null_count < len(chunk) for chunk in known):
+                kind = _common_type({chunk.type for chunk in known}, types[column.type])
+                whole[column.name] = pa.chunked_array(
+                    [
+                        pa.nulls(len(one), kind) if isinstance(one, Absent) else one.cast(kind)
+                        for one in chunks
+                    ]
+                )
+        return pa.table(whole)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, place: Any) -> Any:
+        raise TypeError("these rows are taken as a table")
+
+
 def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
-    """The rows as the engine takes them; None if there are none.
-
-    Columns of nodes are left out where they have no value at all.
-    """
-    import pyarrow as pa
-
-    types = arrow_types()
-    made = as_table(rows)
-    if not made:
-        return None
-    is_rel = columns[0].name == "from"
-    parts: dict[str, list[Any]] = {column.name: [] for column in columns}
-    repeated: dict[str, bool] = {}
-    for first in range(0, len(made), _BATCH):
-        values = made.columns(first, first + _BATCH)
-        for column, column_values in zip(columns, values, strict=True):
-            part: Any = column_values
-            if not isinstance(column_values, Absent):
-                part = _arrow_array(column, types[column.type], column_values, repeated)
-            parts[column.name].append(part)
-    whole = {}
-    for column in columns:
-        chunks = parts.pop(column.name)
-        known = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
-        if is_rel or any(chunk.null_count < len(chunk) for chunk in known):
-            kind = _common_type({chunk.type for chunk in known}, types[column.type])
-            whole[column.name] = pa.chunked_array(
-                [
-                    pa.nulls(len(one), kind) if isinstance(one, Absent) else one.cast(kind)
-                    for one in chunks
-                ]
-            )
-    return pa.table(whole)
+    """The rows as the engine takes them; None if there are none."""
+    made = rows
+    if not isinstance(made, ArrowRows):
+        made = ArrowRows(columns)
+        made.add(as_table(rows))
+    return made.table()
 
 
 def _arrow_array(column: Column, kind: Any, values: Any, repeated: dict[str, bool]) -> Any:

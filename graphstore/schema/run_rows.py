@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.contract import RunData
-from graphstore.model import Finding, FindingKind, LineageRule, TensorIO
+from graphstore.model import Finding, FindingKind, LineageLink, LineageRule, TensorIO
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.metric_rows import metric_table
@@ -119,6 +119,18 @@ class RunRows:
         self._device = device
         self._key = key
         self._ends = ends
+        self._followers: list[Table | None] = []
+
+    def without_comparisons(self, links: tuple[LineageLink, ...]) -> RunRows:
+        """The same without what takes most memory, for who has taken the metrics already.
+
+        *links* are its own, perhaps those of another run that has the same.
+        """
+        self.next_measured()
+        data = replace(self._data, comparisons=(), states={}, links=links)
+        light = RunRows(data, self._golden, self._device, self._key, self._ends)
+        light._followers = self._followers
+        return light
 
     def run(self, has_followers: bool) -> Row:
         """The row of the table Run."""
@@ -187,6 +199,11 @@ class RunRows:
 
     def next_measured(self) -> Table | None:
         """The rows of NEXT_MEASURED; None if there were more than a store can be asked to keep."""
+        if not self._followers:
+            self._followers.append(self._next_measured())
+        return self._followers[0]
+
+    def _next_measured(self) -> Table | None:
         arrays = self._device.arrays
         measured = measured_ops(arrays, self._data.comparisons)
         limit = max(_PAIRS, _PAIRS_AN_EDGE * len(arrays.successor_ops))
@@ -223,7 +240,7 @@ class RunRows:
         return (self._ends.sources >= 0) & (self._ends.targets >= 0)
 
     def _metric_ids(self) -> NDArray[np.int64]:
-        return first_id(self._key) + np.arange(len(self._data.comparisons), dtype=np.int64)
+        return first_id(self._key) + np.arange(len(self._ends.compared), dtype=np.int64)
 
     def _output_ids(self) -> NDArray[np.int64]:
         """The node id of the tensor of each comparison; -1 where it is no output of its op."""

@@ -23,7 +23,7 @@ from graphstore.errors import StoreError
 from graphstore.model import ErrorSplit, Figures, Metric, MetricSet, SideFigures
 from graphstore.schema.codec import declared
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever tables or columns change. Stores of another version are refused."""
 
 

@@ -76,7 +76,7 @@ def test_stores_and_entries_of_another_version_are_refused(care: EmbeddedStore, 
     """An entry of one may have been copied here by hand."""
     for path in (next(root.glob("runs/*/manifest.json")), root / "store.json"):
         path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
-        with pytest.raises(StoreError, match=r"schema version 99, .* 1 only.*that wrote") as caught:
+        with pytest.raises(StoreError, match=r"schema version 99, .* 2 only.*that wrote") as caught:
             care.runs()
         assert caught.value.where == str(root if path.name == "store.json" else path)
 

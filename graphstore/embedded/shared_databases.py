@@ -1,0 +1,112 @@
+"""Databases that runs of the same two graphs share, counted by the runs that name them.
+
+``<root>/shared/<name>/`` holds a database file and ``manifest.json``, which says the runs it was
+written with. It is whole before the manifest of a run names it, and goes with the last of them;
+one that no run names, as its writer died, is left over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from graphstore.embedded.disk import is_marked_alive, sync, write_json
+from graphstore.schema.tables import SCHEMA_VERSION
+
+MANIFEST = "manifest.json"
+SHARED = "shared"
+_NAME = re.compile(r"[0-9a-f]{16}")
+
+
+def is_shared_name(value: object) -> bool:
+    """True of what a manifest may say: the name of a shared database, or nothing."""
+    return value is None or (isinstance(value, str) and _NAME.fullmatch(value) is not None)
+
+
+def shared_drafts(
+    written: Path, runs: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, dict[str, Path]]:
+    """Split *written*, whose one database file is that of *runs* (manifests by name).
+
+    Returns the name of the database, whose folder is ``shared`` in *written*, and the folders
+    of the runs by name.
+    """
+    database = next(path for path in written.iterdir() if path.suffix == ".lbug")
+    sync(database)
+    with database.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file_facts = {
+        "schema": SCHEMA_VERSION,
+        "bytes": database.stat().st_size,
+        "sha256": digest,
+        "database": database.name,
+    }
+    home = written / SHARED
+    home.mkdir()
+    database.rename(home / database.name)
+    about = {"kind": "shared", "runs": list(runs), "writer": written.name}
+    _write(home, {**file_facts, **about})
+    name = secrets.token_hex(8)
+    drafts = {}
+    for number, (run, manifest) in enumerate(runs.items()):
+        drafts[run] = written / str(number)
+        drafts[run].mkdir()
+        _write(drafts[run], {**manifest, **file_facts, "shared": name, "together": len(runs)})
+    return name, drafts
+
+
+def _write(folder: Path, manifest: Mapping[str, object]) -> None:
+    write_json(folder / MANIFEST, manifest)
+    sync(folder)
+
+
+def publish_shared(root: Path, written: Path, name: str) -> None:
+    """Put the database of :func:`shared_drafts` in its place; while nobody else publishes."""
+    (root / SHARED).mkdir(exist_ok=True)
+    (written / SHARED).rename(root / SHARED / name)
+    sync(root / SHARED)
+
+
+def shared_by(manifest: Path) -> str | None:
+    """The name of the shared database a manifest names, if it does."""
+    name = _read(manifest).get("shared")
+    return name if is_shared_name(name) else None
+
+
+def release(root: Path, name: str | None) -> None:
+    """Remove the shared database *name* if no run names it; while nobody else publishes."""
+    if name is not None and not _is_named(root, name):
+        shutil.rmtree(root / SHARED / name, ignore_errors=True)
+
+
+def unused(root: Path) -> Iterator[Path]:
+    """The folders of shared databases that no run names, and no living writer made."""
+    for home in sorted((root / SHARED).glob("*")):
+        writer = _read(home / MANIFEST).get("writer", "")
+        if not _is_named(root, home.name) and not is_marked_alive(root / str(writer)):
+            yield home
+
+
+def _is_named(root: Path, name: str) -> bool:
+    # Most still have the name they were written with. One that is set aside counts, too: the
+    # database may be all that is left of it.
+    known = _read(root / SHARED / name / MANIFEST).get("runs", ())
+    here = (root / "runs" / str(run) / MANIFEST for run in known)
+    others = (path for kind in ("runs", "damaged") for path in root.glob(f"{kind}/*/{MANIFEST}"))
+    return any(_read(path).get("shared") == name for path in chain(here, others))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a manifest says; nothing, if it cannot be read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

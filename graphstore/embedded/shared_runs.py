@@ -1,0 +1,100 @@
+"""Runs kept together: those of the same two graphs in one database, which holds these once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from graphstore.contract import RunData
+from graphstore.embedded.run_stages import RunGraphs, RunStages
+from graphstore.embedded.table_writing import ArrowRows, write_database
+from graphstore.gc_paused import gc_paused
+from graphstore.model import LineageLink, ModelGraph
+from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
+from graphstore.schema.run_rows import RunEnds, RunRows
+from graphstore.schema.stored_graph import first_id
+from graphstore.schema.tables import NODES
+
+_MOST_ROWS = 2**19
+"""Tensors of a database: the engine takes its relationships into memory at once."""
+_MOST_OPEN = 4
+"""Databases whose runs come in turns: those of more graphs come one after the other."""
+_COLUMNS = next(node.columns for node in NODES if node.label == "Metric")
+
+
+class SharedRuns:
+    """The runs of one database as they come, in far less memory than as values."""
+
+    def __init__(self, golden: ModelGraph, device: ModelGraph) -> None:
+        self.models = golden, device
+        self.manifests: dict[str, Mapping[str, Any]] = {}
+        self.size = 0
+        self._graphs = RunGraphs(golden, device)
+        self._rows: list[RunRows] = []
+        self._metrics = ArrowRows(_COLUMNS)
+        self._firsts: set[int] = set()
+        self._links: tuple[LineageLink, ...] = ()
+
+    def fits(self, data: RunData) -> bool:
+        """True if a run may be in this database, too."""
+        size = self.size + len(data.comparisons)
+        return size <= _MOST_ROWS and first_id(plain_text(data.run.name)) not in self._firsts
+
+    def add(self, data: RunData) -> None:
+        """One more run.
+
+        Raises:
+            ValueError: it is not complete.
+        """
+        golden, device = self._graphs.golden, self._graphs.device
+        key = plain_text(data.run.name)
+        rows = RunRows(data, golden, device, key, RunEnds.of(data, golden, device))
+        self._metrics.add(rows.metrics())
+        if data.links != self._links:  # mostly they are the same, and in memory once
+            self._links = data.links
+        self._rows.append(rows.without_comparisons(self._links))
+        self._firsts.add(first_id(key))
+        self.size += len(data.comparisons)
+        self.manifests[data.run.name] = {"kind": "run", "run": codec.encoded(data.run)}
+
+    def write(self, path: Path) -> None:
+        """Make the database file; the runs are here no more."""
+        stages = RunStages(self._graphs.without_places(), self._rows, self._metrics)
+        write_database(path, stages, stages.meanwhile())
+        keys = stages.keys()
+        self.manifests = {name: {**run, **keys} for name, run in self.manifests.items()}
+
+
+class SavingTogether:
+    """Takes runs of any graphs as they come and writes them with *save*, some at a time."""
+
+    def __init__(self, save: Callable[[SharedRuns], None]) -> None:
+        self._save = save
+        self._open: list[SharedRuns] = []
+
+    def add(self, data: RunData) -> None:
+        """One more run; what it does not fit into is written."""
+        with gc_paused():
+            shared = self._one_for(data)
+            shared.add(data)
+
+    def finish(self) -> None:
+        """Write what is left."""
+        while self._open:
+            self._save(self._open.pop(0))
+
+    def _one_for(self, data: RunData) -> SharedRuns:
+        models = data.golden, data.device
+        found = next((one for one in self._open if one.models == models), None)
+        if found is not None and not found.fits(data):
+            self._open.remove(found)
+            self._save(found)
+            found = None
+        if found is None:
+            if len(self._open) == _MOST_OPEN:
+                self._save(self._open.pop(0))
+            found = SharedRuns(*models)
+            self._open.append(found)
+        return found
