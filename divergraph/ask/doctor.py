@@ -114,6 +114,10 @@ def _store_parts(store: GraphStore) -> Iterator[InstallationCheck]:
         yield InstallationCheck(
             "store leftovers", False, f"{left}: divergraph store repair", optional=True
         )
+    for text in info.damaged:
+        yield InstallationCheck(
+            "store damage", False, f"{text}: divergraph store repair --set-aside"
+        )
     try:
         store.check_writable()
     except DivergraphError as error:

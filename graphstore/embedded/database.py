@@ -1,11 +1,11 @@
-"""Database files of the embedded engine: read by any number of processes, or changed."""
+"""Database files of the embedded engine, read by any number of processes."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -16,12 +16,9 @@ import numpy as np
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
-from graphstore.cypher.statements import load_statements
-from graphstore.embedded.engine import connect, engine_errors, open_file, opened
+from graphstore.embedded.engine import connect, engine_errors, open_file
 from graphstore.errors import DivergraphError, QueryError, StoreError
 from graphstore.schema.tables import NODES, RELS
-
-_STATEMENTS = load_statements("entries.embedded")
 
 _POOL_A_BYTE = 2
 """The memory the engine may take for each byte of the file it reads."""
@@ -117,22 +114,6 @@ class ReadDatabase:
             with self._idle:
                 self._running.discard(connection)
                 self._idle.notify_all()
-
-
-def change_database(path: Path, changes: Sequence[tuple[str, Mapping[str, object]]]) -> None:
-    """Run a few small writing statements with their parameters on a database file.
-
-    Raises:
-        StoreError: the engine cannot; what is left of the file is not usable.
-    """
-    with engine_errors(path), opened(path) as database:
-        connection = connect(database)
-        try:
-            for statement, params in changes:
-                connection.execute(statement, dict(params))
-            connection.execute("CHECKPOINT")
-        finally:
-            connection.close()
 
 
 def _collect(result: Any, limit: int | None, stopped: Cancellation) -> QueryResult:

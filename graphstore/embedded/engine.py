@@ -21,6 +21,7 @@ _MAX_DB_SIZE = 2**36
 """Reserved address space in bytes; by default it takes 8 TiB, which ulimits refuse."""
 _SMALLEST_DB_SIZE = 2**30
 _MOST_BUFFER_POOL = 2**31
+DOUBT = "is the disk full, or the file damaged or made by another version?"
 
 
 def open_file(
@@ -38,7 +39,7 @@ def open_file(
                 path,
                 read_only=read_only,
                 max_db_size=size,
-                # On a full disk one of its own kind ends the whole process.
+                # On a full disk one of its own kind ends the engine's process.
                 auto_checkpoint=False,
                 buffer_pool_size=min(size // 2, pool),
                 max_num_threads=threads,
@@ -96,5 +97,5 @@ def engine_errors(path: Path) -> Iterator[None]:
         raise StoreError(
             f"the embedded database says: {said}",
             where=str(path),
-            hint="is the disk full, or the file damaged or made by another version?",
+            hint=DOUBT,
         ) from error

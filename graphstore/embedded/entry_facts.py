@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from graphstore.contract import GraphInfo
 from graphstore.cypher.targets import TargetKeys
-from graphstore.embedded.folders import Entry
-from graphstore.errors import StoreError
+from graphstore.embedded.disk import SET_ASIDE, DamagedError
+from graphstore.embedded.folders import MANIFEST, Entry
 from graphstore.model import Run
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
@@ -84,10 +84,10 @@ def what(entry: Entry) -> str:
     return "run" if entry.kind == "runs" else "graph"
 
 
-def damaged(entry: Entry) -> StoreError:
-    """The error to raise for an entry that cannot be read."""
-    return StoreError(
+def damaged(entry: Entry, file: str = MANIFEST) -> DamagedError:
+    """The error to raise for an entry whose *file* cannot be trusted."""
+    return DamagedError(
         f"the {what(entry)} {entry.name!r} is damaged",
-        where=str(entry.folder / "manifest.json"),
-        hint="`divergraph store repair --set-aside` moves it out of the way; make it again",
+        where=str(entry.folder / file),
+        hint=f"{SET_ASIDE}; make it again",
     )

@@ -12,8 +12,6 @@ every moment.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -26,11 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.embedded.disk import (
+    SET_ASIDE,
+    DamagedError,
     abandoned_drafts,
     alone,
     draft_folder,
     draft_path,
+    file_sha256,
     os_errors,
+    read_json,
     remove_draft,
     sync,
     write_json,
@@ -47,6 +49,7 @@ from graphstore.embedded.shared_databases import (
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
 from graphstore.schema.tables import SCHEMA_VERSION, check_version
 
+STORE = "store.json"
 KINDS = ("runs", "graphs")
 _LEAST_FREE = 2**20
 """Bytes a disk must have left: with next to none, the database ends the whole process."""
@@ -85,12 +88,33 @@ class Entry:
         except OSError:
             return False
 
-    def is_unchanged(self) -> bool:
-        """True if the database file is, byte for byte, the one that was written."""
+    def is_unchanged(self, *, again: bool = False) -> bool:
+        """True if the database file is, byte for byte, the one that was written.
+
+        A file that this process found unchanged is read once more only if the system says that
+        somebody touched it since, or if *again*.
+        """
         if not self.is_whole():
             return False
         with os_errors("read", self.database):
-            return _sha256(self.database) == self.manifest.get("sha256")
+            key = self._identity()
+            if key in _UNCHANGED and not again:
+                return True
+            same = file_sha256(self.database) == self.manifest.get("sha256")
+        (_UNCHANGED.add if same else _UNCHANGED.discard)(key)
+        return same
+
+    def _identity(self) -> tuple[object, ...]:
+        status = self.database.stat()
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        return (status.st_dev, status.st_ino, *times, status.st_size, self.manifest.get("sha256"))
+
+
+_UNCHANGED: set[tuple[object, ...]] = set()
+"""Files this process has read whole and found right, with all by which a change shows.
+
+Not kept on the disk: what a disk loses by itself changes no times, and the next process finds it.
+"""
 
 
 class StoreFolder:
@@ -107,23 +131,27 @@ class StoreFolder:
 
         Raises:
             StoreError: something else is there, or a store of another version.
+            DamagedError: ``store.json`` is not what was written.
         """
         with os_errors("read", self.root):
             if not self.root.exists():
                 return False
             if not self.root.is_dir():
                 raise StoreError("the store is a file, not a folder", where=str(self.root))
-            if not (self.root / "store.json").exists():
+            if not (self.root / STORE).exists():
+                if any(next(self.root.glob(f"{kind}/*/{MANIFEST}"), None) for kind in KINDS):
+                    where = str(self.root / STORE)
+                    raise DamagedError("is missing beside runs or graphs", where=where, hint=_LOST)
                 return False
         check_version(self.version(), str(self.root))
         return True
 
     def version(self) -> int:
         """The schema version of the store that is there."""
-        path = self.root / "store.json"
-        version = self._read_json(path).get("schema")
+        path = self.root / STORE
+        version = read_json(path).get("schema")
         if not isinstance(version, int):
-            raise StoreError("does not say its schema version", where=str(path))
+            raise DamagedError("does not say its schema version", where=str(path), hint=_DAMAGED)
         return version
 
     def check_writable(self) -> None:
@@ -165,9 +193,9 @@ class StoreFolder:
                 status = path.stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        manifest = self._read_json(path)
+        manifest = read_json(path)
         if not isinstance(manifest.get("database"), str):
-            raise StoreError("names no database file", where=str(path), hint=_DAMAGED)
+            raise DamagedError("names no database file", where=str(path), hint=_DAMAGED)
         check_version(manifest.get("schema"), str(path))
         if not is_shared_name(manifest.get("shared")):
             raise StoreError("names no shared database", where=str(path), hint=_DAMAGED)
@@ -212,7 +240,7 @@ class StoreFolder:
                 "schema": SCHEMA_VERSION,
                 **manifest,
                 "bytes": size,
-                "sha256": _sha256(database),
+                "sha256": file_sha256(database),
             }
             with alone(self.root):
                 self._check_free(kind, name, replace=replace)
@@ -342,36 +370,19 @@ class StoreFolder:
             return
         for kind in KINDS:
             (self.root / kind).mkdir(parents=True, exist_ok=True)
-        self._mark()
+        self.mark()
 
-    def _mark(self) -> None:
+    def mark(self) -> None:
         """Say the schema version of new entries."""
         draft = draft_path(self.root)
         write_json(draft, {"schema": SCHEMA_VERSION})
-        draft.replace(self.root / "store.json")
+        draft.replace(self.root / STORE)
         sync(self.root)
 
-    def _read_json(self, path: Path) -> dict[str, Any]:
-        with os_errors("read", path):
-            text = path.read_bytes()
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            raise StoreError(f"is not JSON: {error}", where=str(path), hint=_DAMAGED) from error
-        if not isinstance(value, dict):
-            raise StoreError("is not a JSON object", where=str(path), hint=_DAMAGED)
-        return value
 
-
-_DAMAGED = (
-    "the store is damaged here; `divergraph store repair --set-aside` moves it out of the way"
-)
+_DAMAGED = f"the store is damaged here; {SET_ASIDE}"
+_LOST = "`divergraph store repair --set-aside` makes it again"
 
 
 def _token() -> str:
     return secrets.token_hex(4)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

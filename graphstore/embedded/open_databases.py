@@ -48,16 +48,17 @@ class OpenDatabases:
             # a shared one is never replaced
             stamp = entry.stamp if entry.shared is None else (0, 0)
             known = self._open.get(entry.home)
-            if known is not None and known[0] == stamp:
+            if known is not None and known[0] == stamp and entry.is_unchanged():
                 return known[1]
             self.forget(entry.home)
-            if not entry.is_whole():
+            # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
+            if not entry.is_unchanged():
                 # perhaps it was replaced since its manifest was read
                 fresh = self._folder.entry(entry.kind, entry.name)
                 if fresh is None:
                     raise UnknownNameError(what(entry), entry.name)
                 if fresh.stamp == entry.stamp:
-                    raise damaged(entry)
+                    raise damaged(entry, entry.database.name)
                 return self.of(fresh)
             database = ReadDatabase(entry.database)
             self._open[entry.home] = (stamp, database)

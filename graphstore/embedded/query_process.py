@@ -8,19 +8,16 @@ Here the system refuses the memory instead, and only the child ends.
 from __future__ import annotations
 
 import os
-import pickle
-import selectors
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
 from graphstore.cypher.limits import QueryLimits
+from graphstore.embedded.child_process import ChildProcess, serve
 from graphstore.embedded.database import ReadDatabase, too_long
 from graphstore.errors import DivergraphError, QueryError, StoreError
 
@@ -30,7 +27,7 @@ DEFAULT_MEMORY = 2048
 _GRACE_SECONDS = 1.0
 """So long after its time the engine may take to end a question by itself."""
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "unable to allocate", "cannot allocate")
-_CODE = "from graphstore.embedded.query_process import main; main()"
+_MODULE = "graphstore.embedded.query_process"
 
 
 class QueryProcesses:
@@ -43,8 +40,8 @@ class QueryProcesses:
         self._path = path
         self._memory = _memory()
         self._lock = threading.Lock()
-        self._idle: list[subprocess.Popen[bytes]] = []
-        self._busy: set[subprocess.Popen[bytes]] = set()
+        self._idle: list[ChildProcess] = []
+        self._busy: set[ChildProcess] = set()
         self._retired = self._closed = False
 
     def ask(self, cypher: str, params: Mapping[str, object], limits: QueryLimits) -> QueryResult:
@@ -59,11 +56,10 @@ class QueryProcesses:
                 stopped.stopping(process.kill),
                 _killed_after(process, limits.timeout, late),
             ):
-                answer = _answered(process, cypher, params, limits)
+                answer = process.ask((cypher, dict(params), limits.limit, limits.timeout))
             if stopped.cancelled or late.is_set():
                 # killed while it answered, perhaps: it must not be kept as one that lives
-                process.kill()
-                process.wait()
+                process.end()
         if isinstance(answer, QueryResult):
             return answer
         stopped.check()
@@ -80,7 +76,7 @@ class QueryProcesses:
         with self._lock:
             self._retired = True
             while self._idle:
-                _end(self._idle.pop())
+                self._idle.pop().end()
 
     def close(self) -> None:
         """End the processes and the questions that still run."""
@@ -91,25 +87,27 @@ class QueryProcesses:
                 process.kill()
 
     @contextmanager
-    def _process(self) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self) -> Iterator[ChildProcess]:
         """A process that answers nothing else; one that died or was killed is not kept."""
         with self._lock:
-            process = self._idle.pop() if self._idle else _started(self._path, self._memory)
+            process = self._idle.pop() if self._idle else self._started()
             self._busy.add(process)
         try:
             yield process
         except BaseException:
             # Ctrl-C, say: its answer is still to come and would be taken for the next one's
-            process.kill()
-            process.wait()
+            process.end()
             raise
         finally:
             with self._lock:
                 self._busy.discard(process)
-                if process.poll() is None and not self._retired:
+                if process.ended is None and not self._retired:
                     self._idle.append(process)
                 else:
-                    _end(process)
+                    process.end()
+
+    def _started(self) -> ChildProcess:
+        return ChildProcess(_MODULE, str(self._path), str(self._memory))
 
 
 def _memory() -> int:
@@ -122,26 +120,9 @@ def _memory() -> int:
     return int(given)
 
 
-def _started(path: Path, memory: int) -> subprocess.Popen[bytes]:
-    """A fresh Python: a copy of this one would lack the threads of its libraries."""
-    return subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", _CODE, str(path), str(memory)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # what an engine says that ends is no message to users
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,  # Ctrl-C is for us: we end it
-    )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.communicate()
-
-
 @contextmanager
 def _killed_after(
-    process: subprocess.Popen[bytes], timeout: float | None, late: threading.Event
+    process: ChildProcess, timeout: float | None, late: threading.Event
 ) -> Iterator[None]:
     """In the block *process* is killed a second after its time; then *late* is set."""
     if timeout is None:
@@ -161,29 +142,6 @@ def _killed_after(
         timer.cancel()
 
 
-def _answered(
-    process: subprocess.Popen[bytes],
-    cypher: str,
-    params: Mapping[str, object],
-    limits: QueryLimits,
-) -> QueryResult | DivergraphError | None:
-    """What the child answers; None if it ended instead."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        pickle.dump((cypher, dict(params), limits.limit, limits.timeout), process.stdin)
-        process.stdin.flush()
-        # Ctrl-C ends this wait; a read is started again where a library (polars) asks for that
-        with selectors.DefaultSelector() as answered:
-            answered.register(process.stdout, selectors.EVENT_READ)
-            answered.select()
-        answer: QueryResult | DivergraphError = pickle.load(process.stdout)  # noqa: S301 - our own
-    except (EOFError, OSError, pickle.UnpicklingError):
-        process.wait()
-        return None
-    return answer
-
-
 def _too_large(memory: int) -> QueryError:
     return QueryError(
         f"the query needs more memory than {memory} MiB",
@@ -194,36 +152,27 @@ def _too_large(memory: int) -> QueryError:
 def main() -> None:
     """Answer questions from standard input until it ends: what the child does."""
     path, memory = Path(sys.argv[1]), int(sys.argv[2])
-    # Nothing but answers may reach the parent, whatever libraries print.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     database: ReadDatabase | DivergraphError
     try:
         database = ReadDatabase(path)
     except StoreError as error:
         database = error
     _limit_memory(memory)
-    while True:
-        try:
-            cypher, params, limit, timeout = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own
-        except EOFError:
-            return
-        limits = QueryLimits(limit, timeout)
-        pickle.dump(_result(database, cypher, params, limits, memory), answers)
-        answers.flush()
+    serve(lambda asked: _result(database, memory, *asked), lambda: None)
 
 
 def _result(
     database: ReadDatabase | DivergraphError,
-    cypher: str,
-    params: Mapping[str, Any],
-    limits: QueryLimits,
     memory: int,
+    cypher: str,
+    params: Mapping[str, object],
+    limit: int | None,
+    timeout: float | None,
 ) -> QueryResult | DivergraphError:
     if isinstance(database, DivergraphError):
         return database
     try:
-        return database.ask(cypher, params, limits)
+        return database.ask(cypher, params, QueryLimits(limit, timeout))
     except MemoryError:
         return _too_large(memory)
     except DivergraphError as error:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphstore.embedded.disk import abandoned_drafts, alone, os_errors, remove_draft, sync
+from graphstore.embedded.disk import (
+    DamagedError,
+    abandoned_drafts,
+    alone,
+    os_errors,
+    remove_draft,
+    sync,
+)
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
-from graphstore.embedded.folders import KINDS, Entry, StoreFolder
+from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import unused
 from graphstore.errors import StoreError
@@ -64,13 +72,16 @@ def remove_leftovers(folder: StoreFolder, scratch: Scratch) -> list[str]:
     return done
 
 
-def damaged_entries(folder: StoreFolder, *, thorough: bool) -> list[Trouble]:
-    """The entries that cannot be read; *thorough* also reads every database file whole."""
+def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
+    """The entries that cannot be read; every database file is read whole.
+
+    With *again*, also those that this process read before.
+    """
     if not folder.check():
         return []
     found = []
     for kind, path in _entry_folders(folder):
-        said = _damage(folder, kind, path.name, thorough=thorough)
+        said = _damage(folder, kind, path.name, again=again)
         if said:
             name = f"{'run' if kind == 'runs' else 'graph'} {path.name!r}"
             found.append(Trouble(path, f"the {name} is damaged: {said}"))
@@ -78,18 +89,38 @@ def damaged_entries(folder: StoreFolder, *, thorough: bool) -> list[Trouble]:
 
 
 def set_damaged_aside(folder: StoreFolder) -> list[str]:
-    """Move damaged entries into the folder ``damaged``; a sentence for each."""
+    """Move what is damaged into the folder ``damaged``; a sentence for each."""
     done = []
     with os_errors("write", folder.root):
-        for trouble in damaged_entries(folder, thorough=True):
-            aside = folder.root / _ASIDE
-            aside.mkdir(exist_ok=True)
-            with alone(folder.root):
-                target = _free(aside / f"{trouble.path.parent.name}-{trouble.path.name}")
-                trouble.path.rename(target)
-                sync(trouble.path.parent)
-            done.append(f"{trouble.text}; moved to {_ASIDE}/{target.name}")
+        try:
+            folder.check()
+        except DamagedError as error:
+            done.append(f"{STORE} {error.what}; made again{_store_aside(folder)}")
+        for trouble in damaged_entries(folder, again=True):
+            name = f"{trouble.path.parent.name}-{trouble.path.name}"
+            done.append(f"{trouble.text}; moved to {_moved_aside(folder, trouble.path, name)}")
     return done
+
+
+def _store_aside(folder: StoreFolder) -> str:
+    """Make ``store.json`` again, if nothing here is of another version; where the old one is."""
+    for kind, entry in _entry_folders(folder):
+        with suppress(DamagedError):  # for later; one of another version is an error here
+            folder.entry(kind, entry.name)
+    path = folder.root / STORE
+    moved = f", the old one is {_moved_aside(folder, path, STORE)}" if path.exists() else ""
+    folder.mark()
+    return moved
+
+
+def _moved_aside(folder: StoreFolder, path: Path, name: str) -> str:
+    aside = folder.root / _ASIDE
+    aside.mkdir(exist_ok=True)
+    with alone(folder.root):
+        target = _free(aside / name)
+        path.rename(target)
+        sync(path.parent)
+    return f"{_ASIDE}/{target.name}"
 
 
 def disk_space(root: Path) -> int:
@@ -106,13 +137,12 @@ def disk_space(root: Path) -> int:
     return sum(sizes.values())
 
 
-def whole_entries(folder: StoreFolder) -> list[Entry]:
-    """The entries that are not damaged, as far as their manifests and lengths tell."""
-    doubtful = {trouble.path for trouble in damaged_entries(folder, thorough=False)}
-    return [entry for entry in _readable(folder) if entry.folder not in doubtful]
+def readable_entries(folder: StoreFolder) -> list[Entry]:
+    """The entries whose manifests are not damaged."""
+    return list(_readable(folder)) if folder.check() else []
 
 
-def _damage(folder: StoreFolder, kind: str, name: str, *, thorough: bool) -> str:
+def _damage(folder: StoreFolder, kind: str, name: str, *, again: bool) -> str:
     try:
         entry = folder.entry(kind, name)
         if entry is None:
@@ -121,8 +151,8 @@ def _damage(folder: StoreFolder, kind: str, name: str, *, thorough: bool) -> str
         entry_place(entry)
         as_written(entry)
         is_as_written(entry)
-        whole = entry.is_unchanged() if thorough else entry.is_whole()
-        if whole or folder.entry(kind, name) != entry:  # replaced meanwhile
+        # or replaced meanwhile
+        if entry.is_unchanged(again=again) or folder.entry(kind, name) != entry:
             return ""
     except StoreError as error:
         return error.what
@@ -140,8 +170,6 @@ def _readable(folder: StoreFolder) -> Iterator[Entry]:
 
 
 def _entry_folders(folder: StoreFolder) -> Iterator[tuple[str, Path]]:
-    if not folder.check():
-        return
     for kind in KINDS:
         with os_errors("read", folder.root / kind):
             for path in sorted((folder.root / kind).glob("[!.]*")):

@@ -9,14 +9,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
-from graphstore.embedded.database import ReadDatabase, change_database
-from graphstore.embedded.entry_facts import entry_info
+from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.disk import DamagedError
+from graphstore.embedded.entry_facts import damaged, entry_info
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
 from graphstore.embedded.table_writing import write_tables
+from graphstore.embedded.write_process import writing
 from graphstore.errors import StoreError
 from graphstore.schema.codec import plain_text
 from graphstore.schema.tables import SCHEMA_VERSION
@@ -45,8 +48,7 @@ class Scratch:
 
         def make(path: Path) -> None:
             tables = MergedTables.of((entry, open_(entry)) for entry in entries)
-            size = sum(entry.database.stat().st_size for entry in entries if entry.is_whole())
-            write_tables(path, tables.tables(), size)
+            write_tables(path, tables.tables())
 
         return self._made(_merged_name(self._store), make)
 
@@ -56,10 +58,13 @@ class Scratch:
         def make(path: Path) -> None:
             if entry.shared is not None:
                 tables = MergedTables.of([(entry, open_(entry))])
-                write_tables(path, tables.tables(), entry.database.stat().st_size)
+                write_tables(path, tables.tables())
                 return
+            if not entry.is_unchanged():
+                raise damaged(entry, entry.database.name)
             shutil.copyfile(entry.database, path)
-            change_database(path, _naming(entry))
+            with writing() as writer:
+                writer.change(path, _naming(entry))
 
         return self._made(_name("named", entry.folder, entry.stamp), make)
 
@@ -76,13 +81,13 @@ class Scratch:
 
     def _made(self, name: str, make: Callable[[Path], None]) -> Entry:
         folder = self._folder()
-        found = folder.entry("scratch", name)
+        found = _usable(folder, name)
         if found is None:
             with folder.writing() as written:
                 make(written / DATABASE)
                 folder.drop_scratch(_current(self._store))
                 folder.publish("scratch", name, written, {"kind": "scratch"})
-            found = folder.entry("scratch", name)
+            found = _usable(folder, name)
         if found is None:
             raise StoreError("a derived database vanished", where=str(folder.root), retryable=True)
         return found
@@ -93,6 +98,15 @@ class Scratch:
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="divergraph-")
         return StoreFolder(Path(self._temporary.name))
+
+
+def _usable(folder: StoreFolder, name: str) -> Entry | None:
+    """A derived database, or None: a damaged one is made again."""
+    with suppress(DamagedError):
+        found = folder.entry("scratch", name)
+        if found is not None and found.is_unchanged():
+            return found
+    return None
 
 
 def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -18,6 +19,7 @@ from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.disk import DamagedError
 from graphstore.embedded.entry_facts import (
     as_written,
     entry_info,
@@ -39,9 +41,9 @@ from graphstore.embedded.repairs import (
     damaged_entries,
     disk_space,
     leftovers,
+    readable_entries,
     remove_leftovers,
     set_damaged_aside,
-    whole_entries,
 )
 from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
@@ -74,7 +76,8 @@ class EmbeddedStore(CypherStore):
         self._folder = StoreFolder(root)
         self._scratch = Scratch(self._folder, may_write=not read_only)
         self._databases = OpenDatabases(self._folder, self._scratch)
-        self._folder.check()
+        with suppress(DamagedError):  # whoever asks is told, and may repair it
+            self._folder.check()
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
         """Keep a run under ``data.run.name``; visible in one step or not at all."""
@@ -179,7 +182,9 @@ class EmbeddedStore(CypherStore):
     def info(self) -> StoreInfo:
         """What the store is and holds."""
         there = self._folder.check()
-        entries = whole_entries(self._folder)
+        damaged = damaged_entries(self._folder, again=False)
+        doubtful = {trouble.path for trouble in damaged}
+        entries = [e for e in readable_entries(self._folder) if e.folder not in doubtful]
         return StoreInfo(
             url=self.url,
             engine=f"ladybug {version('ladybug')}",
@@ -189,20 +194,18 @@ class EmbeddedStore(CypherStore):
             ops=sum(self._op_counts(entries).values()),
             bytes=disk_space(self._folder.root) if there else 0,
             pending=tuple(item.text for item in leftovers(self._folder, self._scratch)),
-            damaged=self._damaged(thorough=False),
+            damaged=tuple(trouble.text for trouble in damaged),
         )
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Remove what writers that died left; a sentence for each thing done."""
         self._check_allowed()
-        done = remove_leftovers(self._folder, self._scratch)
-        if set_aside:
-            done += set_damaged_aside(self._folder)
-        return tuple(done)
+        aside = set_damaged_aside(self._folder) if set_aside else []
+        return (*remove_leftovers(self._folder, self._scratch), *aside)
 
     def check(self) -> tuple[str, ...]:
         """Read everything and say what is damaged; a text for each entry."""
-        return self._damaged(thorough=True)
+        return tuple(trouble.text for trouble in damaged_entries(self._folder, again=True))
 
     def check_writable(self) -> None:
         """Return if the store can be written, as far as can be told early."""
@@ -302,17 +305,13 @@ class EmbeddedStore(CypherStore):
 
     def _linked_twin(self, stored: StoredGraph, path: Path) -> Entry | None:
         """A graph of the same content, whose database file *path* now is, too."""
-        for entry in whole_entries(self._folder):
-            if entry.kind == "graphs" and _holds(entry, stored):
-                try:
+        for entry in readable_entries(self._folder):
+            # damaged, without links in this file system, or just gone: not this one
+            with suppress(DamagedError, OSError):
+                if entry.kind == "graphs" and _holds(entry, stored):
                     os.link(entry.database, path)
-                except OSError:
-                    continue  # a file system without links, or the graph is just gone
-                return entry
+                    return entry
         return None
-
-    def _damaged(self, *, thorough: bool) -> tuple[str, ...]:
-        return tuple(item.text for item in damaged_entries(self._folder, thorough=thorough))
 
     def _op_counts(self, entries: list[Entry]) -> dict[str, int]:
         """The number of ops by content hash: a graph that several entries have counts once."""
@@ -325,7 +324,7 @@ class EmbeddedStore(CypherStore):
 
 
 def _holds(entry: Entry, stored: StoredGraph) -> bool:
-    return entry_place(entry).content == stored.content and entry.is_whole()
+    return entry_place(entry).content == stored.content and entry.is_unchanged()
 
 
 # A parameter is compared with every row of a table; with a literal, blocks of rows whose least

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,7 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphstore.cypher.statements import load_statements
-from graphstore.embedded.engine import connected, engine_errors, opened
+from graphstore.embedded.engine import engine_errors
+from graphstore.embedded.engine_writing import LEAST_POOL, CopyStep
+from graphstore.embedded.write_process import writing
 from graphstore.schema.row_slices import Absent, Records, Repeated, Row, Table, as_table
 from graphstore.schema.tables import (
     NODES,
@@ -26,12 +27,10 @@ _STATEMENTS = load_statements("entries.embedded")
 
 _BATCH = 50_000
 """Rows made into Arrow at once."""
-_ONE_THREAD_FROM = 200 * 2**20
-"""Relationships that take so much memory are copied by one thread, others by two."""
 _ALONE_FROM = 128 * 2**20
 """While a table of so many bytes is copied, no rows of the next are made."""
-_SMALL = 2**20
-"""To open the engine takes longer than to copy so few bytes: it stays open for more of them."""
+_ONE_THREAD_FROM = 200 * 2**20
+"""Relationships that take so much memory are copied by one thread, others by two."""
 _SAMPLE = 1000
 """So many texts say whether those of a column come again and again."""
 _RowsOf: TypeAlias = tuple[str, Sequence[Column], Sequence[Row]]
@@ -50,55 +49,50 @@ def write_database(path: Path, stages: Iterable[Records], meanwhile: Iterable[No
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    with engine_errors(path):
-        with opened(path) as database, connected(database) as connection:
-            for statement in embedded_ddl():
-                connection.execute(statement)
-        _copy_all(path, chain.from_iterable(map(_tables, stages)), iter(meanwhile))
+    _write(path, _made(chain.from_iterable(map(_tables, stages))), iter(meanwhile))
 
 
-def write_tables(path: Path, tables: Iterable[tuple[str, Any]], wanted: int) -> None:
+def write_tables(path: Path, tables: Iterable[tuple[str, Any]]) -> None:
     """Make a new database file at *path* of (name, Arrow table or None), nodes first.
 
-    A table comes once. The engine may take *wanted* bytes of memory.
+    A table comes once.
 
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    with engine_errors(path), opened(path, wanted) as database:
-        with connected(database) as connection:
-            for statement in embedded_ddl():
-                connection.execute(statement)
-        for name, rows in tables:
-            if rows is not None:
-                _copy(database, name, rows)
+    _write(path, ((name, [rows]) for name, rows in tables), iter(()))
 
 
-def _copy_all(path: Path, tables: Iterator[_RowsOf], meanwhile: Iterator[None]) -> None:
+def _write(path: Path, tables: Iterator[tuple[str, list[Any]]], meanwhile: Iterator[None]) -> None:
     """Fill *tables*; while the engine copies one, the rows of the next are made, but beside
     a big one."""
-    copying: Future[None] | None = None
     with (
-        closing(_Copier(path)) as copier,
+        engine_errors(path),
         ThreadPoolExecutor(1, "graphstore-copy") as engine,
+        writing() as writer,
     ):
-        for table, columns, rows in tables:
-            made = _arrow_table(columns, rows)
-            del rows
-            if made is None:
+        copying = engine.submit(writer.make, path, list(embedded_ddl()))
+        for table, made in tables:
+            if made[0] is None:
                 continue
-            if copying is not None:
-                _wait(copying, meanwhile)
+            _wait(copying, meanwhile)
+            is_big = made[0].nbytes >= _ALONE_FROM
+            step = copy_step(table, made[0])
+            given = writer.give(made.pop())
             give_back()
-            copying = engine.submit(copier.copy, table, made)
-            is_big = made.nbytes >= _ALONE_FROM
-            del made
+            copying = engine.submit(writer.copy, path, step, given)
             if is_big:
                 _wait(copying, meanwhile)
-                give_back()
-        if copying is not None:
-            copying.result()
-    give_back()
+        copying.result()
+        writer.finish(path)
+
+
+def _made(tables: Iterator[_RowsOf]) -> Iterator[tuple[str, list[Any]]]:
+    """Arrow tables, each in a list that whoever takes it out of has alone."""
+    for table, columns, rows in tables:
+        made = [_arrow_table(columns, rows)]
+        del rows
+        yield table, made
 
 
 def _wait(copying: Future[None], meanwhile: Iterator[None]) -> None:
@@ -132,6 +126,21 @@ def embedded_ddl() -> Iterator[str]:
     for rel in RELS:
         columns = "".join(f", `{column.name}` {column.type}" for column in rel.columns)
         yield f"CREATE REL TABLE {rel.type}(FROM {rel.source} TO {rel.target}{columns})"
+
+
+def copy_step(table: str, rows: Any) -> CopyStep:
+    """How the engine copies an Arrow table into the table *table*.
+
+    One thread for nodes, as each has rows of its own in memory, and rows of the next table are
+    made meanwhile.
+    """
+    if table in _REL_TYPES:
+        pool = rel_pool(rows)
+        statement = _STATEMENTS.filled("copy", table=table, columns="")
+        return CopyStep(statement, pool, 2 if pool < _ONE_THREAD_FROM else 1)
+    names = ", ".join(f"`{name}`" for name in rows.column_names)
+    statement = _STATEMENTS.filled("copy", table=table, columns=f"({names})")
+    return CopyStep(statement, node_pool(rows), 1)
 
 
 def arrow_types() -> dict[ColumnType, Any]:
@@ -262,62 +271,11 @@ def _repeats(texts: Any) -> bool:
     return len(some.unique()) * 2 <= len(some)
 
 
-class _Copier:
-    """Copies tables into the database at *path*: small ones by one engine, each larger one by
-    its own."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._open = ExitStack()
-        self._shared: Any = None
-
-    def copy(self, table: str, rows: Any) -> None:
-        """Give the engine the rows of an Arrow table."""
-        if rows.nbytes >= _SMALL:
-            self.close()
-            _copy_alone(self._path, table, rows)
-            return
-        if self._shared is None:
-            shared = opened(self._path, LEAST_POOL, least=LEAST_POOL, threads=1)
-            self._shared = self._open.enter_context(shared)
-        _copy(self._shared, table, rows)
-
-    def close(self) -> None:
-        """Close the engine of small tables, if it is open."""
-        self._shared = None
-        self._open.close()
-
-
-def _copy_alone(path: Path, table: str, rows: Any) -> None:
-    """As :func:`_copy`, with an engine of its own: it keeps its buffer as long as it is open.
-
-    One thread for nodes, as each has rows of its own in memory, and rows of the next table are
-    made meanwhile.
-    """
-    is_rel = table in _REL_TYPES
-    pool = rel_pool(rows) if is_rel else node_pool(rows)
-    threads = 2 if is_rel and pool < _ONE_THREAD_FROM else 1
-    with opened(path, pool, least=LEAST_POOL, threads=threads) as database:
-        _copy(database, table, rows)
-
-
-def _copy(database: Any, table: str, rows: Any) -> None:
-    """Give the engine the rows of an Arrow table, all in one step: a table without an index
-    takes rows once only."""
-    # a connection keeps what it was given until it is closed
-    with connected(database) as connection:
-        names = ""
-        if table not in _REL_TYPES:
-            names = ", ".join(f"`{name}`" for name in rows.column_names)
-            names = f"({names})"
-        connection.execute(_STATEMENTS.filled("copy", table=table, columns=names), {"rows": rows})
-
-
 def give_back() -> None:
     """Give back what Arrow and the C library keep for later.
 
-    The engine and we take turns with large pieces of different sizes; without this, at a
-    million ops 250 MiB of them are free and yet taken. Does nothing for the second where
+    Large pieces are of different sizes; without this, at a million ops 250 MiB of them are free
+    and yet taken. Does nothing for the second where
     the C library is not GNU's.
     """
     import pyarrow as pa
@@ -333,7 +291,6 @@ def give_back() -> None:
 # thread for nodes and two for relationships, as the least with which tables of different shapes
 # could be copied, and made larger.
 
-LEAST_POOL = 2**27
 _CHUNK = 2**17
 """Rows of a node table that the engine has in memory at once."""
 _NUMBER, _TEXT_PLACE = 8, 12

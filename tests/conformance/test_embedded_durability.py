@@ -17,7 +17,6 @@ from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded.folders import StoreFolder
 from graphstore.errors import DivergraphError, InputError, NameTakenError, StoreError
-from graphstore.model import Side
 from graphstore.open_store import open_store
 
 pytestmark = pytest.mark.slow
@@ -92,37 +91,6 @@ def test_a_writer_that_dies_while_it_makes_the_store_leaves_nothing(
         assert store.runs() == []
         store.save_run(sample_run("after"))
     assert {path.name for path in root.iterdir()} == {"store.json", "runs", "graphs"}
-
-
-FILL_THE_DISK = """
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
-try:
-    with EmbeddedStore(root) as store:
-        store.save_run(samples.sample_run("first"), replace=True)
-except DivergraphError as error:
-    print(type(error).__name__, error)
-else:
-    print("saved")
-"""
-
-
-@pytest.mark.parametrize("limit", ["0", "10", "3000", "100000"])
-@pytest.mark.parametrize("there", [False, True])
-def test_a_full_disk_keeps_what_was_there(
-    tmp_path: Path, sample_run, limit: str, there: bool
-) -> None:
-    root = tmp_path / "store"
-    data = sample_run("first")
-    if there:
-        with EmbeddedStore(root) as store:
-            store.save_run(data)
-    assert answer_of(child(FILL_THE_DISK, root, limit)).startswith("StoreError ")
-    with EmbeddedStore(root) as store:
-        assert [run.name for run in store.runs()] == (["first"] if there else [])
-        if there:
-            assert store.graph("first") == data.device
-        store.save_run(data, replace=True)
-        assert store.graph("first", Side.GOLDEN) == data.golden
 
 
 IN_LITTLE_SPACE = """

@@ -279,38 +279,6 @@ def own_mounts() -> tuple[str, ...]:
     return tuple(command)
 
 
-FILL = """
-import subprocess
-subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + sys.argv[3], "none", str(root)], check=True)
-saved = 0
-try:
-    for saved in range(20):
-        with EmbeddedStore(root / "s") as store:
-            store.save_run(samples.sample_run(f"run{saved}"))
-except DivergraphError as error:
-    print(type(error).__name__, error)
-with EmbeddedStore(root / "s") as store:
-    assert [run.name for run in store.runs()] == [f"run{n}" for n in range(saved)], saved
-    assert store.check() == store.info().pending == ()
-    for run in store.runs():
-        assert len(store.comparisons(run.name)) == 8
-if saved:
-    with EmbeddedStore(root / "s") as store:
-        store.rename("run0", "still possible")
-        store.delete("still possible")
-        store.save_run(samples.sample_run("again"))
-        print("saved again")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", ["7m", "2500k", "1800k", "4k"])
-def test_a_disk_that_gets_full(tmp_path: Path, size: str) -> None:
-    answer = answer_of(child(FILL, tmp_path, size, wrap=own_mounts()))
-    assert answer.startswith("StoreError "), answer
-    assert "saved again" in answer or size != "7m", answer
-
-
 LOCKED = """
 import subprocess
 with EmbeddedStore(root) as store:

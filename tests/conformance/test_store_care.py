@@ -75,7 +75,9 @@ def test_the_engine_and_the_disk_space(care: EmbeddedStore, root: Path) -> None:
 def test_stores_and_entries_of_another_version_are_refused(care: EmbeddedStore, root: Path) -> None:
     """An entry of one may have been copied here by hand."""
     for path in (next(root.glob("runs/*/manifest.json")), root / "store.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+        said = {**json.loads(path.read_text()), "schema": 99}
+        del said["checksum"]
+        path.write_text(json.dumps(said))
         with pytest.raises(StoreError, match=r"schema version 99, .* 2 only.*that wrote") as caught:
             care.runs()
         assert caught.value.where == str(root if path.name == "store.json" else path)
@@ -170,9 +172,8 @@ def test_damage_is_told_and_only_moved_if_asked(root: Path, damage: str, entry: 
     said = f"the {kind.removesuffix('s')} '{name}' is damaged"
     with EmbeddedStore(root) as store:
         info = store.info()
-        if damage != "a changed database":
-            assert [text.startswith(said) for text in info.damaged] == [True]
-            assert info.runs + info.graphs == 2
+        assert [text.startswith(said) for text in info.damaged] == [True]
+        assert info.runs + info.graphs == 2
         assert store.repair() == ()
         (told,) = store.check()
         assert told.startswith(said)

@@ -7,10 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from graphstore.embedded import table_writing
+from graphstore.embedded import engine_writing, table_writing
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.engine import opened as open_engine
-from graphstore.embedded.table_writing import write_database
+from graphstore.embedded.engine_writing import Writing
+from graphstore.embedded.table_writing import copy_step, embedded_ddl, write_database
 from graphstore.schema.row_slices import Absent, Records, Repeated, Table
 
 FIRST = 2**40
@@ -80,13 +81,15 @@ def test_small_tables_share_an_engine(tmp_path, monkeypatch, small, engines) -> 
         opened.append(arguments)
         return open_engine(*arguments, **more)
 
-    monkeypatch.setattr(table_writing, "opened", noted)
-    monkeypatch.setattr(table_writing, "_SMALL", small)
+    monkeypatch.setattr(engine_writing, "opened", noted)
+    monkeypatch.setattr(engine_writing, "_SMALL", small)
     path = tmp_path / "graph.lbug"
-    write_database(
-        path,
-        [Records({"Op": op_table(60)}, {"FEEDS": chain(60, "name"), "CONTROLS": links(60)})],
-    )
+    writing = Writing()
+    writing.make(path, list(embedded_ddl()))
+    records = Records({"Op": op_table(60)}, {"FEEDS": chain(60, "name"), "CONTROLS": links(60)})
+    for table, (made,) in table_writing._made(table_writing._tables(records)):
+        writing.copy_table(path, copy_step(table, made), made)
+    writing.finish(path)
     assert len(opened) == 1 + engines, "one more makes the tables"
     assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((59,),)
     assert _asked(path, "MATCH (:Op)-[c:CONTROLS]->(:Op) RETURN count(c)") == ((59,),)
