@@ -17,7 +17,7 @@ from typing import Any
 from graphstore.errors import StoreError
 
 
-class DamagedError(StoreError):
+class DamagedStoreError(StoreError):
     """A file of a store is not what was written."""
 
 
@@ -41,7 +41,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         StoreError: the file cannot be read.
-        DamagedError: it says something else by now.
+        DamagedStoreError: it says something else by now.
     """
     with os_errors("read", path):
         text = path.read_bytes()
@@ -49,12 +49,12 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise DamagedError(f"is not JSON: {error}", where=str(path), hint=damaged) from error
+        raise DamagedStoreError(f"is not JSON: {error}", where=str(path), hint=damaged) from error
     if not isinstance(value, dict):
-        raise DamagedError("is not a JSON object", where=str(path), hint=damaged)
+        raise DamagedStoreError("is not a JSON object", where=str(path), hint=damaged)
     body, _, _ = text.rpartition(_MARK.encode())
     if _CHECKSUM in value and value.pop(_CHECKSUM) != _hash(body):  # earlier ones have none
-        raise DamagedError("does not say what was written", where=str(path), hint=damaged)
+        raise DamagedStoreError("does not say what was written", where=str(path), hint=damaged)
     return value
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from graphstore.contract import GraphInfo
 from graphstore.cypher.targets import TargetKeys
-from graphstore.embedded.disk import SET_ASIDE, DamagedError
+from graphstore.embedded.disk import SET_ASIDE, DamagedStoreError
 from graphstore.embedded.folders import MANIFEST, Entry
 from graphstore.model import Run
 from graphstore.schema import codec
@@ -84,9 +84,9 @@ def what(entry: Entry) -> str:
     return "run" if entry.kind == "runs" else "graph"
 
 
-def damaged(entry: Entry, file: str = MANIFEST) -> DamagedError:
+def damaged(entry: Entry, file: str = MANIFEST) -> DamagedStoreError:
     """The error to raise for an entry whose *file* cannot be trusted."""
-    return DamagedError(
+    return DamagedStoreError(
         f"the {what(entry)} {entry.name!r} is damaged",
         where=str(entry.folder / file),
         hint=f"{SET_ASIDE}; make it again",

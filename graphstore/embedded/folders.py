@@ -25,7 +25,7 @@ from typing import Any
 
 from graphstore.embedded.disk import (
     SET_ASIDE,
-    DamagedError,
+    DamagedStoreError,
     abandoned_drafts,
     alone,
     draft_folder,
@@ -131,7 +131,7 @@ class StoreFolder:
 
         Raises:
             StoreError: something else is there, or a store of another version.
-            DamagedError: ``store.json`` is not what was written.
+            DamagedStoreError: ``store.json`` is not what was written.
         """
         with os_errors("read", self.root):
             if not self.root.exists():
@@ -141,7 +141,9 @@ class StoreFolder:
             if not (self.root / STORE).exists():
                 if any(next(self.root.glob(f"{kind}/*/{MANIFEST}"), None) for kind in KINDS):
                     where = str(self.root / STORE)
-                    raise DamagedError("is missing beside runs or graphs", where=where, hint=_LOST)
+                    raise DamagedStoreError(
+                        "is missing beside runs or graphs", where=where, hint=_LOST
+                    )
                 return False
         check_version(self.version(), str(self.root))
         return True
@@ -151,7 +153,9 @@ class StoreFolder:
         path = self.root / STORE
         version = read_json(path).get("schema")
         if not isinstance(version, int):
-            raise DamagedError("does not say its schema version", where=str(path), hint=_DAMAGED)
+            raise DamagedStoreError(
+                "does not say its schema version", where=str(path), hint=_DAMAGED
+            )
         return version
 
     def check_writable(self) -> None:
@@ -195,7 +199,7 @@ class StoreFolder:
                 return None
         manifest = read_json(path)
         if not isinstance(manifest.get("database"), str):
-            raise DamagedError("names no database file", where=str(path), hint=_DAMAGED)
+            raise DamagedStoreError("names no database file", where=str(path), hint=_DAMAGED)
         check_version(manifest.get("schema"), str(path))
         if not is_shared_name(manifest.get("shared")):
             raise StoreError("names no shared database", where=str(path), hint=_DAMAGED)

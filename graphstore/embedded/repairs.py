@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.embedded.disk import (
-    DamagedError,
+    DamagedStoreError,
     abandoned_drafts,
     alone,
     os_errors,
@@ -94,7 +94,7 @@ def set_damaged_aside(folder: StoreFolder) -> list[str]:
     with os_errors("write", folder.root):
         try:
             folder.check()
-        except DamagedError as error:
+        except DamagedStoreError as error:
             done.append(f"{STORE} {error.what}; made again{_store_aside(folder)}")
         for trouble in damaged_entries(folder, again=True):
             name = f"{trouble.path.parent.name}-{trouble.path.name}"
@@ -105,7 +105,7 @@ def set_damaged_aside(folder: StoreFolder) -> list[str]:
 def _store_aside(folder: StoreFolder) -> str:
     """Make ``store.json`` again, if nothing here is of another version; where the old one is."""
     for kind, entry in _entry_folders(folder):
-        with suppress(DamagedError):  # for later; one of another version is an error here
+        with suppress(DamagedStoreError):  # for later; one of another version is an error here
             folder.entry(kind, entry.name)
     path = folder.root / STORE
     moved = f", the old one is {_moved_aside(folder, path, STORE)}" if path.exists() else ""

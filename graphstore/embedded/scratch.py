@@ -14,7 +14,7 @@ from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.disk import DamagedError
+from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.entry_facts import damaged, entry_info
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
@@ -102,7 +102,7 @@ class Scratch:
 
 def _usable(folder: StoreFolder, name: str) -> Entry | None:
     """A derived database, or None: a damaged one is made again."""
-    with suppress(DamagedError):
+    with suppress(DamagedStoreError):
         found = folder.entry("scratch", name)
         if found is not None and found.is_unchanged():
             return found

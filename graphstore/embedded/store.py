@@ -19,7 +19,7 @@ from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.disk import DamagedError
+from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.entry_facts import (
     as_written,
     entry_info,
@@ -76,7 +76,7 @@ class EmbeddedStore(CypherStore):
         self._folder = StoreFolder(root)
         self._scratch = Scratch(self._folder, may_write=not read_only)
         self._databases = OpenDatabases(self._folder, self._scratch)
-        with suppress(DamagedError):  # whoever asks is told, and may repair it
+        with suppress(DamagedStoreError):  # whoever asks is told, and may repair it
             self._folder.check()
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
@@ -307,7 +307,7 @@ class EmbeddedStore(CypherStore):
         """A graph of the same content, whose database file *path* now is, too."""
         for entry in readable_entries(self._folder):
             # damaged, without links in this file system, or just gone: not this one
-            with suppress(DamagedError, OSError):
+            with suppress(DamagedStoreError, OSError):
                 if entry.kind == "graphs" and _holds(entry, stored):
                     os.link(entry.database, path)
                     return entry

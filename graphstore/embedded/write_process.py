@@ -30,7 +30,7 @@ _KEPT_BELOW = 2**26
 _LAST_WORDS = re.compile(rb"what\(\):\s*(.+)")
 
 
-class Writer:
+class WriteProcess:
     """A process with the engine, which writes what it is told to; see :func:`writing`."""
 
     def __init__(self) -> None:
@@ -97,12 +97,12 @@ class Writer:
         return f"the embedded database ended while it wrote ({by})"
 
 
-_idle: list[Writer] = []
+_idle: list[WriteProcess] = []
 _lock = threading.Lock()
 
 
 @contextmanager
-def writing() -> Iterator[Writer]:
+def writing() -> Iterator[WriteProcess]:
     """A writer that does nothing else; it is kept for a while for the next who needs one."""
     with _lock:
         writer = _idle.pop() if _idle else None
@@ -110,7 +110,7 @@ def writing() -> Iterator[Writer]:
         writer.end()
         writer = None
     if writer is None:
-        writer = Writer()
+        writer = WriteProcess()
     try:
         yield writer
     except BaseException:

@@ -179,15 +179,15 @@ def test_an_engine_that_dies_is_one_sentence_and_the_next_save_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It dies while it writes, as by ``terminate`` or for want of memory."""
-    given = writers.Writer.give
+    given = writers.WriteProcess.give
 
-    def killing(writer: writers.Writer, rows: object) -> object:
+    def killing(writer: writers.WriteProcess, rows: object) -> object:
         writer._child.kill()
         return given(writer, rows)
 
     with EmbeddedStore(tmp_path / "store") as store:
         with monkeypatch.context() as patch:
-            patch.setattr(writers.Writer, "give", killing)
+            patch.setattr(writers.WriteProcess, "give", killing)
             with pytest.raises(StoreError, match=r"ended while it wrote \(SIGKILL\)"):
                 store.save_run(sample_run("first"))
         assert store.runs() == []
