@@ -88,21 +88,20 @@ class Entry:
         except OSError:
             return False
 
-    def is_unchanged(self, *, again: bool = False) -> bool:
+    def is_unchanged(self) -> bool:
         """True if the database file is, byte for byte, the one that was written.
 
-        A file that this process found unchanged is read once more only if the system says that
-        somebody touched it since, or if *again*.
+        A file is read once more only if the system says that somebody touched it since, or after
+        :func:`forget_read`.
         """
         if not self.is_whole():
             return False
-        with os_errors("read", self.database):
+        with os_errors("read", self.database), suppress(FileNotFoundError):
             key = self._identity()
-            if key in _UNCHANGED and not again:
-                return True
-            same = file_sha256(self.database) == self.manifest.get("sha256")
-        (_UNCHANGED.add if same else _UNCHANGED.discard)(key)
-        return same
+            if key not in _READ:
+                _READ[key] = file_sha256(self.database) == self.manifest.get("sha256")
+            return _READ[key]
+        return False
 
     def _identity(self) -> tuple[object, ...]:
         status = self.database.stat()
@@ -110,11 +109,16 @@ class Entry:
         return (status.st_dev, status.st_ino, *times, status.st_size, self.manifest.get("sha256"))
 
 
-_UNCHANGED: set[tuple[object, ...]] = set()
-"""Files this process has read whole and found right, with all by which a change shows.
+_READ: dict[tuple[object, ...], bool] = {}
+"""Whether files were found right that this process has read whole, by all that shows a change.
 
 Not kept on the disk: what a disk loses by itself changes no times, and the next process finds it.
 """
+
+
+def forget_read() -> None:
+    """Have every file read anew."""
+    _READ.clear()
 
 
 class StoreFolder:

@@ -16,7 +16,7 @@ from graphstore.embedded.disk import (
     sync,
 )
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
-from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder
+from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder, forget_read
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import unused
 from graphstore.errors import StoreError
@@ -79,9 +79,11 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
     """
     if not folder.check():
         return []
+    if again:
+        forget_read()
     found = []
     for kind, path in _entry_folders(folder):
-        said = _damage(folder, kind, path.name, again=again)
+        said = _damage(folder, kind, path.name)
         if said:
             name = f"{'run' if kind == 'runs' else 'graph'} {path.name!r}"
             found.append(Trouble(path, f"the {name} is damaged: {said}"))
@@ -142,7 +144,7 @@ def readable_entries(folder: StoreFolder) -> list[Entry]:
     return list(_readable(folder)) if folder.check() else []
 
 
-def _damage(folder: StoreFolder, kind: str, name: str, *, again: bool) -> str:
+def _damage(folder: StoreFolder, kind: str, name: str) -> str:
     try:
         entry = folder.entry(kind, name)
         if entry is None:
@@ -152,7 +154,7 @@ def _damage(folder: StoreFolder, kind: str, name: str, *, again: bool) -> str:
         as_written(entry)
         is_as_written(entry)
         # or replaced meanwhile
-        if entry.is_unchanged(again=again) or folder.entry(kind, name) != entry:
+        if entry.is_unchanged() or folder.entry(kind, name) != entry:
             return ""
     except StoreError as error:
         return error.what
