@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from graphstore.contract import GraphInfo
 from graphstore.cypher.targets import TargetKeys
 from graphstore.embedded.disk import SET_ASIDE, DamagedStoreError
-from graphstore.embedded.folders import MANIFEST, Entry
+from graphstore.embedded.folders import Entry
+from graphstore.embedded.shared_databases import MANIFEST
 from graphstore.model import Run
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
