@@ -6,12 +6,15 @@ nothing is unpickled.
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
+import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +70,9 @@ ENDING = ".npz"
 _ARRAY = ".npy"
 _HEAD = 16_384
 _MAGIC = b"\x93NUMPY"
+_CHUNK = 1 << 20
+_MOST_IN_MEMORY = 64 << 20
+"""Bytes of an array that are unpacked into memory; larger ones into a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +134,45 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
     # As large as its header says, and no larger, whatever the archive holds.
     head = _unpacked(first, _HEAD)
     start = header_of(head, len(head))
-    limit = start.data_offset + start.nbytes
-    data = _unpacked(os.pread(fd, ref.nbytes, ref.offset), limit + 1)
+    limit = start.data_offset + start.nbytes + 1
+    data: bytes | mmap.mmap
+    if limit <= _MOST_IN_MEMORY:
+        data = _unpacked(os.pread(fd, ref.nbytes, ref.offset), limit)
+    else:
+        data = _unpacked_file(fd, ref, limit)
     header = parse_npy_header(data[:_HEAD], len(data))
     return header, np.frombuffer(data, np.uint8)[header.data_offset :]
 
 
-def _unpacked(packed: bytes, limit: int) -> bytes:
+def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> mmap.mmap:
+    """At most *limit* bytes of the member, in a temporary file without a name: two megabytes
+    may unpack to two gigabytes, which the system can then put out of memory."""
+    unpacking, length = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    with tempfile.TemporaryFile(prefix="divergraph-") as file:
+        for place in range(ref.offset, ref.offset + ref.nbytes, _CHUNK):
+            packed = os.pread(fd, min(_CHUNK, ref.offset + ref.nbytes - place), place)
+            while packed and length < limit and not unpacking.eof:
+                part = _more(unpacking, packed, min(_CHUNK, limit - length))
+                length += len(part)
+                if part.count(0) == len(part):
+                    file.seek(length)  # zeros take no room on the disk
+                else:
+                    file.write(part)
+                packed = unpacking.unconsumed_tail
+        rest = b"" if unpacking.eof or length >= limit else unpacking.flush()[: limit - length]
+        file.write(rest)
+        length += len(rest)
+        file.truncate(length)
+        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+
+
+def _more(unpacking: Any, packed: bytes, limit: int) -> bytes:
     try:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit)
+        part: bytes = unpacking.decompress(packed, limit)
     except zlib.error as error:
         raise DamagedError(f"the packed data is damaged: {error}") from None
+    return part
+
+
+def _unpacked(packed: bytes, limit: int) -> bytes:
+    return _more(zlib.decompressobj(-zlib.MAX_WBITS), packed, limit)
