@@ -95,12 +95,17 @@ class GroupState:
         return RunnableSubgraph(key, tuple(given), (self.golden.name(self.group.golden),))
 
     def _read(self, op: Op) -> Iterator[str]:
-        """The tensors *op* reads, or the ops joined to it read in its place."""
-        for ref in self.golden.inputs(op):
-            if ref.producer is not None and ref.producer.op in self.joined:
-                yield from self._read(self.golden.ops[ref.producer.op])
-            else:
-                yield ref.tensor
+        """The tensors *op* reads, or the ops joined to it read in its place; each op once, because
+        loops lead back and diamonds of joined ops have too many ways."""
+        ops, seen = [op], {op.id}
+        while ops:
+            for ref in self.golden.inputs(ops.pop()):
+                maker = None if ref.producer is None else ref.producer.op
+                if maker not in self.joined:
+                    yield ref.tensor
+                elif maker not in seen:
+                    seen.add(maker)
+                    ops.append(self.golden.ops[maker])
 
     def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
         """Take the outputs the next op *made*, by tensor name, and go on to the op after it."""

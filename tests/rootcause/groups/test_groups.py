@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
+from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Feed, GroupCutter
 from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from graphstore.model import (
@@ -212,3 +215,17 @@ def test_floats_made_anew_are_not_asked_whether_they_equal_the_devices() -> None
     assert asked("most") is Source.EQUAL
     assert asked("h", "most") is None
     assert asked() is None
+
+
+def test_ops_that_run_with_their_readers_are_walked_once():
+    """Each reads the one before twice: 2**40 ways back. The first is fed back, as in a loop."""
+    chain = [op("s0", "Enter", "=x", "s40")]
+    chain += [op(f"s{n}", "SequenceMap", f"s{n - 1}", f"s{n - 1}") for n in range(1, 41)]
+    golden = graph(*chain, op("y", "ConcatFromSequence", "s40"))
+    group = grouping(golden, golden, {"y": "y"}).group(TensorRef("y", 0))
+    state = GroupState(group, OpGraph(golden), {"x": np.ones(3)})
+    while state.next_op().id != "y":
+        state.take({}, failed=True)
+    piece = state.piece("k", {})
+    assert piece.inputs == ("x",)
+    assert piece.outputs == ("y",)
