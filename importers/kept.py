@@ -17,6 +17,20 @@ MAX_PORT = 1 << 16
 """Output ports past this are taken as damage: no op has so many outputs."""
 
 
+def split_reference(entry: str, *, lowest: int = 0) -> tuple[str, int]:
+    """Name and output port of ``name`` or ``name:port``.
+
+    Names may hold colons, so the last one counts, and only before a port that can be: *lowest*
+    to :data:`MAX_PORT`. GE's ports go down to -1, which stands for a control edge.
+    """
+    name, colon, port = entry.rpartition(":")
+    digits = port.removeprefix("-")
+    # Python refuses to read thousands of digits, and stores keep no port of more than 64 bits.
+    if colon and digits.isdecimal() and len(digits) < 20 and lowest <= int(port) <= MAX_PORT:
+        return name, int(port)
+    return entry, 0
+
+
 def kept_text(text: str) -> str:
     """*text*, or its beginning and its length."""
     if len(text) <= MAX_TEXT:

@@ -30,8 +30,7 @@ from graphstore.model import (
     TensorRef,
     op_id,
 )
-from importers.ge_proto.assembly import split_reference
-from importers.kept import some
+from importers.kept import some, split_reference
 from importers.number_formats import dtype_named, layout_named
 
 _ORIGINALS = "_datadump_original_op_names"
@@ -158,7 +157,9 @@ class _Writing:
             self._outside.append(f"{ref.tensor} of {op.id}")
         # Named only: it must not be taken for the output of an op that has this name.
         name = ref.tensor
-        while split_reference(name)[0] in self._taken[op.subgraph] or split_reference(name)[1] < 0:
+        while (parts := split_reference(name, lowest=-1))[0] in self._taken[op.subgraph] or (
+            parts[1] < 0
+        ):
             name = f"{name.replace(':-', ':')} (no op)"
         return name or "(no name)"
 

@@ -23,7 +23,7 @@ from graphstore.model import (
 )
 from importers.fusion_result import with_fusion_result
 from importers.ge_proto.messages import Node, read_attr, read_node
-from importers.kept import MAX_PORT, told_of
+from importers.kept import split_reference, told_of
 from importers.names import UniqueIds
 from importers.proto.values import Value, message, text
 
@@ -167,7 +167,7 @@ class _Assembly:
             if not entry:
                 linked.inputs.append(None)
                 continue
-            name, port = split_reference(entry)
+            name, port = split_reference(entry, lowest=-1)
             producer = by_name.get(name)
             if producer is None:
                 self._dangling.append(f"{entry} of {linked.id}")
@@ -179,8 +179,7 @@ class _Assembly:
                 linked.inputs.append(InputRef(entry))
                 continue
             linked.inputs.append(InputRef(entry, TensorRef(producer, port)))
-            if self._ports.get(producer, -1) < port <= MAX_PORT:
-                self._ports[producer] = port
+            self._ports[producer] = max(port, self._ports.get(producer, -1))
 
     def _owners(self) -> dict[str, tuple[_Linked, str]]:
         owners: dict[str, tuple[_Linked, str]] = {}
@@ -239,17 +238,9 @@ class _Assembly:
         )
 
     def _reference(self, entry: str) -> TensorRef | None:
-        name, port = split_reference(entry)
+        name, port = split_reference(entry, lowest=-1)
         op = self._root_ids.get(name)
         return None if op is None else TensorRef(op, port)
-
-
-def split_reference(entry: str) -> tuple[str, int]:
-    """Name and port of ``name:port``; names may hold colons, so the last one counts."""
-    name, colon, port = entry.rpartition(":")
-    if colon and port.removeprefix("-").isdecimal():
-        return name, int(port)
-    return entry, 0
 
 
 def _role(op_type: str, position: int) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
-from importers.kept import MAX_PORT, told_of
+from importers.kept import MAX_PORT, split_reference, told_of
 from importers.names import Expansion, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
 from importers.proto.messages import tf_graph_pb2 as pb
@@ -174,8 +174,7 @@ class GraphNodes:
         return InputRef(entry, TensorRef(body.ids[name], port_found or 0))
 
     def _note_port(self, made: TensorRef) -> None:
-        if self._ports.get(made.op, -1) < made.port <= MAX_PORT:
-            self._ports[made.op] = made.port
+        self._ports[made.op] = max(made.port, self._ports.get(made.op, -1))
 
     def _op(
         self,
@@ -271,12 +270,6 @@ def _from_owner(body: _Body) -> list[BodyInput]:
 def _arg(body: _Body, entry: str) -> int | None:
     """Which argument of a function *entry* is: ``arg``, or ``arg:0`` as some writers have it."""
     return body.args.get(entry, body.args.get(entry.removesuffix(":0")))
-
-
-def split_reference(entry: str) -> tuple[str, int]:
-    """Name and output port of ``name`` or ``name:port``."""
-    name, colon, port = entry.rpartition(":")
-    return (name, int(port)) if colon and port.isdecimal() else (entry, 0)
 
 
 def _loops(
