@@ -62,6 +62,4 @@ def test_a_cause_that_fails_leaves_the_guilt_as_it_is(sides, monkeypatch, rule):
     assert [each.op for each in data.origins] == ["conv1"]
     assert [each.split for each in data.comparisons] == [each.split for each in usual.comparisons]
     assert not data.findings
-    assert any(
-        "no cause could be looked for in 1 output" in said for said in data.run.warnings
-    )
+    assert any("no cause could be looked for in 1 output" in said for said in data.run.warnings)
