@@ -84,8 +84,13 @@ def compare(
         )
     )
     progress.stage("finding dumps")
-    golden_dump = load_dumps(request.golden_dump, golden_graph.graph, "golden", request.choice)
-    device_dump = load_dumps(request.device_dump, device_graph.graph, "device", request.choice)
+    golden_dump, device_dump = (
+        load_dumps(path, source.graph, side, request.choice, graphs.scan)
+        for path, source, side in (
+            (request.golden_dump, golden_graph, "golden"),
+            (request.device_dump, device_graph, "device"),
+        )
+    )
     _check_choice(request.choice, golden_dump.decided | device_dump.decided)
     return _Comparing(
         request, thresholds, golden_graph, device_graph, golden_dump, device_dump, graphs

@@ -21,6 +21,9 @@ from importers.source import read_head
 GraphReader: TypeAlias = Callable[[Path, Mapping[str, str] | None], ModelGraph]
 """Reads the graph in a file, with options for its importer."""
 
+DumpScanner: TypeAlias = Callable[[Path, ModelGraph, int | None], DumpIndex]
+"""Indexes the dumps of a graph in a folder, perhaps of a step."""
+
 
 @dataclass(frozen=True, slots=True)
 class GraphSource:
@@ -89,26 +92,32 @@ def _below(root: Path, path: Path) -> str:
 
 
 def load_dumps(
-    path: Path, graph: ModelGraph, side: str, choice: DumpChoice = ANY_DUMP
+    path: Path,
+    graph: ModelGraph,
+    side: str,
+    choice: DumpChoice = ANY_DUMP,
+    scan: DumpScanner = scan_dumps,
 ) -> DumpSource:
     """Find and index the dumps of *graph* under *path*, a folder or a file of results.
+
+    *scan* indexes them.
 
     Raises:
         InputError: no such folder, nothing of this *choice*, or no file in it belongs to
             the graph.
     """
     if _is_results_file(path):
-        index = scan_dumps(path, graph, step=choice.step)
+        index = scan(path, graph, choice.step)
         decided = frozenset({"step"} if choice.step is not None else ())
         return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
     _check_folder(path, side)
     is_device = graph.framework is Framework.ASCEND
     if not is_device and detect_dumps(path):
-        index = scan_dumps(path, graph, step=choice.step)
+        index = scan(path, graph, choice.step)
         if index.tensors or not _has_dumps_below(path):
             return _checked(DumpSource(index, path, _said(side, index)), graph, side)
     found = find_dump_folder(path, graph.name if is_device else None, choice)
-    index = scan_dumps(found.path, graph)
+    index = scan(found.path, graph, None)
     said = _said(side, index)
     if found.path != path:
         said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)
