@@ -45,6 +45,7 @@ from graphstore.embedded.repairs import (
     remove_leftovers,
     set_damaged_aside,
 )
+from graphstore.embedded.run_listing import listed_runs
 from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
@@ -111,7 +112,7 @@ class EmbeddedStore(CypherStore):
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        found = [entry_run(entry) for entry in self._folder.entries("runs")]
+        found = listed_runs(self._folder, may_write=not self._read_only)
         return sorted(found, key=lambda run: (run.created, run.name))
 
     def graphs(self) -> list[GraphInfo]:

@@ -1,0 +1,170 @@
+"""The listing of runs, kept in one file so that thousands of manifests need not be read.
+
+Nothing rests on ``<root>/listing``: what it says of a run counts while the run's manifest is the
+very file it was made from, by number and time; else the manifest is read. Who lists makes it
+again when much of it is not so any more, or it is lost or damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from graphstore.embedded.disk import draft_path, os_errors
+from graphstore.embedded.entry_facts import entry_run
+from graphstore.embedded.folders import StoreFolder
+from graphstore.embedded.shared_databases import MANIFEST
+from graphstore.gc_paused import gc_paused
+from graphstore.model import Counts, Run, Verdict
+from graphstore.schema import codec
+from graphstore.schema.tables import SCHEMA_VERSION
+
+LISTING = "listing"
+_WORTH = 200
+"""So many manifests to be read, if they are a tenth of all, make a new listing worth it."""
+_OWN = ("name", "created", "verdict", "counts", "inputs", "warnings")
+"""What differs from run to run; many have the rest in common."""
+_NONE = Counts(0, 0, 0, 0, 0)
+_VERDICTS = {verdict.value: verdict for verdict in Verdict}
+
+_Stamp: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A run, and the number and time of the manifest that says so."""
+
+    stamp: _Stamp
+    run: Run
+
+
+def listed_runs(folder: StoreFolder, *, may_write: bool) -> list[Run]:
+    """All runs by name, under the names of their folders.
+
+    Raises:
+        StoreError: a manifest cannot be read.
+    """
+    if not folder.check():
+        return []
+    with gc_paused():
+        known = _read(folder.root / LISTING)
+    found: dict[str, _Listed] = {}
+    fresh = 0
+    for name, stamp in _stamps(folder.root / "runs"):
+        listed = known.get(name)
+        if listed is None or listed.stamp != stamp:
+            entry = folder.entry("runs", name)
+            if entry is None:
+                continue  # deleted since
+            listed = _Listed(entry.stamp, entry_run(entry))
+            fresh += 1
+        found[name] = listed
+    if may_write and fresh >= max(_WORTH, len(found) // 10):
+        _write(folder.root, found)
+    return [found[name].run for name in sorted(found)]
+
+
+def _stamps(runs: Path) -> Iterator[tuple[str, _Stamp]]:
+    """The names of the runs, each with what changes when it is replaced."""
+    with os_errors("read", runs):
+        if not runs.is_dir():
+            return
+        with os.scandir(runs) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                try:
+                    status = os.stat(f"{entry.path}/{MANIFEST}")  # noqa: PTH116 - 10,000 of them
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                yield entry.name, (status.st_ino, status.st_mtime_ns)
+
+
+def _write(root: Path, found: Mapping[str, _Listed]) -> None:
+    """Keep *found* for the next; where that cannot be done there is no listing."""
+    text = _text(found).encode()
+    draft = draft_path(root)
+    with suppress(OSError):
+        try:
+            draft.write_bytes(f"{_mark(text)}\n".encode() + text)
+            draft.replace(root / LISTING)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Mapping[str, _Listed]:
+    """What was kept; nothing, if it is not there, of another version or damaged."""
+    try:
+        mark, _, text = path.read_bytes().partition(b"\n")
+    except OSError:
+        return {}
+    return _values(text) if mark.decode(errors="replace") == _mark(text) else {}
+
+
+def _mark(text: bytes) -> str:
+    return f"{SCHEMA_VERSION} {hashlib.sha256(text).hexdigest()}"
+
+
+class _Shared:
+    """Values that many runs have in common, each written once."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def place(self, value: object) -> int:
+        return self.values.setdefault(json.dumps(value), len(self.values))
+
+    def all(self) -> list[Any]:
+        return list(map(json.loads, self.values))
+
+
+def _text(found: Mapping[str, _Listed]) -> str:
+    rests, keys, rows = _Shared(), _Shared(), {}
+    for name, listed in found.items():
+        run = listed.run
+        encoded: dict[str, Any] = codec.encoded(run)
+        rest = {field: value for field, value in encoded.items() if field not in _OWN}
+        rows[name] = [
+            *listed.stamp,
+            rests.place(rest),
+            run.created,
+            run.verdict,
+            astuple(run.counts),
+            keys.place(list(run.inputs)),
+            list(run.inputs.values()),
+            run.warnings,
+        ]
+    return json.dumps({"rests": rests.all(), "keys": keys.all(), "runs": rows})
+
+
+def _values(text: bytes) -> dict[str, _Listed]:
+    read = json.loads(text)
+    no_run = {"name": "", "created": "", "verdict": Verdict.CLEAN, "counts": codec.encoded(_NONE)}
+    rests = [codec.decoded(Run, {**no_run, **rest}) for rest in read["rests"]]
+    keys = read["keys"]
+    found = {}
+    for name, row in read["runs"].items():
+        number, time, rest, created, verdict, counts, inputs, values, warnings = row
+        common = rests[rest]
+        run = Run(
+            name,
+            common.golden,
+            common.device,
+            created,
+            _VERDICTS[verdict],
+            common.method,
+            Counts(*counts),
+            common.thresholds,
+            dict(zip(keys[inputs], values, strict=True)),
+            tuple(warnings),
+            common.version,
+            common.analysis,
+        )
+        found[name] = _Listed((number, time), run)
+    return found
