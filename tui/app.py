@@ -13,6 +13,7 @@ from textual.worker import Worker, WorkerState
 
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
+from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
 from tui.keys import KeyScope, remapped
 from tui.leaving import run_app
@@ -210,7 +211,7 @@ class DivergraphApp(Owner):
         self.copy_to_clipboard(text)
         path = self.settings.state_dir / "copied.txt"
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(path.parent)
             path.write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             self.notify(f"copied; not kept in {path}: {error.strerror}")

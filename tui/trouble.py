@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 from graphstore.errors import DivergraphError
+from graphstore.private_folder import private_folder
 
 FILE = "trouble.txt"
 
@@ -16,7 +17,7 @@ def unexpected(error: BaseException, folder: Path) -> DivergraphError:
     words = str(error).strip().partition("\n")[0]
     what = f"unexpected trouble: {type(error).__name__}{f': {words}' if words else ''}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     except OSError:
         return DivergraphError(what, hint="a fault of divergraph: please report it")

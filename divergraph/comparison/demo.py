@@ -11,6 +11,7 @@ from pathlib import Path
 from divergraph.comparison import CompareRequest
 from divergraph.version import __version__
 from graphstore.errors import InputError
+from graphstore.private_folder import private_folder
 
 _ARCHIVE = "lenet_train.tar.xz"
 
@@ -42,7 +43,7 @@ def demo_folder() -> Path:
     if folder.is_dir():
         return folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.parent)
         unpacked = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             unpack_demo_data(unpacked)

@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
+from graphstore.private_folder import private_folder
+
 R = TypeVar("R")
 
 _WORTH_SECONDS = 5.0
@@ -112,7 +114,7 @@ class Journal(Generic[R]):
 
     def _opened(self) -> IO[str]:
         if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self.path.parent)
             _forget_old(self.path.parent)
             # A cut line must not take the next one with it.
             cut = self.path.exists() and not self.path.read_bytes().endswith(b"\n")

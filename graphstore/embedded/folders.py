@@ -47,6 +47,7 @@ from graphstore.embedded.shared_databases import (
     shared_drafts,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
+from graphstore.private_folder import private_folder
 from graphstore.schema.tables import SCHEMA_VERSION, check_version
 
 STORE = "store.json"
@@ -376,8 +377,9 @@ class StoreFolder:
     def _create(self) -> None:
         if self.check():
             return
+        private_folder(self.root)
         for kind in KINDS:
-            (self.root / kind).mkdir(parents=True, exist_ok=True)
+            (self.root / kind).mkdir(exist_ok=True)
         self.mark()
 
     def mark(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
 from graphstore.neo4j.local_server.java import NEEDED
+from graphstore.private_folder import private_folder
 
 LTS = "5.26.30"
 """The long-term release."""
@@ -171,9 +172,7 @@ def _main_class(version: str, jars: Sequence[Path]) -> str:
 def _cache() -> Path:
     import platformdirs
 
-    folder = platformdirs.user_cache_path("divergraph")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return private_folder(platformdirs.user_cache_path("divergraph"))
 
 
 def _note(version: str) -> Path:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from graphstore.errors import StoreError
+from graphstore.private_folder import private_folder
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _opened(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

@@ -37,6 +37,7 @@ from graphstore.neo4j.local_server.process import (
     wait_until_ready,
 )
 from graphstore.neo4j.passwords import Password, check_private
+from graphstore.private_folder import private_folder
 
 START_SECONDS = 180.0
 STOP_SECONDS = 90.0
@@ -111,7 +112,7 @@ def start(
     """
     check_memory(heap or DEFAULT_HEAP)
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(folder)
     with held_lock(folder / "starting.lock"):
         noted = _noted()
         wanted = _wanted(noted, version, port)

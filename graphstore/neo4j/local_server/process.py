@@ -22,6 +22,7 @@ from graphstore.errors import InputError, StoreError
 from graphstore.neo4j.local_server.jars import Jars
 from graphstore.neo4j.local_server.java import Java
 from graphstore.neo4j.passwords import DEFAULT_USER, Password, check_private
+from graphstore.private_folder import private_folder
 
 _OPENS = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
@@ -86,7 +87,7 @@ def prepare(setup: Setup) -> Password:
         StoreError: the folder cannot be used.
     """
     try:
-        setup.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(setup.home)
         setup.home.chmod(0o700)
         for folder in ("conf", "data", "logs", "plugins", "import", "run"):
             (setup.home / folder).mkdir(exist_ok=True)
