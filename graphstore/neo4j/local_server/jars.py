@@ -1,19 +1,22 @@
 """The jars of a Neo4j server, fetched from Maven Central by the package ``jgo``.
 
 They are Neo4j Community, GPLv3: the user's machine fetches them, once, into Maven's cache;
-they are no part of ours and run as a process of their own.
+they are no part of ours and run as a process of their own. Of the versions tried, ``sha256/``
+lists every file as ``sha256sum`` does: nothing else runs, wherever it was fetched from.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
@@ -71,7 +74,10 @@ def fetched_jars(version: str) -> Jars | None:
         jars = Jars(version, tuple(map(Path, noted["jars"])), noted["main_class"])
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no note of an earlier fetch, or a damaged one: fetch
-    return jars if not _broken(jars.paths) else None
+    known = _listed(version)
+    return (
+        jars if not _broken(known, jars.paths) and jars.paths == _used(known, jars.paths) else None
+    )
 
 
 def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
@@ -89,17 +95,20 @@ def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
             return here
         if say is not None:
             say(f"fetching Neo4j {version} from Maven Central (once, about 150 MB)")
+        known = _listed(version)
         paths = _build(version, say=say)
-        if broken := _broken(paths):
+        if broken := _broken(known, paths):
             _remove(broken)
             paths = _build(version, update=True, say=say)
-        if broken := _broken(paths):
+        if broken := _broken(known, paths):
+            what = "not the file it was when this version was tried" if known else "damaged"
             raise StoreError(
-                f"{broken[0].name} of Neo4j {version} is damaged",
+                f"{broken[0].name} of Neo4j {version} is {what}",
                 where=str(broken[0]),
                 hint="remove it, also from Maven's repository, and start again",
             )
-        jars = Jars(version, tuple(paths), _main_class(version, paths))
+        used = _used(known, paths)
+        jars = Jars(version, used, _main_class(version, used))
         _write_note(jars)
         return jars
 
@@ -144,9 +153,34 @@ def _in_parallel(fetches: Sequence[Callable[[], Path]], say: Callable[[str], Non
             pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, no further ones
 
 
-def _broken(paths: Sequence[Path]) -> list[Path]:
-    """The jars that are not there or not whole: a zip's directory is at its end."""
-    return [path for path in paths if not zipfile.is_zipfile(path)]
+def _listed(version: str) -> Mapping[str, str]:
+    """The SHA-256 of each jar by its name; empty for a version nobody tried."""
+    found = files("graphstore.neo4j.local_server").joinpath("sha256", f"{version}.txt")
+    if not found.is_file():
+        return {}
+    lines = (line.split() for line in found.read_text(encoding="ascii").splitlines())
+    return {name: digest for digest, name in lines}
+
+
+def _used(known: Mapping[str, str], paths: Sequence[Path]) -> tuple[Path, ...]:
+    """The jars that are run: with a list, what stands in it."""
+    return tuple(path for path in paths if not known or path.name in known)
+
+
+def _broken(known: Mapping[str, str], paths: Sequence[Path]) -> list[Path]:
+    """The jars that are not there, not whole (a zip's directory is at its end) or not those
+    that are *known*."""
+    broken = [path for path in paths if not zipfile.is_zipfile(path)]
+    if not broken and known:
+        with ThreadPoolExecutor() as pool:
+            digests = zip(paths, pool.map(_sha256, paths), strict=True)
+            broken = [path for path, digest in digests if known.get(path.name, digest) != digest]
+    return broken
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _remove(broken: Sequence[Path]) -> None:

@@ -19,7 +19,14 @@ import pytest
 from divergraph.cli.main import run
 from graphstore.errors import StoreError
 from graphstore.neo4j import connection
-from graphstore.neo4j.local_server.jars import LTS, NEWEST, fetch_jars, fetched_jars, version_number
+from graphstore.neo4j.local_server.jars import (
+    LTS,
+    NEWEST,
+    Jars,
+    fetch_jars,
+    fetched_jars,
+    version_number,
+)
 from graphstore.neo4j.local_server.java import find_java
 from graphstore.neo4j.local_server.locks import held_lock, is_locked
 from graphstore.open_store import open_store
@@ -109,6 +116,26 @@ def test_a_cut_jar_is_fetched_again(tmp_path, monkeypatch):
     assert fetch_jars("5.26.7").paths == (jar,)
     jar.write_bytes(jar.read_bytes()[:60])
     assert fetched_jars("5.26.7") is None
+
+
+@pytest.mark.neo4j
+def test_a_file_that_is_another_than_when_its_version_was_tried_does_not_run(tmp_path, monkeypatch):
+    jars = fetch_jars(LTS)
+    other = tmp_path / jars.paths[0].name
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("org/neo4j/Evil.class", b"x" * 100)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    note = tmp_path / "divergraph" / f"neo4j-{LTS}.json"
+    note.parent.mkdir()
+
+    def noted(*paths: Path) -> Jars | None:
+        paths_of_all = [str(path) for path in paths]
+        note.write_text(json.dumps({"main_class": jars.main_class, "jars": paths_of_all}))
+        return fetched_jars(LTS)
+
+    assert noted(*jars.paths) == jars
+    assert noted(other, *jars.paths[1:]) is None
+    assert noted(*jars.paths, other.rename(tmp_path / "unheard-of.jar")) is None
 
 
 def test_a_lock_ends_with_its_holder(tmp_path):
