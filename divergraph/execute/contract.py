@@ -233,6 +233,22 @@ class ExecutorFactory(Protocol):
 
 
 @runtime_checkable
+class ConfinedFactory(ExecutorFactory, Protocol):
+    """A factory whose models are run in a process of their own, without network.
+
+    That process imports the factory's module, and reads the model's folder; of others, models
+    are run in this process.
+    """
+
+    packages: tuple[str, ...]
+    """What has to be installed for a model to run."""
+
+    def load(self) -> None:
+        """Import the framework. What that takes does not count as the model's memory."""
+        ...
+
+
+@runtime_checkable
 class OptionFactory(ExecutorFactory, Protocol):
     """A factory that can be told more than the file says."""
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
-from divergraph.execute.contract import Executor, ExecutorFactory, OptionFactory
+from divergraph.execute.child.executor import open_in_child
+from divergraph.execute.child.process import CHILDREN
+from divergraph.execute.contract import (
+    ConfinedFactory,
+    Executor,
+    ExecutorFactory,
+    OptionFactory,
+)
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph
 
@@ -33,8 +41,17 @@ def open_executor(
             where=str(path),
             hint="can be run: ONNX models, and TensorFlow's with the extra divergraph[tensorflow]",
         )
+    if CHILDREN and isinstance(factory, ConfinedFactory) and all(map(find_spec, factory.packages)):
+        return open_in_child(factory, path, graph, options or {})
+    return open_here(factory, path, graph, options or {})
+
+
+def open_here(
+    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+) -> Executor:
+    """The model opened by *factory* in this very process; as ``open_executor``."""
     try:
-        return _opened(factory, path, graph, options or {})
+        return _opened(factory, path, graph, options)
     except ImportError as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise error.__cause__ from None  # Ctrl-C while a compiled package was starting

@@ -6,14 +6,22 @@ They let people learn and test accuracy debugging without an accelerator.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from divergraph.execute.child.executor import called_in_child
 from divergraph.execute.contract import Array
-from divergraph.execute.onnx.session import first_line, runtime_errors
+from divergraph.execute.onnx.session import (
+    first_line,
+    load_onnxruntime,
+    onnxruntime_told,
+    runtime_errors,
+)
 from graphstore.errors import ExecutionError
 
 if TYPE_CHECKING:
@@ -39,6 +47,25 @@ def make_stand_in(model: Path, kind: StandIn, target: Path, feeds: Mapping[str, 
     Raises:
         ExecutionError: the model cannot be converted.
     """
+    readable = (model.parent.absolute(), model.resolve().parent)
+    given = (model, kind, target.name, dict(feeds))
+    called_in_child(readable, load_onnxruntime, _make, *given, into=target.parent)
+
+
+def stand_in_outputs(
+    model: Path, kind: StandIn, feeds: Mapping[str, Array], wanted: Sequence[str]
+) -> dict[str, Array]:
+    """The outputs *wanted* of *model* made *kind*, as ONNX Runtime runs it with all optimisations.
+
+    Raises:
+        ExecutionError: it cannot be converted, or does not run.
+    """
+    given = (model, kind, dict(feeds), list(wanted))
+    return dict(called_in_child((model.parent.parent,), load_onnxruntime, _outputs, *given))
+
+
+def _make(folder: Path, model: Path, kind: StandIn, name: str, feeds: Mapping[str, Array]) -> None:
+    target = folder / name
     with _conversion_errors(model, kind), _no_chatter():
         if kind is StandIn.FP16:
             _fp16(model, target)
@@ -46,6 +73,23 @@ def make_stand_in(model: Path, kind: StandIn, target: Path, feeds: Mapping[str, 
             _int8(model, target, feeds)
         else:
             _optimized(model, target)
+
+
+def _outputs(
+    folder: Path, model: Path, kind: StandIn, feeds: Mapping[str, Array], wanted: list[str]
+) -> dict[str, Array]:
+    import onnxruntime
+
+    _make(folder, model, kind, "weaker.onnx", feeds)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL_ONLY
+    with onnxruntime_told("ONNX Runtime fails"):
+        session = onnxruntime.InferenceSession(
+            str(folder / "weaker.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+        taken = {each.name for each in session.get_inputs()}
+        made = session.run(wanted, {n: v for n, v in feeds.items() if n in taken})
+    return {name: np.asarray(value) for name, value in zip(wanted, made, strict=True)}
 
 
 def _fp16(model: Path, target: Path) -> None:
@@ -57,6 +101,7 @@ def _fp16(model: Path, target: Path) -> None:
 
 
 def _int8(model: Path, target: Path, feeds: Mapping[str, Array]) -> None:
+    import onnx
     from onnxruntime.quantization import (
         CalibrationDataReader,
         QuantFormat,
@@ -75,7 +120,7 @@ def _int8(model: Path, target: Path, feeds: Mapping[str, Array]) -> None:
             return self._left.pop() if self._left else None
 
     quantize_static(
-        str(model),
+        onnx.load_model(str(model)),  # of a path it writes a second model beside the first
         str(target),
         OneSample(),
         quant_format=QuantFormat.QDQ,

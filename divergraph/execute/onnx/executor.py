@@ -33,6 +33,7 @@ from divergraph.execute.onnx.session import (
     OnnxSession,
     element_type,
     is_plain,
+    load_onnxruntime,
     open_session,
     plain_options,
     run_session,
@@ -66,10 +67,15 @@ class OnnxRuntimeFactory:
 
     name = "onnxruntime"
     extra = ""
+    packages = ("onnx", "onnxruntime")
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from an ONNX model."""
         return graph.framework is Framework.ONNX
+
+    def load(self) -> None:
+        """Import ONNX Runtime."""
+        load_onnxruntime()
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*."""

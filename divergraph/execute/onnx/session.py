@@ -25,6 +25,11 @@ _NEWEST_FORM = re.compile(r"Unsupported model IR version: \d+, max supported IR 
 _LARGEST_MESSAGE = 2**31 - 1
 
 
+def load_onnxruntime() -> None:
+    """Import ONNX Runtime, and onnx for the models."""
+    import onnxruntime  # noqa: F401
+
+
 def plain_options() -> SessionOptions:
     """Options that run each node by itself, in the model's order, on reproducible numbers."""
     import onnxruntime

@@ -21,7 +21,13 @@ from divergraph.execute.contract import (
     chosen_tensors,
 )
 from divergraph.execute.side_by_side import run_in_batches
-from divergraph.execute.tensorflow.files import as_typed, new_session, plain, tensorflow_told
+from divergraph.execute.tensorflow.files import (
+    as_typed,
+    new_session,
+    plain,
+    tensorflow,
+    tensorflow_told,
+)
 from divergraph.execute.tensorflow.model import TensorFlowRun, open_model
 from divergraph.execute.tensorflow.subgraphs import RunnableSubgraphs
 from graphstore.model import Framework, ModelGraph, Tensor
@@ -34,6 +40,7 @@ class TensorFlowFactory:
 
     name = "tensorflow"
     extra = "tensorflow"
+    packages = ("tensorflow",)
     options: Mapping[str, str] = {
         "checkpoint": "prefix of the checkpoint with the variables' values",
         "variables": "folder of a dump that holds the variables' values before the step",
@@ -45,6 +52,10 @@ class TensorFlowFactory:
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from a TensorFlow model."""
         return graph.framework is Framework.TENSORFLOW
+
+    def load(self) -> None:
+        """Import TensorFlow."""
+        tensorflow()
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*, its variables as a checkpoint beside it or its own ops say."""

@@ -6,11 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from divergraph.execute.contract import Array
-from divergraph.execute.onnx.session import onnxruntime_told
-from divergraph.execute.stand_ins import StandIn, make_stand_in
+from divergraph.execute.stand_ins import StandIn, stand_in_outputs
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
@@ -43,32 +40,25 @@ class StandInOracle(RunningOracle):
             )
         self._kind = StandIn(argument)
         super().__init__(parts, options.factor, _PRECISION[self._kind])
+        # All parts below one folder, so that one process runs them.
+        self._place = tempfile.TemporaryDirectory(prefix="divergraph-probe-")
         self.identity = f"stand-in:{argument} x{options.factor:g}"
 
     def run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """What the converted part makes."""
         frozen = {tensor.name: feeds[tensor.name] for tensor in part.inputs if tensor.frozen}
         given = {name: value for name, value in feeds.items() if name not in frozen}
-        with tempfile.TemporaryDirectory(prefix="divergraph-probe-") as place, self._lock:
-            plain, weaker = Path(place) / "part.onnx", Path(place) / "weaker.onnx"
+        with tempfile.TemporaryDirectory(dir=self._place.name) as place, self._lock:
+            plain = Path(place) / "part.onnx"
+            wanted = [tensor.name for tensor in part.outputs]
             try:
                 path = self._parts.sources.golden_path
                 export_onnx(self._parts.golden, path, part, plain, frozen)
-                make_stand_in(plain, self._kind, weaker, given)
-                return _outputs(weaker, given, [tensor.name for tensor in part.outputs])
+                return stand_in_outputs(plain, self._kind, given, wanted)
             except InputError as error:
                 raise NoValueError(f"it cannot be made {self._kind}: {error.what}") from error
 
-
-def _outputs(model: Path, feeds: Mapping[str, Array], wanted: list[str]) -> dict[str, Array]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    with onnxruntime_told("ONNX Runtime fails"):
-        session = onnxruntime.InferenceSession(
-            str(model), options, providers=["CPUExecutionProvider"]
-        )
-        taken = {each.name for each in session.get_inputs()}
-        made = session.run(wanted, {n: v for n, v in feeds.items() if n in taken})
-    return {name: np.asarray(value) for name, value in zip(wanted, made, strict=True)}
+    def close(self) -> None:
+        """Let go of the golden model, and remove the parts."""
+        self._place.cleanup()
+        super().close()

@@ -1,0 +1,283 @@
+"""Processes that run models: started when one is opened, kept for the next of the same place."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from threading import RLock
+from typing import Any, BinaryIO
+
+from divergraph.execute.child.limits import ModelEndedError, ModelLimits
+from divergraph.execute.child.wire import WireError, read_answer, send_command
+from graphstore.errors import (
+    DivergraphError,
+    ExecutionError,
+    ImportFormatError,
+    InputError,
+)
+
+Asked = Callable[[Mapping[str, Any]], object]
+"""Answers what the process asks back."""
+
+CHILDREN = sys.platform != "win32"
+"""Whether this system has what such processes need."""
+
+_CODE = "from divergraph.execute.child.main import main; main()"
+_PIPE = 1 << 20
+_LAST_WORDS = 1 << 14
+_ANSWERS_OVER_MEMORY = 1 << 24
+_KINDS: Mapping[str, type[DivergraphError]] = {
+    kind.__name__: kind for kind in (InputError, ExecutionError, ModelEndedError)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What tells processes apart: the files they may read, from where, and their limits."""
+
+    readable: tuple[Path, ...]
+    limits: ModelLimits
+    cwd: str = field(default_factory=os.getcwd)
+
+
+class ModelProcess:
+    """A process that runs the models of one place; one question at a time."""
+
+    def __init__(self, place: Place) -> None:
+        self.users = 0
+        self.numbers = count(1)
+        self._limits = place.limits
+        self._lock = RLock()
+        self._asked: dict[int, Asked] = {}
+        self._dropped: list[int] = []
+        self._folder = tempfile.mkdtemp(prefix="divergraph-model-")
+        self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._ending: ModelEndedError | None = None
+        told = {
+            "readable": list(map(str, place.readable)),
+            "folder": self._folder,
+            "memory": place.limits.memory,
+            "seconds": place.limits.seconds,
+            "parent": os.getpid(),
+        }
+        path = os.pathsep.join(filter(None, sys.path))
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+            # A fresh Python: a copy of this one would lack the threads of its libraries.
+            [sys.executable, "-P", "-c", _CODE, json.dumps(told)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            bufsize=0,
+            env={**os.environ, "PYTHONPATH": path, "TMPDIR": self._folder},
+            start_new_session=True,  # Ctrl-C is for us: we end it
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._into, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._into, False)
+        _widen(self._into, self._from)
+
+    @property
+    def folder(self) -> Path:
+        """The one folder the process may write to."""
+        return Path(self._folder)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it can be asked no more."""
+        return self._ending is not None
+
+    def ask(self, *command: object) -> dict[str, Any]:
+        """What the process answers.
+
+        Raises:
+            ModelEndedError: it ended instead, and cannot be asked any more.
+            DivergraphError: what it was asked for failed.
+        """
+        with self._lock:
+            try:
+                answer, raised = self._exchanged(command)
+            except BaseException as error:
+                # Ctrl-C, say: its answer is still to come and would be taken for the next one's
+                if not self.ended:
+                    self._end(self._limits.ending(0, ""))
+                if isinstance(error, WireError):
+                    assert self._ending is not None
+                    raise self._ending from error
+                raise
+        if raised is not None:
+            raise raised
+        if "failed" in answer:
+            raise _error(answer["failed"])
+        return answer
+
+    def answering(self, number: int, asked: Asked) -> None:
+        """Let *asked* answer what the process asks under *number*."""
+        self._asked[number] = asked
+
+    def drop(self, number: int) -> None:
+        """Let what has this number go, with the next question."""
+        self._asked.pop(number, None)
+        self._dropped.append(number)
+
+    def close(self) -> None:
+        """End the process and remove what it wrote."""
+        with self._lock:
+            if not self.ended:
+                self._end(ModelEndedError("the model was closed while it ran"))
+
+    def _exchanged(self, command: object) -> tuple[dict[str, Any], Exception | None]:
+        dropped, self._dropped = self._dropped, []
+        raised: Exception | None = None
+        self._say((*dropped,), command)
+        while True:
+            answer = self._heard()
+            if "asks" not in answer:
+                return answer, raised
+            try:
+                given = self._asked[answer["asks"]](answer)
+            except Exception as error:
+                if self.ended:
+                    raise
+                raised = error
+                self._say((), ("raised",))
+            else:
+                self._say((), ("answer", given))
+
+    def _say(self, dropped: tuple[int, ...], command: object) -> None:
+        if self._ending is not None:
+            raise self._ending
+        until = time.monotonic() + self._limits.seconds
+
+        def write(data: bytes | memoryview) -> None:
+            left = memoryview(data)
+            while left.nbytes:
+                self._wait(self._into, select.POLLOUT, until)
+                with suppress(BlockingIOError):
+                    left = left[os.write(self._into, left) :]
+
+        try:
+            send_command(write, (dropped, command))
+        except BrokenPipeError:
+            raise self._died() from None
+
+    def _heard(self) -> dict[str, Any]:
+        until = time.monotonic() + self._limits.seconds
+
+        def fill(buffer: memoryview) -> None:
+            left = buffer
+            while left.nbytes:
+                self._wait(self._from, select.POLLIN, until)
+                got = os.readv(self._from, [left])
+                if not got:
+                    raise self._died()
+                left = left[got:]
+
+        return read_answer(fill, (self._limits.memory << 20) + _ANSWERS_OVER_MEMORY)
+
+    def _wait(self, what: int, event: int, until: float) -> None:
+        poll = select.poll()
+        poll.register(what, event)
+        if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise self._end(self._limits.out_of_time())
+
+    def _died(self) -> ModelEndedError:
+        return self._end(None)
+
+    def _end(self, why: ModelEndedError | None) -> ModelEndedError:
+        """End the process and all it started; None: it says itself why it ended."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        self._words.seek(0, os.SEEK_END)
+        self._words.seek(max(0, self._words.tell() - _LAST_WORDS))
+        said = self._words.read().decode("utf-8", "replace")
+        for each in (self._process.stdin, self._process.stdout, self._words):
+            assert each is not None
+            each.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._asked.clear()
+        self._ending = why or self._limits.ending(code, said)
+        return self._ending
+
+
+def _widen(*pipes: int) -> None:
+    """Large arrays wake the other side once for each filling of a pipe."""
+    if sys.platform != "linux":
+        return
+    import fcntl  # not on every system
+
+    for pipe in pipes:
+        with suppress(OSError):  # a system where all pipes together have a limit
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+
+
+def _error(said: Mapping[str, Any]) -> DivergraphError:
+    what, where, hint = (str(said[key]) for key in ("what", "where", "hint"))
+    if said["kind"] == ImportFormatError.__name__:
+        found = ImportFormatError(where, what, hint=hint)
+        found.where = where
+        return found
+    return _KINDS.get(str(said["kind"]), DivergraphError)(what, where=where, hint=hint)
+
+
+class _Processes:
+    """The processes of this one. One that nobody uses is kept, for the next model."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # executors that are forgotten give back whenever memory is tidied
+        self._known: dict[Place, ModelProcess] = {}
+        self._of_others: list[ModelProcess] = []
+
+    def taken(self, place: Place) -> ModelProcess:
+        with self._lock:
+            found = self._known.get(place)
+            if found is None or found.ended:
+                found = self._known[place] = ModelProcess(place)
+            found.users += 1
+            self._end_unused(but=found)
+            return found
+
+    def given_back(self, process: ModelProcess) -> None:
+        with self._lock:
+            process.users -= 1
+            self._end_unused(but=process)
+
+    def close(self) -> None:
+        with self._lock:
+            for process in self._known.values():
+                process.close()
+            self._known.clear()
+
+    def forget(self) -> None:
+        """This is a copy of the process that started them: they are not ours."""
+        self._lock = RLock()
+        self._of_others += self._known.values()
+        self._known = {}
+
+    def _end_unused(self, *, but: ModelProcess) -> None:
+        for place, process in list(self._known.items()):
+            if process.ended or (not process.users and process is not but):
+                process.close()
+                del self._known[place]
+
+
+_PROCESSES = _Processes()
+take_process = _PROCESSES.taken
+give_back = _PROCESSES.given_back
+atexit.register(_PROCESSES.close)
+if CHILDREN:
+    os.register_at_fork(after_in_child=_PROCESSES.forget)

@@ -1,0 +1,267 @@
+"""What the process that runs models answers: it opens executors and does what they are asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from divergraph.execute.child.confine import Gap
+from divergraph.execute.child.limits import ModelLimits, hold, hold_time, is_out_of_memory
+from divergraph.execute.child.wire import read_command, send_answer
+from divergraph.execute.contract import (
+    Additive,
+    AdditiveRun,
+    Alterable,
+    Array,
+    ConfinedFactory,
+    Executor,
+    QuantisedRun,
+    Quantising,
+    RunnableSubgraph,
+    SubgraphResult,
+)
+from divergraph.execute.installed import open_here
+from graphstore.errors import DivergraphError
+from graphstore.model import ModelGraph
+
+Answer = dict[str, Any]
+_TOGETHER, _TOGETHER_BYTES = 64, 1 << 18
+"""So many results, or so many bytes of them, in one answer."""
+
+
+class Server:
+    """Answers what stands in *questions* (a file descriptor) into *answers*."""
+
+    def __init__(
+        self, questions: int, answers: int, limits: ModelLimits, gaps: Sequence[Gap]
+    ) -> None:
+        self._questions = questions
+        self._answers = answers
+        self._limits = limits
+        self._gaps = gaps
+        self._held = False
+        self._objects: dict[int, Any] = {}
+        self._late: dict[int, Exception] = {}
+
+    def serve(self) -> None:
+        """Until there are no more questions."""
+        while True:
+            try:
+                dropped, command = read_command(self._fill)
+            except EOFError:
+                return
+            self._answer(dropped, command)
+
+    def asked(self, number: int, **what: object) -> Any:
+        """What the parent answers to a question of ours; its questions meanwhile are answered."""
+        self._say({"asks": number, **what})
+        while True:
+            dropped, command = read_command(self._fill)
+            if command[0] == "answer":
+                return command[1]
+            if command[0] == "raised":
+                raise _RaisedThereError
+            self._answer(dropped, command)
+
+    def _answer(self, dropped: Sequence[int], command: tuple[Any, ...]) -> None:
+        for number in dropped:
+            self._let_go(number)
+        hold_time(self._limits)
+        try:
+            answer = getattr(self, f"_do_{command[0]}")(*command[1:])
+            self._say(answer)
+        except EOFError:
+            raise
+        except Exception as error:  # noqa: BLE001 - told to the parent, who raises it
+            self._say({"failed": self._told(error)})
+
+    def _told(self, error: Exception) -> Answer:
+        if isinstance(error, MemoryError) or is_out_of_memory(str(error)):
+            error = self._limits.out_of_memory()
+        if isinstance(error, DivergraphError):
+            kind, what = type(error).__name__, error.what
+            return {"kind": kind, "what": what, "where": error.where, "hint": error.hint}
+        what = f"the executor failed: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
+        return {"kind": "DivergraphError", "what": what, "where": "", "hint": ""}
+
+    def _do_gaps(self) -> Answer:
+        return {"gaps": [[gap.part, gap.reason] for gap in self._gaps]}
+
+    def _do_open(
+        self,
+        number: int,
+        factory: ConfinedFactory,
+        path: Path,
+        graph: ModelGraph,
+        options: Mapping[str, str],
+    ) -> Answer:
+        self._hold_after(factory.load)
+        executor = open_here(factory, path, graph, options)
+        self._objects[number] = executor
+        return {
+            "name": executor.name,
+            "inputs": [tensor.name for tensor in executor.inputs],
+            "tensors": executor.tensors,
+            "unavailable": _unavailable(executor),
+            "can": [kind.__name__ for kind in _CAPABILITIES if isinstance(executor, kind)],
+        }
+
+    def _do_run(
+        self,
+        number: int,
+        executor: int,
+        feeds: Mapping[str, Array],
+        wanted: Sequence[str] | None,
+        memory: int,
+    ) -> Answer:
+        self._objects[number] = _Running(
+            self._objects[executor],
+            self._objects[executor].run(feeds, wanted, memory=memory),
+        )
+        return {}
+
+    def _do_subgraphs(self, number: int, executor: int, memory: int) -> Answer:
+        pieces = _Pieces(self, number)
+        found = self._objects[executor].run_subgraphs(pieces, pieces.values, memory=memory)
+        self._objects[number] = _Running(self._objects[executor], found)
+        return {}
+
+    def _do_next(self, number: int) -> Answer:
+        if number in self._late:
+            raise self._late.pop(number)
+        running: _Running = self._objects[number]
+        items: list[object] = []
+        size = 0
+        while len(items) < _TOGETHER and size < _TOGETHER_BYTES:
+            try:
+                item = next(running.items)
+            except StopIteration:
+                self._let_go(number)
+                unavailable = _unavailable(running.executor)
+                return {"items": items, "unavailable": unavailable}
+            except Exception as error:
+                if not items or isinstance(error, EOFError):
+                    raise
+                self._late[number] = error  # what was made before it counts
+                break
+            arrays, told = self._shown(item)
+            size += sum(each.nbytes for each in arrays)
+            items.append(told)
+        return {"items": items}
+
+    def _shown(self, item: Any) -> tuple[list[Array], object]:
+        """The arrays of a result, and the result as it is told."""
+        if not isinstance(item, SubgraphResult):
+            name, value = item
+            array = np.asarray(value)
+            return [array], [name, array]
+        values, failure = _arrays(item.values), item.failure
+        if is_out_of_memory(failure):
+            failure = str(self._limits.out_of_memory())
+        return list(values.values()), [item.key, values, failure]
+
+    def _do_adding(self, number: int, executor: int, method: str, *given: Any) -> Answer:
+        run: AdditiveRun = getattr(self._objects[executor], method)(*given)
+        self._objects[number] = run
+        makers = list(run.makers) if isinstance(run, QuantisedRun) else None
+        return {"tensors": list(run.tensors), "makers": makers}
+
+    def _do_values(self, target: int, method: str, *given: Any) -> Answer:
+        """What a method that gives values by name gives, or None."""
+        made = getattr(self._objects[target], method)(*given)
+        return {"values": None if made is None else _arrays(made)}
+
+    def _do_call(
+        self, load: Callable[[], object], function: Callable[..., Any], *given: Any
+    ) -> Answer:
+        """What a function of ours gives that runs a model by what *load* imports."""
+        self._hold_after(load)
+        made = function(*given)
+        return {"value": _arrays(made) if isinstance(made, Mapping) else made}
+
+    def _hold_after(self, load: Callable[[], object]) -> None:
+        """Set the limits: what a framework takes by itself does not count."""
+        with suppress(ImportError):  # told when the model is opened, with what to install
+            load()
+        if not self._held:
+            hold(self._limits)
+            self._held = True
+
+    def _let_go(self, number: int) -> None:
+        found = self._objects.pop(number, None)
+        self._late.pop(number, None)
+        close = getattr(found.items if isinstance(found, _Running) else found, "close", None)
+        if close is not None:
+            close()
+
+    def _say(self, answer: Answer) -> None:
+        send_answer(self._write, answer)
+
+    def _write(self, data: bytes | memoryview) -> None:
+        left = memoryview(data)
+        while left.nbytes:
+            left = left[os.write(self._answers, left) :]
+
+    def _fill(self, buffer: memoryview) -> None:
+        left = buffer
+        while left.nbytes:
+            got = os.readv(self._questions, [left])
+            if not got:
+                raise EOFError
+            left = left[got:]
+
+
+_CAPABILITIES = (Additive, Quantising, Alterable)
+
+
+class _RaisedThereError(Exception):
+    """What the parent was asked raised: it knows what."""
+
+
+class _Running:
+    """Results still to come, and the executor they come from."""
+
+    def __init__(self, executor: Executor, items: Iterator[Any]) -> None:
+        self.executor = executor
+        self.items = items
+
+
+class _Pieces:
+    """The subgraphs the parent has for us, asked for some at a time; and their inputs."""
+
+    def __init__(self, server: Server, number: int) -> None:
+        self._server = server
+        self._number = number
+        self._numbers: dict[int, int] = {}
+        self._known: dict[int, RunnableSubgraph] = {}
+        self._values: dict[int, Mapping[str, Array]] = {}
+
+    def __iter__(self) -> Iterator[RunnableSubgraph]:
+        while True:
+            found = self._server.asked(self._number, what="pieces")
+            if not found:
+                return
+            for number, piece in found:
+                self._numbers[id(piece)] = number
+                self._known[number] = piece  # else its id would soon be another's
+            for _, piece in found:
+                yield piece
+
+    def values(self, piece: RunnableSubgraph) -> Mapping[str, Array]:
+        number = self._numbers[id(piece)]
+        if number not in self._values:
+            self._values.update(self._server.asked(self._number, what="values", of=number))
+        return self._values.pop(number)
+
+
+def _unavailable(executor: Executor) -> list[list[str]]:
+    return [[each.tensor, each.reason] for each in executor.unavailable]
+
+
+def _arrays(values: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: np.asarray(value) for name, value in values.items()}
