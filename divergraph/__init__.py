@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from divergraph.api.diff import diff
     from divergraph.api.graph import Graph, read_graph
     from divergraph.api.plugins import plugins
+    from divergraph.api.replay import replay
     from divergraph.api.rows import Rows
     from divergraph.api.runs.compared_run import ComparedRun as Run
     from divergraph.api.store import Store, open_store, to_networkx
@@ -53,6 +54,7 @@ __all__ = [
     "open_store",
     "plugins",
     "read_graph",
+    "replay",
     "to_networkx",
 ]
 
@@ -74,6 +76,7 @@ _WHERE = {
     "open_store": ("divergraph.api.store", "open_store"),
     "plugins": ("divergraph.api.plugins", "plugins"),
     "read_graph": ("divergraph.api.graph", "read_graph"),
+    "replay": ("divergraph.api.replay", "replay"),
     "to_networkx": ("divergraph.api.store", "to_networkx"),
 }
 _MODULES = {"answers": "divergraph.api.answers", "errors": "graphstore.errors"}

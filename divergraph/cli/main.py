@@ -83,6 +83,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "lineage": ("ask.run_commands", "Show which originals an op was made of, both ways."),
     "between": ("ask.run_commands", "List the ops between a start and an end."),
     "submodel": ("ask.submodel_command", "Cut a part of a model out, with its data."),
+    "replay": ("make.replay_command", "Run a part that was cut out again, from its bundle."),
     "minimize": ("ask.minimize_command", "Find the smallest part of a model that still fails."),
     "query": ("ask.query_command", "Ask the store in Cypher, read-only."),
     "report": ("ask.report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."),

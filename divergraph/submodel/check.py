@@ -1,14 +1,24 @@
-"""Whether an exported part gives the golden outputs again: its own replay program says."""
+"""Whether an exported part gives the outputs it should: our replay program says, not its own."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-_SECONDS = 600
+from divergraph.execute.child.executor import called_in_child
+from divergraph.execute.child.limits import ModelEndedError
+from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.tensorflow.files import tensorflow
+from divergraph.execute.tensorflow_outside import keep_inside
+from divergraph.files.os_errors import os_errors_told
+from divergraph.submodel.bundle import MANIFEST
+from divergraph.submodel.replay import replay
+from graphstore.errors import DivergraphError, InputError
+
+_MOST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,39 +29,84 @@ class PartCheck:
     lines: tuple[str, ...]
 
 
-def check_bundle(folder: Path, seconds: float = _SECONDS) -> PartCheck:
-    """Run the bundle's ``replay.py`` as whoever gets it would.
+def check_bundle(folder: Path, *, device: bool = False) -> PartCheck:
+    """Run the part in *folder* on its golden inputs, or on the *device*'s, and compare.
 
-    A part of a TensorFlow model that reaches outside of the model is not run.
+    It runs in a process of its own, which reads this folder only. Nothing in it is taken for a
+    program; a part of a TensorFlow model that reaches outside of the model is not run.
+
+    Raises:
+        InputError: this is no bundle, or one whose files lie outside of it.
     """
-    refused = _refused(folder)
-    if refused:
-        return PartCheck(None, (refused,))
+    place = folder.resolve()
+    runner = _checked_manifest(folder, place)
+    given = (place, "device" if device else "golden")
     try:
-        done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-I", str(folder.resolve() / "replay.py")],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return PartCheck(None, (f"it did not end within {seconds:g} s",))
-    lines = tuple(line for line in (done.stdout + done.stderr).splitlines() if line.strip())
-    passed = {0: True, 1: False}.get(done.returncode)
-    return PartCheck(passed, lines[-20:])
+        code, lines = called_in_child((place,), _LOADS.get(runner, list), _replayed, *given)
+    except ModelEndedError as error:
+        return PartCheck(None, (str(error),))
+    passed = {0: True, 1: False}.get(code)
+    return PartCheck(passed, tuple(lines[-_MOST_LINES:]))
+
+
+def _checked_manifest(folder: Path, place: Path) -> str:
+    """What runs the part in *folder*, of which *place* is the real path."""
+    with os_errors_told("this is no bundle", folder):
+        text = (place / MANIFEST).read_bytes()
+    try:
+        manifest = json.loads(text)
+        runner, names = str(manifest["runner"]), list(_files(manifest))
+        leading_out = next((name for name in names if not _is_inside(place, name)), None)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError) as error:
+        raise InputError(
+            f"{MANIFEST} is not that of a bundle ({type(error).__name__})", where=str(folder)
+        ) from error
+    if leading_out is not None:
+        raise InputError(f"the file {leading_out!r} lies outside of the bundle", where=str(folder))
+    return runner
+
+
+def _files(manifest: Any) -> Iterator[str]:
+    """All files a replay would open."""
+    yield from manifest.get("sha256", ())
+    yield from manifest["files"]
+    for tensor in (*manifest.get("inputs", ()), *manifest.get("outputs", ())):
+        yield from (tensor[side] for side in ("golden", "device") if tensor[side] is not None)
+
+
+def _is_inside(place: Path, name: str) -> bool:
+    path = PurePosixPath(name)
+    plain = not path.is_absolute() and ".." not in path.parts
+    return plain and (place / path).resolve().is_relative_to(place)
+
+
+def _load_opencv() -> None:
+    import cv2  # noqa: F401
+
+
+_LOADS = {"onnx": load_onnxruntime, "tf": tensorflow, "caffe": _load_opencv}
+
+
+def _replayed(_: Path, bundle: Path, side: str) -> list[Any]:
+    """The exit code and the lines of our replay program; in the process that runs the part."""
+    try:
+        refused = _refused(bundle)
+        if refused:
+            return [2, [refused]]
+        replay.HERE = bundle
+        return list(replay.replayed(side))
+    except (DivergraphError, MemoryError, EOFError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's files lead to
+        said = " ".join(str(error).split())[:400]
+        return [2, [f"it cannot be run here: {type(error).__name__}: {said}"]]
 
 
 def _refused(folder: Path) -> str:
     """Why the part is not run here; empty if it is, or if its own program will say why not."""
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     if manifest["runner"] != "tf":
         return ""
-    from divergraph.execute.tensorflow.files import tensorflow
-    from divergraph.execute.tensorflow_outside import keep_inside
-
     try:
         whole = tensorflow().compat.v1.GraphDef
     except ImportError:

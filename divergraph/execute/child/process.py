@@ -36,6 +36,8 @@ CHILDREN = sys.platform != "win32"
 """Whether this system has what such processes need."""
 
 _CODE = "from divergraph.execute.child.main import main; main()"
+_HOMES = ("HOME", "KERAS_HOME", "TMPDIR")
+"""Where libraries look for settings and put what they write."""
 _PIPE = 1 << 20
 _LAST_WORDS = 1 << 14
 _ANSWERS_OVER_MEMORY = 1 << 24
@@ -81,7 +83,7 @@ class ModelProcess:
             stdout=subprocess.PIPE,
             stderr=self._words,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": path, "TMPDIR": self._folder},
+            env={**os.environ, "PYTHONPATH": path, **dict.fromkeys(_HOMES, self._folder)},
             start_new_session=True,  # Ctrl-C is for us: we end it
         )
         assert self._process.stdin is not None

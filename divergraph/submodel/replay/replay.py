@@ -27,50 +27,51 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    """Run and compare."""
+    """Run, compare and print how it went."""
+    code, lines = replayed("device" if "--device" in sys.argv[1:] else "golden")
+    for line in lines:
+        say(line)
+    return code
+
+
+def replayed(side: str) -> tuple[int, list[str]]:
+    """The exit code, and a line for each output or for what is in the way."""
     import numpy as np
 
     manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
-    side = "device" if "--device" in sys.argv[1:] else "golden"
     for name, digest in manifest["sha256"].items():
         if not (HERE / name).is_file():
-            say(f"missing: {name}")
-            return 1
+            return 1, [f"missing: {name}"]
         if hashlib.sha256((HERE / name).read_bytes()).hexdigest() != digest:
-            say(f"changed since the export: {name}")
-            return 1
+            return 1, [f"changed since the export: {name}"]
     if manifest["runner"] not in RUNNERS:
-        say("this part is for the device's own tools: nothing here runs it")
-        return 2
+        return 2, ["this part is for the device's own tools: nothing here runs it"]
     feeds = {}
     for tensor in manifest["inputs"]:
         if tensor[side] is None:
-            say(f"the {side} value of the input {tensor['name']} was not dumped")
-            return 2
+            return 2, [f"the {side} value of the input {tensor['name']} was not dumped"]
         value = np.load(HERE / tensor[side], allow_pickle=False)
         feeds[tensor["called"]] = value.astype(tensor["numpy"]) if tensor["numpy"] else value
-    for tensor in manifest["outputs"]:
-        if tensor[side] is None:
-            say(f"       {tensor['name']}: its {side} value was not dumped")
+    missing = [tensor["name"] for tensor in manifest["outputs"] if tensor[side] is None]
+    lines = [f"       {name}: its {side} value was not dumped" for name in missing]
     outputs = [tensor for tensor in manifest["outputs"] if tensor[side] is not None]
     if not outputs:
-        return 2
+        return 2, lines
     try:
         made = RUNNERS[manifest["runner"]](manifest | {"outputs": outputs}, feeds)
     except ImportError as error:
-        say(f"{error}: install {manifest['needs']}")
-        return 2
+        return 2, [*lines, f"{error}: install {manifest['needs']}"]
     except Exception as error:  # noqa: BLE001 - engines have no common kind; none may exit with 1
         said = " ".join(str(error).split())[:400]
-        say(f"it cannot be run here: {type(error).__name__}: {said}")
-        return 2
+        return 2, [*lines, f"it cannot be run here: {type(error).__name__}: {said}"]
     limit = manifest["tolerance"][side]
     failed = 0
     for tensor, value in zip(outputs, made, strict=True):
         off = apart(np.asarray(value), np.load(HERE / tensor[side], allow_pickle=False))
         failed += off > limit
-        say(f"{'FAILED' if off > limit else 'ok    '} {tensor['name']}: relative error {off:.3g}")
-    return 1 if failed else 0
+        verdict = "FAILED" if off > limit else "ok    "
+        lines.append(f"{verdict} {tensor['name']}: relative error {off:.3g}")
+    return 1 if failed else 0, lines
 
 
 def run_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
