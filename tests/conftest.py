@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -51,6 +52,10 @@ def nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
         for name in ("NEO4J_USERNAME", "NEO4J_PASSWORD", "DIVERGRAPH_STORE", "DIVERGRAPH_GLYPHS"):
             patch.delenv(name, raising=False)
+        # One process runs the models of all tests: each start of one takes half a second,
+        # with TensorFlow five.
+        shared = (tmp_path_factory.getbasetemp(), _SHARED)
+        patch.setenv("DIVERGRAPH_MODEL_FOLDERS", os.pathsep.join(map(str, shared)))
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -84,7 +84,11 @@ def _load_opencv() -> None:
     import cv2  # noqa: F401
 
 
-_LOADS = {"onnx": load_onnxruntime, "tf": tensorflow, "caffe": _load_opencv}
+_LOADS: Mapping[str, Callable[[], object]] = {
+    "onnx": load_onnxruntime,
+    "tf": tensorflow,
+    "caffe": _load_opencv,
+}
 
 
 def _replayed(_: Path, bundle: Path, side: str) -> list[Any]:

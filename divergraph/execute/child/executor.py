@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from divergraph.execute.child.asked import AskedSubgraphs
-from divergraph.execute.child.limits import ModelEndedError, ModelLimits
+from divergraph.execute.child.limits import ModelEndedError, ModelLimits, shared_folders
 from divergraph.execute.child.process import CHILDREN, ModelProcess, Place, give_back, take_process
 from divergraph.execute.contract import (
     DEFAULT_MEMORY,
@@ -96,7 +96,9 @@ def isolation_gaps() -> tuple[tuple[str, str], ...]:
 
 
 def _place(readable: Iterable[Path]) -> Place:
-    return Place(tuple(sorted(dict.fromkeys(readable))), ModelLimits.of_environment())
+    shared = shared_folders()
+    own = (each for each in readable if not any(map(each.is_relative_to, shared)))
+    return Place(tuple(sorted({*own, *shared})), ModelLimits.of_environment())
 
 
 class _Model:

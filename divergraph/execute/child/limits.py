@@ -12,6 +12,7 @@ from graphstore.errors import ExecutionError, InputError
 
 MEMORY_VARIABLE = "DIVERGRAPH_MODEL_MEMORY"
 SECONDS_VARIABLE = "DIVERGRAPH_MODEL_SECONDS"
+FOLDERS_VARIABLE = "DIVERGRAPH_MODEL_FOLDERS"
 DEFAULT_SECONDS = 3600
 """Between two answers; an answer is a tensor, or a batch of re-run ops."""
 _CGROUP_LIMITS = (
@@ -79,6 +80,12 @@ class ModelLimits:
 
 
 _SIGNALS = frozenset(int(each) for each in signal.Signals)
+
+
+def shared_folders() -> tuple[Path, ...]:
+    """What the user lets all models read, beside their own folders: weights that are linked to."""
+    named = os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep)
+    return tuple(Path(each).absolute() for each in named if each)
 
 
 def is_out_of_memory(said: str) -> bool:
