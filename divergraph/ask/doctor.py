@@ -10,6 +10,8 @@ from importlib import util
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
+from divergraph.execute.child.executor import isolation_gaps
+from divergraph.execute.child.limits import ModelLimits
 from divergraph.text.words import counted
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
@@ -34,7 +36,8 @@ class InstallationCheck:
 
 def checks(store_url: str) -> list[InstallationCheck]:
     """Everything worth knowing before asking for help, the store last."""
-    return [*_python(), *_packages(), *_libraries(), *_extras(), *_own_server(), *_store(store_url)]
+    installation = (*_python(), *_packages(), *_libraries(), *_extras(), *_models())
+    return [*installation, *_own_server(), *_store(store_url)]
 
 
 def _python() -> Iterator[InstallationCheck]:
@@ -71,6 +74,22 @@ def _extras() -> Iterator[InstallationCheck]:
         fine = util.find_spec(module) is not None
         how = "installed" if fine else f"not installed: pip install 'divergraph[{extra}]'"
         yield InstallationCheck(module, fine, f"{how} (for {purpose})", optional=True)
+
+
+def _models() -> Iterator[InstallationCheck]:
+    """What of the isolation of models this system allows."""
+    name = "models apart"
+    try:
+        limits = ModelLimits.of_environment()
+        gaps = isolation_gaps()
+    except (DivergraphError, OSError) as error:
+        yield InstallationCheck(name, False, f"no model can be run: {error}")
+        return
+    held = f"each answer at most {limits.memory} MiB and {limits.seconds} s"
+    if not gaps:
+        yield InstallationCheck(name, True, f"no network, one writable folder, {held}")
+    for part, reason in gaps:
+        yield InstallationCheck(name, False, f"not held: {part} ({reason})", optional=True)
 
 
 def _own_server() -> Iterator[InstallationCheck]:

@@ -39,7 +39,8 @@ def confine(readable: Iterable[Path], folder: Path) -> tuple[Gap, ...]:
     """
     if sys.platform != "linux":
         why = "only Linux can be asked for it"
-        return Gap("no network", why), Gap("one writable folder", why)
+        parts = ("no network", "one writable folder", "a limit of memory")
+        return tuple(Gap(part, why) for part in parts)
     read = tuple(readable)
     _first_to_go()
     return tuple(_gaps(read, folder))

@@ -70,7 +70,8 @@ def called_in_child(
     process = take_process(_place(readable))
     try:
         made = tempfile.mkdtemp(dir=process.folder)
-        value = process.ask("call", load, function, Path(made), *given)["value"]
+        process.load(load)
+        value = process.ask("call", function, Path(made), *given)["value"]
         _move(Path(made), into)
     finally:
         give_back(process)
@@ -88,6 +89,8 @@ def _move(made: Path, into: Path | None) -> None:
 
 def isolation_gaps() -> tuple[tuple[str, str], ...]:
     """What of the isolation does not hold on this system, and why."""
+    if not CHILDREN:
+        return (("a process of its own", "this system has none"),)
     process = take_process(_place(()))
     try:
         return tuple((str(part), str(why)) for part, why in process.ask("gaps")["gaps"])
@@ -141,6 +144,7 @@ class _Model:
         self.close()
         process = take_process(self._place)
         try:
+            process.load(self._opening[0].load)
             number = next(process.numbers)
             answer = process.ask("open", number, *self._opening)
         except BaseException:

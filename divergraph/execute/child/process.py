@@ -39,6 +39,7 @@ _CODE = "from divergraph.execute.child.main import main; main()"
 _HOMES = ("HOME", "KERAS_HOME", "TMPDIR")
 """Where libraries look for settings and put what they write."""
 _PIPE = 1 << 20
+_LOADING_SECONDS = 300
 _LAST_WORDS = 1 << 14
 _ANSWERS_OVER_MEMORY = 1 << 24
 _KINDS: Mapping[str, type[DivergraphError]] = {
@@ -65,6 +66,8 @@ class ModelProcess:
         self._lock = RLock()
         self._asked: dict[int, Asked] = {}
         self._dropped: list[int] = []
+        self._loaded: set[str] = set()
+        self._seconds = place.limits.seconds
         self._folder = tempfile.mkdtemp(prefix="divergraph-model-")
         self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._ending: ModelEndedError | None = None
@@ -102,6 +105,15 @@ class ModelProcess:
         """Whether it can be asked no more."""
         return self._ending is not None
 
+    def load(self, load: Callable[[], object]) -> None:
+        """Have a framework imported by *load*, once, before limits hold and seconds count."""
+        name = load.__qualname__
+        if name not in self._loaded:
+            self._seconds = max(self._limits.seconds, _LOADING_SECONDS)
+            self.ask("load", load)
+            self._seconds = self._limits.seconds
+            self._loaded.add(name)
+
     def ask(self, *command: object) -> dict[str, Any]:
         """What the process answers.
 
@@ -114,11 +126,11 @@ class ModelProcess:
                 answer, raised = self._exchanged(command)
             except BaseException as error:
                 # Ctrl-C, say: its answer is still to come and would be taken for the next one's
-                if not self.ended:
-                    self._end(self._limits.ending(0, ""))
                 if isinstance(error, WireError):
-                    assert self._ending is not None
-                    raise self._ending from error
+                    said = "the process that ran the model gave what is no answer"
+                    raise self._end(ModelEndedError(said)) from error
+                if not self.ended:
+                    self._end(ModelEndedError("the model was interrupted"))
                 raise
         if raised is not None:
             raise raised
@@ -162,7 +174,7 @@ class ModelProcess:
     def _say(self, dropped: tuple[int, ...], command: object) -> None:
         if self._ending is not None:
             raise self._ending
-        until = time.monotonic() + self._limits.seconds
+        until = time.monotonic() + self._seconds
 
         def write(data: bytes | memoryview) -> None:
             left = memoryview(data)
@@ -177,7 +189,7 @@ class ModelProcess:
             raise self._died() from None
 
     def _heard(self) -> dict[str, Any]:
-        until = time.monotonic() + self._limits.seconds
+        until = time.monotonic() + self._seconds
 
         def fill(buffer: memoryview) -> None:
             left = buffer

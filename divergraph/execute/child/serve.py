@@ -92,6 +92,15 @@ class Server:
     def _do_gaps(self) -> Answer:
         return {"gaps": [[gap.part, gap.reason] for gap in self._gaps]}
 
+    def _do_load(self, load: Callable[[], object]) -> Answer:
+        """Import a framework, then set the limits: what it takes by itself does not count."""
+        with suppress(ImportError):  # told when the model is opened, with what to install
+            load()
+        if not self._held:
+            hold(self._limits)
+            self._held = True
+        return {}
+
     def _do_open(
         self,
         number: int,
@@ -100,7 +109,6 @@ class Server:
         graph: ModelGraph,
         options: Mapping[str, str],
     ) -> Answer:
-        self._hold_after(factory.load)
         executor = open_here(factory, path, graph, options)
         self._objects[number] = executor
         return {
@@ -176,21 +184,10 @@ class Server:
         made = getattr(self._objects[target], method)(*given)
         return {"values": None if made is None else _arrays(made)}
 
-    def _do_call(
-        self, load: Callable[[], object], function: Callable[..., Any], *given: Any
-    ) -> Answer:
-        """What a function of ours gives that runs a model by what *load* imports."""
-        self._hold_after(load)
+    def _do_call(self, function: Callable[..., Any], *given: Any) -> Answer:
+        """What a function of ours gives that runs a model."""
         made = function(*given)
         return {"value": _arrays(made) if isinstance(made, Mapping) else made}
-
-    def _hold_after(self, load: Callable[[], object]) -> None:
-        """Set the limits: what a framework takes by itself does not count."""
-        with suppress(ImportError):  # told when the model is opened, with what to install
-            load()
-        if not self._held:
-            hold(self._limits)
-            self._held = True
 
     def _let_go(self, number: int) -> None:
         found = self._objects.pop(number, None)
