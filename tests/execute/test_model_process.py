@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 from divergraph.execute.child.executor import called_in_child, isolation_gaps
 from divergraph.execute.child.limits import ModelLimits
-from divergraph.execute.child.wire import WireError, read_answer, send_answer
+from divergraph.execute.child.wire import AnswerError, read_answer, send_answer
 from divergraph.execute.contract import Executor, RunnableSubgraph
 from divergraph.execute.installed import open_executor
 from graphstore.errors import DivergraphError, ExecutionError, InputError
@@ -139,9 +139,9 @@ def test_an_answer_of_objects_is_never_made_into_them() -> None:
         return read_answer(fill, most)
 
     np.testing.assert_array_equal(heard(bytes(sent))["values"]["a"], X)
-    with pytest.raises(WireError):
+    with pytest.raises(AnswerError):
         heard(bytes(sent).replace(b"<f4", b"|O8"))
-    with pytest.raises(WireError):
+    with pytest.raises(AnswerError):
         heard(bytes(sent), most=8)
 
 

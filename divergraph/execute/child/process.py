@@ -21,7 +21,7 @@ from threading import RLock
 from typing import Any, BinaryIO
 
 from divergraph.execute.child.limits import ModelEndedError, ModelLimits
-from divergraph.execute.child.wire import WireError, read_answer, send_command
+from divergraph.execute.child.wire import AnswerError, read_answer, send_command
 from graphstore.errors import (
     DivergraphError,
     ExecutionError,
@@ -126,7 +126,7 @@ class ModelProcess:
                 answer, raised = self._exchanged(command)
             except BaseException as error:
                 # Ctrl-C, say: its answer is still to come and would be taken for the next one's
-                if isinstance(error, WireError):
+                if isinstance(error, AnswerError):
                     said = "the process that ran the model gave what is no answer"
                     raise self._end(ModelEndedError(said)) from error
                 if not self.ended:

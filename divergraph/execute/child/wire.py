@@ -28,7 +28,7 @@ _ARRAY, _TEXTS = "array", "texts"
 _MOST_BUFFERS = 1 << 20
 
 
-class WireError(Exception):
+class AnswerError(Exception):
     """What came is no message: the other side is not what it was."""
 
 
@@ -56,15 +56,15 @@ def read_answer(fill: Fill, most: int) -> dict[str, Any]:
     """What :func:`send_answer` said, of at most *most* bytes.
 
     Raises:
-        WireError: it is something else.
+        AnswerError: it is something else.
     """
     head, buffers = _receive(fill, most)
     try:
         answer = _unpacked(json.loads(head), iter(buffers))
     except (ValueError, TypeError, KeyError, StopIteration, RecursionError) as error:
-        raise WireError(str(error)) from error
+        raise AnswerError(str(error)) from error
     if not isinstance(answer, dict):
-        raise WireError("no mapping")
+        raise AnswerError("no mapping")
     return answer
 
 
@@ -82,10 +82,10 @@ def _send(write: Write, head: bytes, buffers: Sequence[memoryview]) -> None:
 def _receive(fill: Fill, most: int | None) -> tuple[bytes, list[memoryview]]:
     length, count = _HEAD.unpack(_read(fill, _HEAD.size))
     if most is not None and (length > most or count > _MOST_BUFFERS):
-        raise WireError("a message too long")
+        raise AnswerError("a message too long")
     lengths = [each for (each,) in _LENGTH.iter_unpack(_read(fill, _LENGTH.size * count))]
     if most is not None and sum(lengths) > most:
-        raise WireError("a message too long")
+        raise AnswerError("a message too long")
     return bytes(_read(fill, length)), [_read(fill, each) for each in lengths]
 
 
