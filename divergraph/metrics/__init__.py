@@ -1,1 +1,1 @@
-"""Holding device tensors against golden ones: metrics, thresholds and the CSV report."""
+"""Comparing device tensors with golden ones: metrics, figures and limits."""

@@ -1,8 +1,8 @@
-"""Where the bad elements of a tensor sit: in which channels, rows, tiles.
+"""Where the bad elements of a tensor are: in which channels, rows, tiles.
 
-Counts per index of each axis tell it. Elements that are confined to a few indices of an
-axis are a pattern only where chance would not confine them so: a handful of scattered bad
-elements is always confined to a handful of indices.
+Counts per index of each axis show it. Being confined to a few indices of an axis is a pattern only
+if chance would not do the same: a handful of scattered bad elements always lies at a handful of
+indices.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ Counts = Int64
 
 _NAMES = {"N": "samples", "C": "channels", "H": "rows", "W": "columns", "D": "depths"}
 _DENSE = 0.5
-"""Share of the elements at the named indices from which few bad ones make a pattern."""
+"""Share of the elements at the named indices that must be bad where there are few bad ones."""
 
 _FULL = 0.9
-"""Share of a run of places that the bad ones fill; a box filled that much is told instead."""
+"""Share of a range of places that bad elements must fill; a box filled that much is named
+instead."""
 
 _MANY = 12
-"""Bad elements per index of an axis from which none at an index is no chance: scattered
-ones leave a given index out once in e^12 = 160,000 times."""
+"""Bad elements per index of an axis above which an index without any is no chance: scattered ones
+leave out a given index once in e^12 = 160,000 times."""
 
 _STRAY = 0.05
 """Share of the elements that may lie outside of a pattern."""
@@ -35,7 +36,7 @@ _MOST = 0.9
 """Largest share of an axis that is worth naming."""
 
 _LONGEST = 1 << 20
-"""Longer axes are not counted: nothing is told by a million channels."""
+"""Longer axes are not counted: a list of a million channels would say nothing."""
 
 _LISTED = 4
 """Indices that are listed one by one."""
@@ -56,8 +57,8 @@ class _Some(NamedTuple):
 class Places:
     """Counts of bad elements per index of each axis of a tensor of *shape*.
 
-    With *at_most* it gives up where there are more: most elements of a tensor that is wrong
-    all over sit nowhere in particular, and looking at them costs time.
+    With *at_most* it gives up above that many: the bad elements of a tensor that is wrong
+    everywhere form no pattern, and counting them costs time.
     """
 
     def __init__(self, shape: tuple[int, ...], at_most: int | None = None) -> None:
@@ -68,7 +69,7 @@ class Places:
         self._ends = (-1, -1)
 
     def add(self, places: Array) -> None:
-        """Count elements at flat *places*, ascending and behind those counted before."""
+        """Count elements at flat *places*, in ascending order and after all counted before."""
         if not len(places):
             return
         if self._bad + len(places) > self._at_most:
@@ -87,11 +88,11 @@ class Places:
             counts[low : low + len(some)] += some
 
     def fresh(self) -> Places:
-        """The same with nothing counted."""
+        """An empty count for a tensor of the same shape."""
         return Places(self._shape, self._at_most)
 
     def join(self, later: Places) -> None:
-        """Count the elements of a part of the tensor behind those counted here."""
+        """Add the counts of a later part of the tensor."""
         if not later._bad:
             return
         self._ends = (self._ends if self._bad else later._ends)[0], later._ends[1]
@@ -104,7 +105,7 @@ class Places:
                 np.add(counts, some, out=counts)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Of a part of a tensor most counts are 0: only the others are sent."""
+        """Pickled sparsely: most counts of a part of a tensor are 0."""
         some = {
             axis: counts if isinstance(counts, _Some) else _Some.of(counts)
             for axis, counts in self._counts.items()
@@ -124,7 +125,7 @@ class Places:
                 yield axis, counts
 
     def pattern(self, layout: str | None, c0: int) -> str:
-        """Where they sit in words, empty where nothing can be said.
+        """Where the bad elements are, in words; empty without a pattern.
 
         *layout* has a letter for each axis; *c0* is the number of channels in a block.
         """
@@ -143,7 +144,7 @@ class Places:
         if not found or (run and self._bad < _FULL * self._box(found)):
             return run
         if max(self._shape) == elements and not _is_plain(found):
-            return ""  # of one axis any elements fill the indices they have
+            return ""  # of one axis, elements always fill the indices they have
         told = [_told(names[axis], axis, index, self._shape, c0) for axis, index in found.items()]
         return ("mostly " if self._has_strays(found) else "") + ", ".join(told)
 

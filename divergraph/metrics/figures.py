@@ -11,13 +11,13 @@ DECIBELS = 10.0 / math.log2(10.0)
 """Decibels of a factor of two in power."""
 
 _FAR = 400
-"""Powers of two between two norms whose squares are not float64 to one scale."""
+"""Powers of two between two norms, above which no common scale keeps both squares in float64."""
 
 
 def figures_of(
     sums: Sums, second: SecondSums, atol: float, rtol: float, where_bad: str = ""
 ) -> Figures:
-    """The figures, *atol* and *rtol* being those the bad elements were counted with."""
+    """The figures of a pair; *atol* and *rtol* are those its bad elements were counted with."""
     worst, own = sums.worst, sums.own
     if own is None:
         count = sums.elements
@@ -76,7 +76,7 @@ def _own_ratios(own: OwnSums, golden: SideFigures, count: int) -> tuple[float, f
         width, exponent = math.frexp(golden.high / 2.0 - golden.low / 2.0)
         exponent += 1
     psnr = _decibels(width * width * count, noise.value, 2 * exponent - noise.exponent)
-    # Norms to a power of two each, the product and the error to those of both.
+    # Each norm is scaled by a power of two, the product and the error by both.
     x, by_x = _norm(own.device_square)
     y, by_y = _norm(signal)
     if x and y and abs(by_x - by_y) > _FAR:
@@ -110,10 +110,8 @@ def _decibels(signal: float, noise: float, exponent: int) -> float:
 
 
 def _cosine_distance(x: float, y: float, product: float, square_error: float) -> float | None:
-    """1 - cosine, from the norms of both sides, their product and their squared distance.
-
-    Of close sides (|x-y|^2 - (|x|-|y|)^2) / 2|x||y| keeps digits that 1 - x.y/|x||y| cancels.
-    """
+    """1 - cosine, from both norms, the dot product and the squared distance. For close sides
+    (|x-y|^2 - (|x|-|y|)^2) / 2|x||y| keeps the digits that 1 - x.y/|x||y| cancels."""
     if x == 0.0 or y == 0.0:
         return None
     if square_error <= x * y:

@@ -1,9 +1,7 @@
-"""Tensors as one row of elements, block by block, without a copy of the whole.
-
-An array that does not lie in C order (a layout undone by a transposition) is brought into
-order block by block. Pages of mapped files are given back on the way, so that a tensor of
-many gigabytes takes no more memory than its blocks.
-"""
+"""Tensors as flat arrays, block by block, without a copy of the whole. An array that is not in C
+order (a layout undone by a transposition) is copied into order block by block. Pages of mapped
+files are released on the way, so that a tensor of many gigabytes takes no more memory than its
+blocks."""
 
 from __future__ import annotations
 
@@ -17,28 +15,25 @@ import numpy as np
 from divergraph.values.array_types import Array
 
 _AT_ONCE = 1 << 21
-"""Elements of which a copy is made at once: both sweeps read it."""
+"""Elements copied at a time; both sweeps read the copy."""
 
 _COPIED_BYTES = 32 << 20
-"""The same in bytes, of an array in a mapped file."""
+"""The same in bytes, for an array in a mapped file."""
 
 _KEPT_BYTES = 16 << 20
-"""Bytes of a mapped file that are kept in memory at most."""
+"""The most bytes of a mapped file that stay in memory."""
 
 
 class Strided:
-    """The elements of an array in C order, of which slices are copied when asked for. A
-    slice holds its values until the next one is asked for.
-
-    What follows a slice is copied with it: elements that are neighbours in memory may be far
-    apart in C order, and each copy of few elements touches as much memory as one of many.
-    """
+    """The elements of an array in C order, of which slices are copied when asked for. A slice is
+    valid until the next one is taken. More than the slice is copied at once: neighbours in memory
+    may be far apart in C order, so copying few elements touches as much memory as copying many."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
         self.dtype = array.dtype
         self._mapping = _mapping(array)
-        # Of a file the pages were given back, so that touching them costs even more.
+        # Pages of a file were released, so that touching them again costs even more.
         self._at_once = _AT_ONCE if self._mapping is None else _COPIED_BYTES // array.itemsize
         self._start = self._length = 0
         self._room = np.empty(0, array.dtype)
@@ -60,7 +55,7 @@ class Strided:
 
 
 Flat = Array | Strided
-"""A flat array, or what gives flat arrays for its slices."""
+"""A flat array, or an object whose slices are flat arrays."""
 
 
 def flat(array: Array) -> Flat:
@@ -71,7 +66,7 @@ def flat(array: Array) -> Flat:
 
 
 def flat_float32(array: Array) -> Flat:
-    """As :func:`flat`, small types as float32, which holds all their values."""
+    """As :func:`flat`, with types of up to 16 bits as float32, which holds all their values."""
     if array.dtype.itemsize < 4 and array.size <= _AT_ONCE:
         array = array.astype(np.float32)
     return flat(array)
@@ -89,8 +84,7 @@ def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, Array, Array]]:
 
 
 def is_mapped(array: Array) -> bool:
-    """True for an array that lies in a large mapped file: any process reads a part of it at
-    hardly more cost than that of the part."""
+    """True for an array in a large mapped file, of which any process can read a part cheaply."""
     return _mapping(array) is not None
 
 
@@ -104,7 +98,7 @@ def _copy(array: Array, start: int, stop: int, out: Array, mapping: mmap.mmap | 
     if last - first == 1:
         _copy(array[first], start - first * inner, stop - first * inner, out, mapping)
         return
-    # Of the first and the last row only what is asked for.
+    # Only the wanted part of the first and the last row.
     if begin := start % inner:
         _copy(array[first], begin, inner, out[: inner - begin], mapping)
         out, first = out[inner - begin :], first + 1
@@ -118,7 +112,7 @@ def _copy(array: Array, start: int, stop: int, out: Array, mapping: mmap.mmap | 
 
 
 def _copy_rows(rows: Array, out: Array, mapping: mmap.mmap | None) -> None:
-    """Copy all of *rows*; in the order of the file, of which pages are given back."""
+    """Copy all of *rows* in the order of the file, releasing its pages."""
     steps = [
         abs(step) if size > 1 else 0 for step, size in zip(rows.strides, rows.shape, strict=True)
     ]
@@ -134,7 +128,7 @@ def _copy_rows(rows: Array, out: Array, mapping: mmap.mmap | None) -> None:
 
 
 def _mapping(values: Flat) -> mmap.mmap | None:
-    """The mapped file whose pages can be given back without losing anything."""
+    """The mapped file whose pages can be released without losing changes; None without one."""
     base: Any = values.array if isinstance(values, Strided) else values
     while isinstance(base, np.ndarray):
         base = base.base

@@ -1,6 +1,6 @@
-"""A closer look at one tensor pair: a histogram of its errors, ULP distances, and where
-the bad elements sit. Slower than :func:`divergraph.metrics.measure.measure`, so it is
-for tensors that are over a limit, or asked for."""
+"""A detailed look at one tensor pair: a histogram of its errors, ULP distances, and where its bad
+elements are. Slower than :func:`divergraph.metrics.measure.measure`, so it is made for tensors over
+a limit or on request."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from divergraph.values.array_types import Array, Float64, Int64
 from graphstore.model import DType, Figures
 
 _BLOCK = 32_768
-"""Elements looked at at once: many passes over few elements stay in the cache."""
+"""Elements of a block: many passes over a small block stay in the cache."""
 
 _LEAST_DECADE, _MOST_DECADE = -324, 309
 _ENDS = [float(f"1e{decade}") for decade in range(_LEAST_DECADE, _MOST_DECADE)]
 _POWERS_OF_TEN = np.array([*_ENDS, math.inf])
 _FEW = 64
-"""Of the errors of a block that are left so small a part is sorted one by one."""
+"""Share of a block's errors below which the rest is sorted one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class ErrorHistogram:
 
 @dataclass(frozen=True, slots=True)
 class UlpDistances:
-    """Distances in units of the last place of ``unit``, the coarser of both float types,
-    over the ``counted`` pairs finite on both sides; a golden value between two device
-    values is part of a unit away."""
+    """Distances in units of the last place (ULP) of ``unit``, the coarser of both float types, over
+    the ``counted`` pairs that are finite on both sides. They may be fractions: golden may lie
+    between two numbers of the coarser type."""
 
     unit: DType
     counted: int
@@ -64,7 +64,7 @@ class Inspection:
     where_bad: str
 
     def joined_to(self, figures: Figures) -> Figures:
-        """The figures with what this look adds to them."""
+        """*figures* with the ULP distances and the pattern of bad elements."""
         largest = self.ulps.largest if self.ulps is not None else None
         return replace(figures, max_ulp=largest, where_bad=self.where_bad)
 
@@ -79,7 +79,7 @@ def inspect(
     layout: str | None = None,
     c0: int = 16,
 ) -> Inspection:
-    """The closer look at *device* (x) against *golden* (y), of one length.
+    """The detailed look at *device* (x) against *golden* (y), of one length.
 
     *atol* and *rtol* say which elements are bad (those of the tensor's figures), *types*
     what the sides were stored as (bfloat16 comes as float32 arrays; None: the array's own
@@ -104,7 +104,7 @@ def finite_errors(x: Array, y: Array) -> tuple[Float64, bool]:
 
 
 def unit_of(device: Array, golden: Array, types: tuple[DType | None, DType | None]) -> DType | None:
-    """The type whose last place is the unit of distances, None if there is no such."""
+    """The type whose last place is the unit of distances; None if a side is not a float."""
     sides = ((device, types[0]), (golden, types[1]))
     return common_unit(*(told or _type_of(array) for array, told in sides))
 
@@ -115,11 +115,9 @@ def _type_of(array: Array) -> DType | None:
 
 
 class Look:
-    """What was seen of the blocks so far, *shape* being that of golden.
-
-    Looks at parts of a tensor join to that at the whole, whatever the parts. With *at_most*
-    it does not tell where the bad elements are if there are more.
-    """
+    """What the blocks so far have shown; *shape* is golden's. Results of parts combine to that of
+    the whole, however it was divided. With *at_most*, no pattern is looked for among more bad
+    elements."""
 
     def __init__(
         self,
@@ -137,7 +135,7 @@ class Look:
         self._ulp_sums: list[float] = []
 
     def add(self, x: Array, y: Array, start: int, errors: Float64, finite: bool) -> None:
-        """Look at one flat block that begins at place *start* and has these *errors*."""
+        """Add one flat block that begins at place *start* and has these *errors*."""
         with np.errstate(all="ignore"):
             self._count(x, y, errors, finite)
             # No bound is below the absolute tolerance.
@@ -148,7 +146,7 @@ class Look:
                 self._measure_ulps(x, y, self._unit, finite)
 
     def join(self, later: Look) -> None:
-        """Add what was seen of a part behind this one."""
+        """Add the result of the part after this one."""
         self._places.join(later._places)
         self._equal += later._equal
         self._nonfinite += later._nonfinite
@@ -158,7 +156,7 @@ class Look:
         self._ulp_sums += later._ulp_sums
 
     def result(self, layout: str | None, c0: int) -> Inspection:
-        """What it comes to."""
+        """The result of all blocks added."""
         ulps = None
         if self._unit is not None and self._counted:
             mean = math.fsum(self._ulp_sums) / self._counted
@@ -193,8 +191,8 @@ class Look:
 
 
 def _count_decades(errors: Float64, left: int, counts: Counter[int]) -> None:
-    """Count the *left* errors above 0 by decade, from the largest down: a comparison of all
-    is much faster than a logarithm of each."""
+    """Count the errors *left* (above 0) by decade, from the largest down: comparing all of them is
+    much faster than a logarithm of each."""
     decade = int(_decades(errors.max(keepdims=True))[0])
     counted = 0
     while left > len(errors) // _FEW and decade > _LEAST_DECADE:
@@ -216,7 +214,7 @@ def _decades(sizes: Float64) -> Int64:
     return decades
 
 
-# A format's numbers, in order, are given whole positions; a number between two of them has a
+# The numbers of a format, in order, have whole positions; a number between two of them has a
 # position in between. The distance of two numbers is that of their positions, so it counts the
 # format's numbers from one to the other, over zero and powers of two alike.
 _FORMATS: dict[DType, tuple[int, int]] = {
@@ -275,8 +273,8 @@ def _positions(values: Array, mantissa_bits: int, least_exponent: int) -> Float6
 
 
 def _in_between(x: Array, y: Array) -> Float64:
-    """How many numbers lie between numbers given by their bits as signed integers: float64
-    has more numbers than it can count."""
+    """How many float64 numbers lie between numbers given by their bits as int64, as float64: there
+    are more of them than float64 can count exactly."""
     first, second = _ordered(x), _ordered(y)
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     # Wrapping subtraction of the smaller from the larger is exact in unsigned integers.
@@ -286,7 +284,7 @@ def _in_between(x: Array, y: Array) -> Float64:
 
 
 def _ordered(bits: Array) -> Array:
-    """Integers in the order of the numbers: those of negative numbers run backwards."""
+    """The bits as integers in the order of the numbers: those of negative numbers run backwards."""
     negative = bits >> (8 * bits.dtype.itemsize - 1)  # -1, else 0
     result = bits & np.iinfo(bits.dtype).max
     result ^= negative

@@ -1,8 +1,8 @@
 """One tensor pair measured: the ten metrics, and the figures beside them, from one sweep.
 
-:func:`measure` reads both tensors once for everything but the Kullback-Leibler divergence
-and the bad elements, which need the minimum, maximum and norm of the whole first. What
-costs more (ULP distances, a histogram of the errors, where the bad elements sit) is for
+:func:`measure` reads both tensors once for everything but the Kullback-Leibler divergence and the
+bad elements, which need the minimum, maximum and norm of the whole first. What costs more (ULP
+distances, a histogram of errors, where bad elements are) is left to
 :func:`divergraph.metrics.inspection.inspect`, on request or for tensors over a limit.
 """
 
@@ -25,7 +25,7 @@ from graphstore.model import Figures, Metric, MetricSet
 __all__ = ["DEFAULT", "PairMeasurement", "Sweeper", "Wanted", "measure", "tolerance"]
 
 RELATIVE_TOLERANCE = 0.01
-"""Share of a value, and of the golden tensor's root mean square, that is no bad error."""
+"""The relative tolerance of an element, also used for golden's root mean square."""
 
 ZERO_TOLERANCE = 1e-6
 """The absolute tolerance where golden is all zero, so its root mean square says nothing."""
@@ -33,10 +33,10 @@ ZERO_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked of a sweep. An element is bad if |x - y| > ``atol`` + ``rtol`` * |y|;
-    without ``atol`` it is ``rtol`` times the root mean square of golden's finite values
-    (:data:`ZERO_TOLERANCE` if those are all zero), so that the scale does not matter.
-    ``places`` asks where the bad elements sit, unless most are bad."""
+    """What a sweep is to find. An element is bad if |x - y| > ``atol`` + ``rtol`` * |y|; without
+    ``atol`` it is ``rtol`` times the root mean square of golden's finite values
+    (:data:`ZERO_TOLERANCE` if those are all zero), so that the scale does not matter. ``places``
+    asks where the bad elements are, unless most are bad."""
 
     atol: float | None = None
     rtol: float = RELATIVE_TOLERANCE
@@ -63,12 +63,11 @@ def measure(
     layout: str | None = None,
     c0: int = 16,
 ) -> PairMeasurement:
-    """Metrics and figures of *device* (x) against *golden* (y); shapes are not looked at.
-
-    Elements are bool, integer or real; memory does not grow with the tensors. Many calls
-    are faster with one *sweeper*, which is not to be shared between threads. *layout* has a
-    letter for each axis of golden (``NCHW``), *c0* is the number of channels in a block of the
-    device's layout: both only serve to tell where the bad elements sit.
+    """Metrics and figures of *device* (x) against *golden* (y); shapes are not compared. Elements
+    are bool, integer or real; memory does not grow with the tensors. Many calls are faster with one
+    *sweeper*, which threads must not share. *layout* has a letter for each axis of golden
+    (``NCHW``), *c0* is the number of channels in a block of the device's layout: both only serve to
+    say where bad elements are.
 
     Raises:
         LengthMismatchError: the sides have different numbers of elements.

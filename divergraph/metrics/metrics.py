@@ -50,7 +50,7 @@ def check_sides(device: Array, golden: Array) -> None:
 def scales_for_divergence(
     sums: Sums, both_bool: bool
 ) -> tuple[DistributionScale, DistributionScale] | None:
-    """How both sides become distributions; None if no second sweep tells the divergence."""
+    """How both sides become distributions; None if the divergence needs no second sweep."""
     if both_bool or not sums.finite or sums.square_error == 0.0:
         return None
     return DistributionScale.of(sums.device), DistributionScale.of(sums.golden)
@@ -107,7 +107,7 @@ def _cosine(sums: Sums, said: dict[Metric, str]) -> float:
     if x <= EPSILON and y < EPSILON:
         said[Metric.COSINE_SIMILARITY] = notes.BOTH_ZERO
         return 1.0
-    # The reference takes the root once more here, so only norms below 4.9e-32 are zero.
+    # The reference comparator takes the root twice here, so only norms below 4.9e-32 are zero.
     if math.sqrt(x) <= EPSILON:
         said[Metric.COSINE_SIMILARITY] = notes.DEVICE_ZERO
         return math.nan
@@ -129,7 +129,7 @@ def _relative_euclidean(sums: Sums, said: dict[Metric, str]) -> float:
 
 
 def _root(value: float) -> float:
-    """Square root that hands NaN on; rounding may leave a zero just below zero."""
+    """Square root that passes NaN on; rounding may leave a zero just below zero."""
     return math.sqrt(max(value, 0.0)) if not math.isnan(value) else value
 
 

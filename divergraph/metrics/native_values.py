@@ -23,11 +23,11 @@ _LEAST, _MOST = 2.0**-400, 2.0**400
 
 _NEAR_OVERFLOW = 2.0**1000
 _DOWN = 8
-"""Powers of two by which values near the overflow are scaled before they are subtracted."""
+"""Powers of two by which values near overflow are scaled before they are subtracted."""
 
 
 class OwnBlock(NamedTuple):
-    """What a block shows in its own types; ``worst`` is None where nothing differs."""
+    """Sums of a block in its own types; ``worst`` is None where nothing differs."""
 
     sums: OwnSums
     equal: int

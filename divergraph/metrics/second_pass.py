@@ -1,4 +1,4 @@
-"""What the second sweep over a pair looks for, and how: the divergence and the bad elements.
+"""The second sweep over a pair: the divergence and the bad elements.
 
 Both need the minimum, maximum and norm of the whole tensor first.
 """
@@ -18,21 +18,21 @@ from divergraph.metrics.sums import DistributionScale, SecondSums, combine_secon
 from divergraph.values.array_types import Array, Bool, Float64
 
 KEPT = 1024
-"""Records of blocks kept before they are combined, so that memory does not grow."""
+"""Records of blocks that are collected before they are combined, so that memory does not grow."""
 
 PIECE = 16_384
 """Elements treated at once where a block needs many passes."""
 
 _CLOSE = 16.0
-"""Up to so many times the mean distance from it, the minimum may be taken off the mean
-instead of off each value without losing more than a digit."""
+"""The largest ratio of the minimum to the mean distance from it at which the minimum may be
+subtracted from the mean, instead of from each value, without losing more than a digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """What the second sweep needs to know of the whole: ``scales`` of device and golden
-    for the divergence (None: it is not asked for), and the tolerances of bad elements
-    (``atol`` infinite: they are not asked for), which are added to ``places`` if given."""
+    """What the second sweep needs to know of the whole tensor: the ``scales`` of device and golden
+    for the divergence (None: not wanted), and the tolerances of bad elements (``atol`` infinite:
+    not wanted), which are added to ``places`` if given."""
 
     scales: tuple[DistributionScale, DistributionScale] | None
     atol: float
@@ -48,7 +48,7 @@ def distribute(values: Float64, scale: DistributionScale, low: float, mean: floa
     base = scale.base
     if base:
         np.subtract(values, base, out=values)
-    # Only blocks that come near the minimum pay for the floor.
+    # Only blocks with values near the minimum need the floor.
     if low - base < scale.floor:
         np.maximum(values, scale.floor, out=values)
     elif abs(base) <= _CLOSE * (mean - base):
@@ -57,7 +57,7 @@ def distribute(values: Float64, scale: DistributionScale, low: float, mean: floa
 
 
 def count_bad(device: Array, golden: Array, asked: Second, start: int) -> tuple[int, int]:
-    """How many elements of a flat block are bad, and the place of the first (-1)."""
+    """How many elements of a flat block are bad, and the place of the first (-1 without one)."""
     count, first = 0, -1
     for begin in range(0, len(device), PIECE):
         end = begin + PIECE
@@ -72,7 +72,7 @@ def count_bad(device: Array, golden: Array, asked: Second, start: int) -> tuple[
 
 
 def bad_elements(device: Array, golden: Array, atol: float, rtol: float) -> Bool:
-    """Which elements of a flat block are bad, in their own types."""
+    """A mask of the bad elements of a flat block, compared in their own types."""
     error, _ = errors_and_finiteness(device, golden)
     bound = np.abs(golden.astype(np.float64))
     bound *= rtol
@@ -83,7 +83,7 @@ def bad_elements(device: Array, golden: Array, atol: float, rtol: float) -> Bool
 
 
 def folded_second(records: Iterable[SecondSums]) -> SecondSums:
-    """The second sums of blocks in order combined."""
+    """The second sums of blocks, combined in their order."""
     done: list[SecondSums] = []
     for record in records:
         done.append(record)

@@ -1,7 +1,7 @@
-"""What can be said of two tensors of which a dump kept statistics, not values.
+"""Comparing two tensors of which a dump has statistics instead of values.
 
-Maximum, minimum, mean and norm of both sides give lower bounds of the errors, whatever
-the values are: for x of the device and y of the golden side, n elements each,
+Maximum, minimum, mean and norm of both sides give lower bounds of the errors, whatever the values
+are: for x of the device and y of the golden side, n elements each,
 
 * ``max|x-y|`` is at least the difference of the maxima, of the minima and of the means,
   and the root mean square error;
@@ -10,7 +10,7 @@ the values are: for x of the device and y of the golden side, n elements each,
   difference of the standard deviations, as ``|x-y|`` is at least ``||x|-|y||``;
 * the relative Euclidean distance is that root times ``sqrt(n)`` over the golden norm.
 
-A bound over a limit is a certain failure; one within it proves nothing, which is said.
+A bound over a limit is a certain failure; one within it proves nothing, and the notes say so.
 """
 
 from __future__ import annotations

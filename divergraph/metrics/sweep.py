@@ -1,8 +1,8 @@
-"""Sweeps over tensor pairs, block by block, in rooms that stay in the processor's cache.
+"""Sweeps over tensor pairs, block by block, in buffers that stay in the processor's cache.
 
-Adding a pass over a block costs a few percent of the whole, so what can be told from
-numbers already at hand (equality, zeros, the worst element) takes no pass of its own, and
-blocks that are equal, or without an element over the tolerance, skip what they need not.
+Adding a pass over a block costs a few percent of the whole, so what follows from numbers already
+computed (equality, zeros, the worst element) takes no pass of its own, and blocks that are equal,
+or have no element over the tolerance, skip the passes they do not need.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from divergraph.metrics.sums import EPSILON, NO_SECOND, SecondSums, SideSums, Su
 from divergraph.values.array_types import Array, Float32, Float64
 
 BLOCK = 131_072
-"""Elements swept at once: fewer cost calls, more fall out of the cache (measured)."""
+"""Elements in a block: with fewer the calls cost more, and more do not fit the cache (measured)."""
 
 WIDE_SPREAD = 0.01
-"""Where the squared spread is at least this part of the squared mean, the difference of
-the two sums keeps 13 digits and a second look at the values is not needed."""
+"""Where the squared spread is at least this part of the squared mean, the difference of the two
+sums keeps 13 digits and the values need no second pass."""
 
 _WHOLE_IN_FLOAT32 = 2**24
 """Integers up to this are float32 values."""
@@ -83,7 +83,7 @@ class Sweeper:
 
     def _second(self, device: Flat, golden: Flat, asked: Second, seen: list[Seen]) -> SecondSums:
         if len(device) <= self._block:
-            # The rooms still hold the only block, unless it was equal.
+            # The buffers still hold the only block, unless it was equal.
             loaded = seen[0][0] > 0.0
             return self._second_block(device[:], golden[:], asked, 0, seen[0], loaded)
         return folded_second(self.second_blocks(device, golden, asked, seen))
@@ -104,7 +104,7 @@ class Sweeper:
         low_y, high_y = y32.item(y32.argmin()), y32.item(y32.argmax())
         if not math.isfinite(low_x + high_x + low_y + high_y):
             if count > PIECE:
-                # Most pieces may be without NaN, and many passes over a piece are cheaper.
+                # Most pieces have no NaN, and several passes over a small piece are cheap.
                 return combine(list(self._pieces(device, golden, start)))
             return self._odd_block(device, golden, x32, y32, start)
         equal = int(np.count_nonzero(np.equal(x32, y32, out=flags)))
@@ -116,7 +116,7 @@ class Sweeper:
         else:
             np.copyto(x, x32)
             result = self._unlike_block(x, y, (x32, low_x, high_x), (y32, side_y), equal, start)
-        # What is equal as float32 is so as float64, so one room stands for both.
+        # Values equal as float32 are equal as float64, so one buffer serves both.
         if _narrow(device, x32, y if equal == count else x) and _narrow(golden, y32, y):
             return result
         return _with_own(result, device, golden, start)
@@ -152,7 +152,7 @@ class Sweeper:
         y32, side_y = golden
         return Sums(
             count,
-            # From here on the room of the errors is free.
+            # From here on the buffer of the errors is free.
             self._side(x, low, high),
             side_y,
             dot(x, y),
@@ -238,7 +238,7 @@ Seen = tuple[float, float, float, float, float]
 
 
 def folded(records: Iterable[Sums], seen: list[Seen]) -> Sums:
-    """The sums of blocks in order combined, and what was seen of each put into *seen*."""
+    """The sums of blocks, combined in their order; what was seen of each is appended to *seen*."""
     done: list[Sums] = []
     for record in records:
         seen.append(seen_of(record))
@@ -249,7 +249,7 @@ def folded(records: Iterable[Sums], seen: list[Seen]) -> Sums:
 
 
 def seen_of(sums: Sums) -> Seen:
-    """What the second sweep wants to know of a block."""
+    """What the second sweep needs to know of a block."""
     device, golden, count = sums.device, sums.golden, sums.elements
     size = sums.worst.size if sums.worst is not None else 0.0
     return size, device.low, device.total / count, golden.low, golden.total / count

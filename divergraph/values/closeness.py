@@ -1,4 +1,4 @@
-"""How close the values of two tensors are, as they lie or in another order."""
+"""How close the values of two tensors are, in the order they have or in another one."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from graphstore.model import Reorder
 
 FAR = float("inf")
 AS_IT_LIES = 0.02
-"""Nearer than this no other order of the axes is tried."""
+"""Relative distance below which no other order of the axes is tried."""
 _BLOCKS = (8, 16, 4, 32)
 _MOST_AXES = 5
 _BLOCK = 1 << 13
-"""Elements at once: in the cache, and too few for a BLAS to start threads."""
+"""Elements in a block: they stay in the cache, and are too few for BLAS to start threads."""
 _SAMPLES = 1024
 _TOO_FAR = 1.0
-"""Squared distance of the samples, relative: unrelated tensors have 1.4 to 2, int8 noise 0.1."""
+"""Squared relative distance of samples up to which tensors may be near: unrelated tensors have 1.4
+to 2, int8 noise 0.1."""
 
 
 def distance(device: Array, golden: Array) -> float:
     """|device - golden| / |golden| (Euclidean) over elements finite on both sides.
 
-    FAR if sizes differ or NaN and infinities are not at the same places. Of 8-bit integers the
-    mean of golden counts for nothing: all that are quantised about one zero point share it.
-    Between those with and without sign the zero point may have been moved.
+    ``FAR`` if the sizes differ, or NaN and infinities are not at the same places. For 8-bit
+    integers the mean of golden is taken off first, as all tensors quantised about one zero point
+    share it; between int8 and uint8 the zero point may have been moved.
     """
     if device.size != golden.size:
         return FAR
@@ -59,10 +60,8 @@ def distance(device: Array, golden: Array) -> float:
 
 
 def is_near(device: Array, golden: Array, reorder: Reorder | None = None) -> bool:
-    """False if some hundred values, taken anywhere, say that the two are far apart.
-
-    *device* is looked at in the order *reorder*. Shapes must fit (:func:`reordered`).
-    """
+    """False if a sample of some hundred elements shows that the two are far apart. *device* is
+    sampled in the order *reorder*, which must lead to golden's shape (:func:`reordered`)."""
     places = _places(golden.size)
     there = golden.reshape(-1)[places]
     here = with_zero_of(_picked(device, reorder, golden.shape, places), there)
@@ -94,10 +93,8 @@ def _picked(
 
 
 def best_reorder(device: Array, golden: Array) -> tuple[Reorder, float] | None:
-    """The order in which *device* comes closest to *golden*, and how close that is.
-
-    None if it is far away in all.
-    """
+    """The order of axes in which *device* is closest to *golden*, and their distance; None if it is
+    far from golden in all of them."""
     found: tuple[Reorder, float] | None = None
     for reorder in _orders(device, golden):
         if not is_near(device, golden, reorder):
@@ -112,7 +109,7 @@ def best_reorder(device: Array, golden: Array) -> tuple[Reorder, float] | None:
 
 
 def only_order(device: tuple[int, ...], golden: tuple[int, ...]) -> Reorder | None:
-    """The order of axes that gives shape *golden*, where there is just one, whatever the values."""
+    """The order of axes that gives shape *golden*, if there is exactly one; values are not read."""
     if len(device) != len(golden) or not 2 <= len(device) <= _MOST_AXES:
         return None
     fitting = {
@@ -122,7 +119,7 @@ def only_order(device: tuple[int, ...], golden: tuple[int, ...]) -> Reorder | No
 
 
 def _fitting(device: tuple[int, ...], golden: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The orders of axes that give shape *golden*, that as it lies first."""
+    """The orders of axes that give shape *golden*, the present one first."""
     for axes in itertools.permutations(range(len(device))):
         if tuple(device[axis] for axis in axes) == golden:
             yield axes

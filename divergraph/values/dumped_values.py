@@ -1,4 +1,4 @@
-"""The values of one dump, read when asked for and kept a while."""
+"""The values of one dump, read when they are asked for, with a cache."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from importers.dumps.index import DumpIndex
 
 
 class DumpedValues:
-    """Output tensors of one dump in their graph's order, by op and port; None where there is
-    nothing to read.
-
-    About *memory* bytes are kept for the next one who asks.
-    """
+    """Output tensors of one dump in their graph's order of axes, by op and port; None where there
+    is no readable dump. The cache holds about *memory* bytes."""
 
     def __init__(self, dump: DumpIndex, memory: int) -> None:
         self._dump = dump
@@ -37,14 +34,14 @@ class DumpedValues:
         return self._found(ref) is not None
 
     def shape(self, ref: TensorRef) -> tuple[int, ...] | None:
-        """The shape of an output, as its dump says without being read."""
+        """The shape of an output as its dump's header says; the values are not read."""
         found = self._found(ref)
         if found is None:
             return None
         return (is_blocked(found) and found.original_shape) or found.shape
 
     def size(self, ref: TensorRef) -> int | None:
-        """Elements of an output, as its dump says without being read."""
+        """How many elements an output has, as its dump's header says; the values are not read."""
         shape = self.shape(ref)
         return None if shape is None else prod(shape)
 

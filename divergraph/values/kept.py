@@ -1,4 +1,4 @@
-"""Arrays kept for the next one who asks, up to a number of bytes."""
+"""A cache of arrays, up to a number of bytes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from divergraph.values.unread import Unread
 
 @dataclass
 class KeptArrays:
-    """The arrays asked for last, of *memory* bytes in all; one at least."""
+    """The arrays used last, up to *memory* bytes in all; always at least one."""
 
     memory: int
     _arrays: OrderedDict[Hashable, Array] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
     def get(self, key: Hashable, read: Callable[[], Array | Unread]) -> Array | Unread:
-        """The array of *key*, read if it is not here."""
+        """The array of *key*, by calling *read* if it is not in the cache."""
         if key in self._arrays:
             self._arrays.move_to_end(key)
             return self._arrays[key]

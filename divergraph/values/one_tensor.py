@@ -1,4 +1,4 @@
-"""One dumped tensor: as it is stored, or in its graph's order."""
+"""One dumped tensor, as it is stored or in its graph's order."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from importers.layouts import LayoutError, align_to_golden, to_layout
 
 
 def is_closed(ref: DumpTensorRef) -> bool:
-    """True for a ``.npy`` file nobody has looked into yet."""
+    """True for a ``.npy`` file whose header has not been read yet."""
     return ref.format is DumpFormat.NPY and ref.shape is None
 
 
 def stored_values(ref: DumpTensorRef) -> tuple[Array, DType | None]:
-    """The values in the stored (device) shape, and their element type; large ones are mapped.
+    """The values in the stored (device) shape, and their element type; large files are
+    memory-mapped.
 
     Raises:
-        ImportFormatError: the file is damaged, or another one than was listed.
+        ImportFormatError: the file is damaged, or has changed since it was listed.
     """
     if is_closed(ref):
         return read_npy(ref.path, ref.dtype, ref.nbytes)
@@ -30,8 +31,9 @@ def stored_values(ref: DumpTensorRef) -> tuple[Array, DType | None]:
 def in_graph_order(array: Array, ref: DumpTensorRef, layout: str | None = None) -> Array:
     """The stored *array* of *ref* with device blocks undone and padding cut off.
 
-    *layout* is what the graph says the tensor has. Without it the original shape tells NCHW
-    from NHWC. What lies in no blocks stays as it is; the result is a view where possible.
+    *layout* is the one the graph gives the tensor; without it the original shape decides between
+    NCHW and NHWC. Tensors without blocks are returned as they are, and others as a view where
+    possible.
 
     Raises:
         LayoutError: the layout is not known, or does not fit the shapes.

@@ -12,7 +12,8 @@ from graphstore.model import Reorder
 
 
 def reordered(device: Array, reorder: Reorder, golden_shape: Sequence[int]) -> Array | None:
-    """*device* in the golden tensor's order and shape; None if it cannot be that order."""
+    """*device* in golden's order of axes and shape; None if *reorder* does not lead to that
+    shape."""
     value = device
     if reorder.block:
         if not may_block(value, reorder.block, golden_shape):
@@ -28,7 +29,7 @@ def reordered(device: Array, reorder: Reorder, golden_shape: Sequence[int]) -> A
 
 
 def may_block(value: Array, block: int, golden_shape: Sequence[int]) -> bool:
-    """Whether channels in blocks of *block*, the last filled up, give such a shape."""
+    """Whether undoing channel blocks of *block* (the last one padded) gives such a shape."""
     if value.ndim < 3 or len(golden_shape) != value.ndim or value.shape[1] % block:
         return False
     if (value.shape[0], *value.shape[2:]) != (golden_shape[0], *golden_shape[2:]):

@@ -27,7 +27,7 @@ class PairValues(NamedTuple):
 
 
 class Unaligned(NamedTuple):
-    """Both sides can be read, but the device's values fit golden's shape in no way."""
+    """Both sides were read, but no order of the device's axes fits golden's shape."""
 
     why: Unread
     stored: PairValues
@@ -40,12 +40,12 @@ def read_pair(pair: TensorPair) -> PairValues | Unread:
 
 
 def read_sides(pair: TensorPair) -> PairValues | Unaligned | Unread:
-    """The same; what could be read though it does not fit is told too."""
+    """As :func:`read_pair`, but sides whose shapes do not fit are returned as ``Unaligned``."""
     try:
         stored, device_dtype = stored_values(pair.device)
         golden, golden_dtype = _golden(pair)
     except (ImportFormatError, LayoutError) as error:
-        return unread(pair.golden.path, error)  # that of a device's layout is told below
+        return unread(pair.golden.path, error)  # for a device layout the error is reported below
     try:
         device = _aligned(pair, stored, golden.shape)
     except LayoutError as error:
@@ -67,10 +67,8 @@ def read_golden(pair: TensorPair) -> Array | Unread:
 def read_device(
     pair: TensorPair, shape: tuple[int, ...] | None, golden: Callable[[], Array | Unread]
 ) -> Array | Unread:
-    """The device's values in golden's *shape* and order, as they are stored if that is None.
-
-    *golden* is only asked for where the zero point of 8-bit integers may have been moved.
-    """
+    """The device's values in golden's *shape* and order; as they are stored if *shape* is None.
+    *golden* is only called where the zero point of 8-bit integers may have been moved."""
     try:
         stored, _ = stored_values(pair.device)
         device = stored if shape is None else _aligned(pair, stored, shape)

@@ -1,4 +1,4 @@
-"""The values of a run's compared tensors and inputs, read when asked for and kept a while."""
+"""The values of a run's compared tensors and inputs, read when they are asked for, with a cache."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from importers.dumps.index import DumpIndex
 
 
 class RunValues:
-    """Values of both sides of a run; None for what cannot be read or brought into order: the
-    comparison itself says what is wrong with a file.
+    """Values of both sides of a run; None where a tensor cannot be read or aligned; the comparison
+    has reported why.
 
-    *pairs* are the compared device outputs, *shapes* their golden shapes. About *memory*
-    bytes are kept for the next one who asks; a file that was written since is read again.
+    *pairs* are the compared device outputs, *shapes* their golden shapes. The cache holds about
+    *memory* bytes; a file that was written since is read again.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class RunValues:
         }
 
     def device(self, output: TensorRef) -> Array | None:
-        """What the device made, in golden's shape, order and numbers."""
+        """The device's output in golden's shape, order and numbers; None if it cannot be had."""
         pair = self.pairs[output]
         return self._known(
             ("device", output, _written(pair.device, pair.golden)),
@@ -46,12 +46,12 @@ class RunValues:
         )
 
     def golden(self, ref: TensorRef) -> Array | None:
-        """What the golden side made, in the order of its graph."""
+        """The golden tensor in its graph's order; None if it cannot be read."""
         return _or_none(self.golden_or_why(ref))
 
     def golden_or_why(self, ref: TensorRef | str) -> Array | Unread | None:
-        """The same, or of the model's input of this name; or why it cannot be read. None if it
-        was not dumped."""
+        """The golden tensor, or the model's input of this name; else why it cannot be read. None if
+        it was not dumped."""
         if isinstance(ref, str):
             given = self.golden_dump.graph_inputs.get(ref)
             if given is None:
@@ -67,16 +67,17 @@ class RunValues:
         return self._kept.get(key, lambda: read_tensor(found))
 
     def graph_input(self, name: str) -> Array | None:
-        """What the device was fed, else what the golden side was."""
+        """The model's input as the device was fed it, else as golden was."""
         device = self.device_input(name)
         return self.golden_input(name) if device is None else device
 
     def golden_input(self, name: str) -> Array | None:
-        """What the golden side was fed."""
+        """The model's input as golden was fed it."""
         return _or_none(self.golden_or_why(name))
 
     def device_input(self, name: str) -> Array | None:
-        """What the device was fed, if its dump tells and it is of the golden input's shape."""
+        """The model's input as the device was fed it; None if it was not dumped or has another
+        shape than golden's."""
         found = self.device_dump.graph_inputs.get(name)
         golden = self.golden_dump.graph_inputs.get(name)
         if found is None:

@@ -12,12 +12,9 @@ _USUAL_C0 = 16
 
 @dataclass(frozen=True, slots=True)
 class TensorPair:
-    """Two dumped tensors to hold against each other.
-
-    ``origin_layout`` is what the device graph says golden has, ``golden_layout`` what the
-    golden graph says; None where nobody says. ``reorder`` leads from the device's axes to
-    golden's where no layout does.
-    """
+    """Two dumped tensors to compare. ``origin_layout`` is golden's layout by the device graph,
+    ``golden_layout`` by the golden graph; None where the graph does not say. ``reorder`` leads from
+    the device's axes to golden's where no layout does."""
 
     device: DumpTensorRef
     golden: DumpTensorRef
@@ -37,14 +34,14 @@ class TensorPair:
 
     @property
     def c0(self) -> int:
-        """Channels in a block: the last axis of the device's blocked layouts, 16 of all others."""
+        """Channels in a block (C0): the last axis of a blocked device layout, 16 for any other."""
         device = self.device
         return device.shape[-1] if is_blocked(device) and device.shape else _USUAL_C0
 
     @property
     def is_stored_alike(self) -> bool:
-        """True for two device tensors in one layout of which nobody knows the original shape:
-        they are compared as they are stored, padding included."""
+        """True for two device tensors in one layout whose original shape is unknown: they are
+        compared as stored, padding included."""
         device, golden = self.device, self.golden
         return (
             device.layout == golden.layout is not None

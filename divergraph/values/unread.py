@@ -1,4 +1,4 @@
-"""Why values cannot be had, as a value instead of an exception."""
+"""Why values cannot be read, as a value instead of an exception."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A tensor without values: ``reason`` is that of the comparison, ``error`` is for those
-    who cannot go on without."""
+    """A tensor whose values cannot be read: ``reason`` is what a comparison reports, ``error`` is
+    raised by callers that cannot go on without the values."""
 
     reason: Reason
     detail: str
@@ -28,7 +28,7 @@ def unread(path: Path, error: ImportFormatError | LayoutError) -> Unread:
     """What *error* means for the tensor in the file *path*."""
     if isinstance(error, ImportFormatError):
         cause = error.__cause__
-        # What is no tensor of numbers is not damaged by that.
+        # A tensor of text or objects is not a damaged one.
         reason = cause.reason if isinstance(cause, DamagedError) else Reason.UNREADABLE_DUMP
         return Unread(reason, str(error), error)
     unsupported = isinstance(error, UnsupportedLayoutError)

@@ -1,5 +1,5 @@
-"""8-bit integers of the other sign: optimisers move the zero point of quantised tensors by
-128, and some dumps call the bytes of int8 unsigned."""
+"""int8 against uint8: optimisers move the zero point of quantised tensors by 128, and some dumps
+label the bytes of int8 as uint8."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from divergraph.values.array_types import Array
 _BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 _BLOCK = 1 << 13
 _BLOCKS = 64
-"""Blocks of elements that decide, evenly spaced: of large tensors a part is proof enough."""
+"""Blocks of elements that decide, evenly spaced: a part of a large tensor is proof enough."""
 
 
 def is_8_bit(value: Array) -> bool:
@@ -24,13 +24,13 @@ def may_move(device: np.dtype, golden: np.dtype) -> bool:
 
 
 def moved_by_128(value: Array) -> Array:
-    """The numbers of *value*, of 8 bits, with a zero point moved by 128, of the other sign."""
+    """*value* (int8 or uint8) as the other type, with the zero point moved by 128."""
     bits = value.view(np.uint8) ^ np.uint8(128)
     return bits.view(_other(value.dtype))
 
 
 def same_bytes(value: Array) -> Array:
-    """The bytes of *value* as numbers of the other sign."""
+    """The bytes of *value* (int8 or uint8) read as the other type."""
     return value.view(_other(value.dtype))
 
 
@@ -39,14 +39,12 @@ def _as_they_are(value: Array) -> Array:
 
 
 FORMS = (moved_by_128, same_bytes, _as_they_are)
-"""What 8-bit numbers of the other sign may stand for, likeliest first."""
+"""The ways to read 8-bit numbers of the other type, the likeliest first."""
 
 
 def with_zero_of(value: Array, golden: Array) -> Array:
-    """*value* as the 8-bit numbers *golden* has: that of :data:`FORMS` nearest to *golden*.
-
-    *value* itself if not one of both is int8 and the other uint8, or the sizes differ.
-    """
+    """*value* in the 8-bit type of *golden*, by the one of :data:`FORMS` that comes nearest to
+    *golden*. *value* itself unless one is int8 and the other uint8, of one size."""
     if not may_move(value.dtype, golden.dtype) or value.size != golden.size:
         return value
     here, there = value.reshape(-1), golden.reshape(-1)

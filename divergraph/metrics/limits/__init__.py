@@ -1,1 +1,1 @@
-"""What may be limited, the built-in limits, the rules of a file and how they combine."""
+"""The quantities that can be limited, built-in limits, rules of a file, and how rules combine."""

@@ -1,12 +1,12 @@
 """The built-in limits, chosen so that an element type's own rounding never fails.
 
 What decides is the relative Euclidean distance, the cosine and the worst single error
-(:func:`divergraph.metrics.limits.quantities.worst_error`). The limits for 10 to 11
-significant bits (float16, and float32, which matrix units round to as many) are what the
-Ascend documentation recommends; coarser types get more, by their unit roundoff. That
-documentation's limits of the divergence, the root mean square error and the mean relative
-error only add to what is said of a failed tensor: the first compares rounding where a tensor
-is nearly constant, the second depends on the scale, the third on values near zero.
+(:func:`divergraph.metrics.limits.quantities.worst_error`). The limits for 10 to 11 significant bits
+(float16, and float32, which matrix units round to as many) are what the Ascend documentation
+recommends; coarser types get more, by their unit roundoff. That documentation's limits of the
+divergence, the root mean square error and the mean relative error never fail a tensor alone, but
+are named for one that failed: the first compares rounding where a tensor is nearly constant, the
+second depends on the scale, the third on values near zero.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SMALLEST_STEP: Mapping[DType, float] = {
 """The distance of a float type's smallest numbers; :data:`NUMERICAL_ZERO` for all others."""
 
 NUMERICAL_ZERO = 1e-12
-"""Errors up to this are worth a warning at most, whatever the ratio to golden."""
+"""Absolute errors up to this are worth a warning at most, however small golden is."""
 
 ONE_STEP = frozenset({DType.INT8, DType.UINT8, DType.QINT8, DType.QUINT8})
 """Types of quantised values: on a grid, so rounding either way is one step."""
@@ -104,8 +104,8 @@ INDICES = LimitRule(
     built_in=True,
     supporting=dict.fromkeys(SUPPORTING),
 )
-"""In place of the other built-in rules where elements are indices, if it is known how many
-are equal: how far an index is off says nothing."""
+"""Replaces the other built-in rules where elements are indices and it is known how many are equal:
+by how much an index is off says nothing."""
 
 
 def are_indices(device: DType | None, golden: DType | None, op_type: str) -> bool:
@@ -118,7 +118,7 @@ def are_indices(device: DType | None, golden: DType | None, op_type: str) -> boo
 
 
 def coarser(device: DType | None, golden: DType | None) -> DType | None:
-    """The type of both that rounds more; the device's if that is the same."""
+    """The coarser of the two types; the device's if they round alike."""
     if golden is None or device is None:
         return device or golden
     return golden if _roughness(golden) > _roughness(device) else device

@@ -1,4 +1,4 @@
-"""What holds beside the limits: things that never pass, and things a limit must not fail."""
+"""Exceptions to the limits: what never passes, and what a limit must not fail."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ NEGLIGIBLE = 1e-6
 """Largest absolute error let pass where golden is all zero, so no ratio is defined."""
 
 SUBNORMAL: Mapping[DType, float] = {DType.FLOAT16: 2.0**-14}
-"""Below this a type has fewer bits: where golden is all zero its noise is worth a warning."""
+"""By type the smallest normal number: noise below it is only worth a warning where golden is all
+zero."""
 
 TINY = 8
-"""Up to so many elements sums say little, so single elements are looked at, too."""
+"""With up to so many elements sums say little, so single elements are judged, too."""
 
 TINY_RATIO = 0.5
 _TINY_UNITS = 16
@@ -41,7 +42,7 @@ _TINY_INTEGERS = f"default.tiny: at most {TINY} integers and not all equal"
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What one of the fixed checks says: its level, the metrics it marks, its name."""
+    """The result of a fixed check: its level, the metrics it marks, its name."""
 
     level: Level
     shown: tuple[Metric, ...]
@@ -51,7 +52,7 @@ class Fixed:
 def of_nonfinite(
     metrics: MetricSet, figures: Figures | None, limits: EffectiveLimits
 ) -> Fixed | MetricSet:
-    """What NaN and infinities say by themselves, or the metrics of the other elements."""
+    """The result if NaN and infinities decide, else the metrics of the finite elements."""
     if figures is not None and _are_only_large(figures):
         return _finite_part(metrics, figures)
     if _differs_in_nonfinite(metrics):
@@ -70,7 +71,8 @@ def fixed(
     device: DType | None,
     golden: DType | None,
 ) -> Fixed | None:
-    """What the fixed checks say of a tensor without NaN and infinities."""
+    """The result of the fixed checks of a tensor without NaN and infinities; None if none
+    applies."""
     if _golden_is_zero(metrics):
         by_definition = not math.isnan(metrics.cosine_similarity)
         blamed = Metric.RELATIVE_EUCLIDEAN_DISTANCE if by_definition else Metric.COSINE_SIMILARITY
@@ -91,8 +93,9 @@ def excused(
     device: DType | None,
     coarser: DType | None,
 ) -> tuple[list[Limit], list[Limit], str]:
-    """The limits that count of those *over* and *past* a warning, and what excused all of
-    them. Only built-in limits are excused: a file's limits mean what they say."""
+    """The limits that count of those *over* their fail and *past* their warning limit, and the rule
+    that excused the others. Only built-in limits are excused: a user's limits mean what they
+    say."""
     error = metrics.max_absolute_error
     if Metric.MAX_ABSOLUTE_ERROR in metrics.notes:  # a lower bound, or of nothing
         return over, past, ""
@@ -182,7 +185,8 @@ def _of_tiny(
     device: DType | None,
     golden: DType | None,
 ) -> Fixed | None:
-    """An element far off its own value does not show in the sums beside larger ones."""
+    """The result for a tensor of few elements, where one that is far off its own value does not
+    show in sums with larger ones."""
     error = metrics.max_absolute_error
     if (device in INTEGERS or golden in INTEGERS) and error >= 0.5:  # by statistics: rounded
         return Fixed(Level.FAIL, (Metric.MAX_ABSOLUTE_ERROR,), _TINY_INTEGERS)

@@ -48,7 +48,7 @@ def read_rules(path: Path) -> tuple[LimitRule, ...]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """The file being read, to say where a wrong key stands."""
+    """The file being read, to say in which line a wrong key is."""
 
     path: Path
     text: str
@@ -136,8 +136,8 @@ def _out_of_range(quantity: Quantity, value: float) -> tuple[str, str]:
 
 
 def _line_of(text: str, key: str, table: tuple[str, ...]) -> int | None:
-    """1-based line that sets *key* in *table* (of the table's head if *key* is empty); None
-    for a spelling not looked for."""
+    """The line (from 1) that sets *key* in *table*, or the table's header if *key* is empty; None
+    for a spelling that is not recognised."""
     current: tuple[str, ...] = ()
     name = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[]=.]""")
     for number, line in enumerate(text.splitlines(), 1):
@@ -151,7 +151,7 @@ def _line_of(text: str, key: str, table: tuple[str, ...]) -> int | None:
 
 
 def _header(line: str) -> tuple[str, ...]:
-    """The names in a table's head; empty if the line is none."""
+    """The names in a table's header; empty if the line is not one."""
     try:
         inner = tomllib.loads(line)
     except tomllib.TOMLDecodeError:  # a line of an array over several lines

@@ -1,4 +1,4 @@
-"""What is said beside a metric whose value needs a word of explanation."""
+"""Notes for metrics whose value needs an explanation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME_NONFINITE = "both sides hold the same NaN or infinite values"
 
 
 def nonfinite(count: int, device: SideSums, golden: SideSums, unlike: int) -> str:
-    """Which side holds how many NaN and infinities, of *count* values each."""
+    """A note on how many NaN and infinities each side has among *count* values."""
     if unlike == 0:
         return f"{SAME_NONFINITE}: {_amount(golden)} of {count}"
     return f"device has {_amount(device)}, golden {_amount(golden)} of {count} values"

@@ -15,15 +15,15 @@ Getter: TypeAlias = Callable[[MetricSet, Figures | None], float]
 
 WORST_ERROR = "worst_error"
 PEAK_SHARE = 0.25
-"""Share of golden's largest |y| an error is held against where that is above its root mean
-square: tensors with a few large values have their noise there."""
+"""Share of golden's largest |y| that errors are divided by where it exceeds the root mean square:
+the noise of tensors with a few large values is in these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number a limit can be set on. ``minimum`` is True where larger is better, ``low``
-    and ``high`` are the limits that make sense, ``get`` gives NaN where it is not known.
-    ``shown`` is the one of the ten metrics that is marked when this one is over."""
+    """A number a limit can be set on. ``minimum`` is True where larger is better, ``low`` and
+    ``high`` bound sensible limits, ``get`` gives NaN where the quantity is not known. ``shown`` is
+    the one of the ten metrics that is marked when this one is over."""
 
     name: str
     get: Getter
@@ -63,7 +63,7 @@ def _finite_error(figures: Figures) -> float:
 
 
 def _share(count: Callable[[Figures], int], *, of_rest: bool = False) -> Getter:
-    """The share of the elements that *count* counts, or of those it leaves."""
+    """A quantity: the share of the elements that *count* counts, or of the others."""
 
     def get(metrics: MetricSet, figures: Figures | None) -> float:
         if figures is None or not metrics.elements:
@@ -102,7 +102,7 @@ _WORST = Metric.MAX_ABSOLUTE_ERROR
 _ENERGY = Metric.RELATIVE_EUCLIDEAN_DISTANCE
 
 _ALL = (
-    # The first that is over is named as what decided, so the plainest come first.
+    # The first one over its limit is named as the reason, so the plainest come first.
     _of_metric(Metric.RELATIVE_EUCLIDEAN_DISTANCE),
     _of_metric(Metric.COSINE_SIMILARITY),
     Quantity(WORST_ERROR, worst_error, _WORST),

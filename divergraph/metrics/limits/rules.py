@@ -17,7 +17,7 @@ _WILD = re.compile(r"[*?\[]")
 
 
 class LimitScope(IntEnum):
-    """For which tensors a rule is; the higher, the more specific."""
+    """Which tensors a rule is for; the higher, the more specific."""
 
     ALL = 0
     DTYPE = 1
@@ -36,8 +36,8 @@ TABLES: Mapping[str, LimitScope] = {
 class LimitRule:
     """Limits by quantity, None where the rule switches a quantity off.
 
-    ``label`` is how a verdict names it. ``pattern`` is a name, or a glob for op types
-    and names. ``supporting`` limits only add to what a failed tensor is said to fail.
+    ``label`` is how a verdict names it. ``pattern`` is a name, or a glob for op types and names.
+    ``supporting`` limits fail no tensor alone; they are only named for one that failed.
     """
 
     label: str
@@ -60,8 +60,8 @@ class LimitRule:
         return bool(self.matcher()(text))
 
     def matcher(self) -> Callable[[str], object]:
-        """:meth:`matches` for many texts: what it gives is true for those that fit. A name
-        with brackets in it fits itself, too."""
+        """:meth:`matches` as a function for many texts, true for those that fit. A name with
+        brackets in it also fits itself."""
         pattern = f"(?:{fnmatch.translate(self.pattern)})|{re.escape(self.pattern)}"
         return re.compile(pattern).fullmatch
 
@@ -158,9 +158,9 @@ def combined(rules: Iterable[LimitRule]) -> EffectiveLimits:
 def _following(
     kept: Mapping[str, Limit | None], given: Mapping[str, float | None], note: str
 ) -> Limit | None:
-    """The built-in limit of the worst error under a file's rule that does not name it. It
-    grows with the distance's, and goes where that, or the largest error, is off or the
-    user's own: who allows tensors to be half off means their elements, too."""
+    """The built-in limit of the worst error under a file's rule that does not name it. It grows
+    with the distance's limit, and is dropped where that limit, or the largest error's, is off or
+    set by the user: who allows tensors to be half off means their elements, too."""
     worst, distance = kept.get(WORST_ERROR), kept.get(_DISTANCE)
     if worst is None or not worst.rule.built_in:
         return worst

@@ -1,8 +1,8 @@
-"""What the limits say of a compared tensor, and which limit it was.
+"""The level of a compared tensor by the limits, and the limit that decided.
 
-The limits are built in (:mod:`divergraph.metrics.limits.defaults`) and a file may change
-them for all tensors, or by element type, op type or name; the most specific rule wins. A
-value at its limit passes. docs/how-to/thresholds.md says what the defaults catch, and why.
+The limits are built in (:mod:`divergraph.metrics.limits.defaults`) and a file may change them for
+all tensors, or by element type, op type or name; the most specific rule wins. A value at its limit
+passes. docs/how-to/thresholds.md says what the defaults catch, and why.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from divergraph.metrics.limits.rules import (
 from graphstore.model import DType, Figures, Level, Metric, MetricSet
 
 ROUNDING = 1e-6
-"""Relative Euclidean distance up to which the sides are equal but for float32 rounding: the
-divergence then compares nothing but that rounding."""
+"""Relative Euclidean distance up to which the sides differ by float32 rounding only, which is then
+all that the divergence compares."""
 
 NO_LIMIT = sys.float_info.max
 """What :meth:`Thresholds.as_mapping` gives for a limit that is switched off."""
@@ -39,9 +39,9 @@ NO_LIMIT = sys.float_info.max
 class ThresholdJudgement:
     """The worst level, the metrics past their fail limit and those past only the warn one.
 
-    ``limit`` names the rule that decided: ``default: relative_euclidean_distance > 0.05``.
-    A limit on another quantity than the ten metrics shows in ``failed`` as the metric
-    nearest to it.
+    ``limit`` names the rule that decided: ``default: relative_euclidean_distance > 0.05``. A limit
+    on a quantity that is not one of the ten metrics appears in ``failed`` as the metric nearest to
+    it.
     """
 
     level: Level
@@ -74,15 +74,14 @@ class Thresholds:
         op_type: str = "",
         name: str = "",
     ) -> ThresholdJudgement:
-        """What the limits say of one tensor; metrics in report order.
+        """The level of one tensor, and the metrics over their limits in report order.
 
-        *device* and *golden* are the stored element types, *op_type* and *name* those of
-        the device's op. Values a metric does not have by definition (bool tensors) are
-        passed over, but some things never pass although no limit catches them: NaN or
-        infinities that are not the same on both sides, a golden tensor of zeros where the
-        device has values over 1e-6, and booleans of which more differ than the cosine's
-        limit leaves. The same NaN or infinities on both sides are passed over if *figures*
-        say how the other elements are, else they are worth a warning.
+        *device* and *golden* are the stored element types, *op_type* and *name* those of the
+        device's op. Metrics that are undefined (for bool tensors) are ignored, but some things
+        never pass although no limit catches them: NaN or infinities that are not the same on both
+        sides, a golden tensor of zeros where the device has values over 1e-6, and booleans of which
+        more differ than the cosine's limit leaves. The same NaN or infinities on both sides are
+        ignored if *figures* tell how the other elements are, else they are worth a warning.
         """
         limits = self._limits(device, golden, op_type, name, known=figures is not None)
         if metrics.device_nonfinite or metrics.golden_nonfinite:
@@ -149,7 +148,7 @@ class Thresholds:
 
     @cached_property
     def _name_patterns(self) -> tuple[tuple[int, Callable[[str], object]], ...]:
-        """The place of each rule for names, and what tells whether it is for a name."""
+        """The index of each rule for names, with the function that says whether a name fits."""
         return tuple(
             (place, rule.matcher())
             for place, rule in enumerate(self.rules)

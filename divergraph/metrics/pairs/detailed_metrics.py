@@ -1,4 +1,4 @@
-"""The closer look at pairs that are over a limit: ULP distances, and where they are bad."""
+"""The detailed look at pairs over a limit: ULP distances, and where the bad elements are."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from graphstore.model import Figures
 
 _LARGEST = 4 << 20
 _IN_ALL = 16 << 20
-"""Elements looked at, of one tensor and of all: it takes ten times as long as the sweep."""
+"""The most elements looked at, of one tensor and in all: it takes ten times as long as the
+sweep."""
 _MOST = 500
-"""Tensors looked at: a small one takes as long as some thousand elements."""
+"""The most tensors looked at: a small one takes as long as some thousand elements."""
 _A_TENSOR = _IN_ALL // _MOST
 
 
 def detailed_metrics(
     pairs: Iterable[tuple[int, TensorPair, Measurement]], in_all: int = _IN_ALL
 ) -> Iterator[tuple[int, Figures]]:
-    """The figures of *pairs* with what a closer look adds, by the number of each. Of many or
-    huge pairs those come first that are first, and *in_all* elements are the end."""
+    """The figures of *pairs* with their details added, by the number of each pair. The pairs are
+    taken in order until *in_all* elements are used up."""
     for number, pair, found in pairs:
         figures, metrics = found.figures, found.metrics
         if figures is None or metrics is None:

@@ -1,4 +1,4 @@
-"""Many tensor pairs measured as one job, by whoever the work is worth."""
+"""Many tensor pairs measured as one job: here, in processes, or on a cluster."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
 
 LEAST_BYTES = 256 << 20
-"""Smaller pairs are not worth being measured in parts."""
+"""Bytes below which a pair is not measured in parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Who measures: *jobs* processes (None: as many as the work is worth), or the Dask
-    cluster at this address; ``resume`` takes up what a killed comparison has done. An
-    ``executor`` that is there already goes before both, and stays open."""
+    """Where the work is done: in *jobs* processes (None: as many as the work is worth), or on the
+    Dask cluster at this address; ``resume`` continues a killed comparison. An open ``executor``
+    takes precedence over both, and stays open."""
 
     jobs: int | None = None
     cluster: str | None = None
@@ -51,8 +51,8 @@ def measure_all(
     work: MeasureWork | None = None,
     sizes: Sequence[int] | None = None,
 ) -> list[Measurement]:
-    """The measurement of each pair in order, whoever did it. *sizes* are the bytes of the
-    pairs where those are known without asking each."""
+    """The measurement of each pair, in order. *sizes* are the bytes of the pairs if these are
+    already known."""
     work = work or MeasureWork()
     sizes = [pair.nbytes for pair in pairs] if sizes is None else sizes
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def measure_all(
         if not huge or executor.workers == 1:
             return _measured(pairs, work, sizes, executor, progress, workers.resume)
 
-        # One after the other, each by all: the rest is too little to keep the others busy.
+        # Huge pairs one after the other, each by all workers: else one process would still be at a
         found: dict[int, Measurement] = {}
         parted = MeasureInParts(executor, work.want)
         others = sorted(set(range(len(pairs))) - set(huge))
@@ -99,7 +99,7 @@ def _measured(
 
 
 def _huge(sizes: Sequence[int]) -> list[int]:
-    """Pairs so large that one process would be at them when all others are done."""
+    """Pairs so large that one process would still be busy with one when all others are done."""
     whole = sum(sizes)
     return [
         number
@@ -120,7 +120,7 @@ _Found: TypeAlias = tuple[list[SecondSums], Places | None]
 
 @dataclass(frozen=True, slots=True)
 class MeasureInParts:
-    """Measures one large pair after the other, each by all workers of ``executor``."""
+    """Measures large pairs one after the other, each with all workers of ``executor``."""
 
     executor: BatchExecutor
     want: Wanted = DEFAULT
@@ -136,7 +136,7 @@ class MeasureInParts:
 
 
 class _SplitSweeper(Sweeper):
-    """Sweeps *pair* in parts, if any process can read a part of it."""
+    """Sweeps *pair* in parts if processes can read parts of it, else as a whole."""
 
     def __init__(self, pair: TensorPair, executor: BatchExecutor) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class _SplitSweeper(Sweeper):
     def both(
         self, device: Flat, golden: Flat, ask: Callable[[Sums], Second | None]
     ) -> tuple[Sums, SecondSums]:
-        """The sums of both sweeps, as those of one process."""
+        """The sums of both sweeps, the same as one process gets."""
         if self._pair.reorder is not None or not (_is_open(device) and _is_open(golden)):
             return super().both(device, golden, ask)
         size, width = len(device), device.dtype.itemsize + golden.dtype.itemsize
@@ -184,7 +184,7 @@ class FirstSweep(PartWork):
 
 @dataclass(frozen=True, slots=True)
 class SecondSweep(PartWork):
-    """The second sweep over a part of a pair, of which the first saw what is told."""
+    """The second sweep over a part of a pair, given what the first one saw."""
 
     asked: Second
 

@@ -1,7 +1,5 @@
-"""What one pair of tensors gave, and that as a JSON value and back, bit for bit: NaN too.
-
-The values are lists in the order of the fields, since a journal may hold a hundred thousand.
-"""
+"""The measurement of one pair of tensors, and its JSON form, exact to the last bit and for NaN. The
+JSON is a list in the order of the fields, since a journal may hold a hundred thousand."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _DEVIATION, _NOTES = _METRICS.index("standard_deviation"), _METRICS.index("notes
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one pair gave: metrics, with figures where values were read, or a reason.
+    """The measurement of one pair: metrics, with figures where values were read, or a reason.
 
     ``shape`` is the compared (golden) shape. Types are those of the dumps.
     """
@@ -67,7 +65,7 @@ def measurement_value(value: Any) -> Measurement:
     """The measurement behind *value*.
 
     Raises:
-        ValueError, KeyError, TypeError: *value* is no such thing.
+        ValueError, KeyError, TypeError: *value* is not a measurement.
     """
     metrics, figures, reason, detail, shape, overflow, device_dtype, golden_dtype = value
     return Measurement(

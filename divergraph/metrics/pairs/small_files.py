@@ -1,8 +1,8 @@
 """Many small ``.npy`` files read straight into the rows that are measured together.
 
-Of ten thousand pairs the objects that stand for files and arrays take longer than the
-arithmetic. So the bytes of files with the same header are piled up, and measured as soon as
-there are enough of them: while they are still in the cache.
+For ten thousand pairs, creating objects for files and arrays takes longer than the arithmetic. So
+the bytes of files with the same header are collected, and measured as soon as there are enough of
+them, while they are still in the cache.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from divergraph.values.zero_points import may_move
 from importers.dumps.arrays.npy import PlainNpy, small_npy_bytes
 
 _PILED = SMALL_TYPES - {np.dtype(np.float16)}
-"""Of float16 each tensor is told whether it overflowed, so it is looked at alone."""
+"""float16 is not among them: each tensor is checked for overflow by itself."""
 
 
 class NpyFiles(NamedTuple):
-    """Two ``.npy`` files nobody has looked into yet, and their bytes as far as known."""
+    """Two ``.npy`` files that were not opened yet, and their sizes as far as known."""
 
     device_path: str
     golden_path: str
@@ -36,12 +36,12 @@ class NpyFiles(NamedTuple):
 
 
 Contents: TypeAlias = tuple[tuple[bytes, PlainNpy], tuple[bytes, PlainNpy]]
-"""Of each side the bytes of the file, and what its header says."""
+"""For each side the bytes of the file, and its header."""
 
 
 def contents_of(files: NpyFiles) -> Contents | None:
-    """What is in small plain files of one shape; None of all others, and of 8-bit integers
-    whose zero point may have been moved."""
+    """The contents of two small plain files of one shape; None for any others, and for 8-bit
+    integers whose zero point may have been moved."""
     device = small_npy_bytes(files.device_path, files.device_bytes)
     golden = device and small_npy_bytes(files.golden_path, files.golden_bytes)
     if device is None or golden is None or device[1].shape != golden[1].shape:
@@ -52,7 +52,7 @@ def contents_of(files: NpyFiles) -> Contents | None:
 
 
 class Pile:
-    """Pairs of files of which all devices' and all goldens' headers are the same."""
+    """Pairs of files whose device headers are all the same, and whose golden headers are, too."""
 
     def __init__(self, device: PlainNpy, golden: PlainNpy) -> None:
         self.device, self.golden = device, golden
@@ -62,10 +62,10 @@ class Pile:
         size = (golden.length - golden.offset) // golden.dtype.itemsize
         fits = size <= MOST_ELEMENTS and device.dtype in _PILED and golden.dtype in _PILED
         self.most = rows_at_once(size) if fits else 0
-        """Pairs that are measured together; 0 if these cannot be."""
+        """How many pairs are measured together; 0 if these cannot be."""
 
     def add(self, number: int, device: bytes, golden: bytes) -> None:
-        """Take the pair *number*, of whose files these are the bytes."""
+        """Add pair *number* with the bytes of its files."""
         self.numbers.append(number)
         self._bytes[0].append(device)
         self._bytes[1].append(golden)
@@ -78,14 +78,14 @@ class Pile:
 
 
 class Piles:
-    """Pairs of files, piled by their headers."""
+    """Pairs of files, grouped by their headers."""
 
     def __init__(self) -> None:
         self._piles: dict[tuple[int, int], Pile] = {}
         self._full: Pile | None = None
 
     def take(self, number: int, contents: Contents) -> bool:
-        """Take the pair *number*; False if it is none that is measured with others."""
+        """Add pair *number*; False if it cannot be measured together with others."""
         device, golden = contents
         key = id(device[1]), id(golden[1])
         pile = self._piles.get(key)
@@ -99,7 +99,7 @@ class Piles:
         return True
 
     def full(self) -> Pile | None:
-        """The pile that was filled by the last pair, once."""
+        """The pile that the last pair filled, returned once."""
         pile, self._full = self._full, None
         return pile
 
@@ -111,6 +111,6 @@ class Piles:
 def _rows(data: list[bytes], plain: PlainNpy) -> Array:
     whole = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), plain.length)
     values = whole[:, plain.offset :]
-    # A length that is no multiple of the elements leaves them where none can lie.
+    # Bytes before the values that are no multiple of the element size would misalign them.
     fits = plain.length % plain.dtype.itemsize == 0 and plain.offset % plain.dtype.itemsize == 0
     return (values if fits else np.ascontiguousarray(values)).view(plain.dtype)

@@ -1,10 +1,10 @@
 """Many small pairs of one size measured together.
 
-Below some ten thousand elements numpy's calls cost more than the arithmetic, so pairs are
-stacked as rows and each call does a hundred of them. Every row goes through the steps of
-:mod:`divergraph.metrics.sweep`, so its sums are the same to the last bit. Rows that need
-other steps (NaN and infinities, equal sides, constant ones) are left to it; of the others
-those without bad elements are done, the rest needs a look at its elements.
+Below some ten thousand elements numpy's calls cost more than the arithmetic, so pairs are stacked
+as rows and each call does a hundred of them. Every row goes through the steps of
+:mod:`divergraph.metrics.sweep`, so its sums are the same to the last bit. Rows that need other
+steps (NaN and infinities, equal sides, constant ones) are left to it. Of the others, those without
+bad elements are done; the rest is swept for its bad elements.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SMALL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "i1", "u1", "i2", "u2")))
 """Element types of small pairs: float32 holds their values."""
 
 AT_ONCE = 65_536
-"""Elements treated at once, which stay in the cache."""
+"""Elements in a batch, which stay in the cache."""
 
 _Ends = tuple[Float32, Float32]
 
@@ -64,7 +64,8 @@ class _Sides(NamedTuple):
 
 
 class KnownSums(Sweeper):
-    """Stands for the sweeps over one pair, whose sums are known but for the bad elements."""
+    """Takes the place of a sweeper for one pair whose sums are known, except for its bad
+    elements."""
 
     def __init__(self, sums: Sums, divergence: tuple[float, float, float]) -> None:
         self._sums, self._divergence = sums, divergence
@@ -87,9 +88,9 @@ class KnownSums(Sweeper):
 def measured_together(
     numbers: Sequence[int], pairs: Sequence[tuple[Array, Array]], want: Wanted
 ) -> tuple[list[SmallTable], Mapping[int, KnownSums]]:
-    """What can be told of pairs of floats or small integers, all of one size up to
-    :data:`MOST_ELEMENTS`: tables of those that are done, and what stands for the sweeps over
-    others, by their *numbers*. The rest needs other steps."""
+    """Measures pairs of floats or small integers, all of one size up to :data:`MOST_ELEMENTS`:
+    tables of the pairs that are done, and known sums for others, by their *numbers*. Pairs in
+    neither are to be measured one by one."""
     most = rows_at_once(pairs[0][0].size)
     tables: list[SmallTable] = []
     known: dict[int, KnownSums] = {}
@@ -143,8 +144,8 @@ def measured_rows(
 
 
 def _ends(values: Float32) -> _Ends:
-    """Lowest and highest value of each row, NaN if there is one. Not by min and max, which
-    may give another zero of -0 and 0."""
+    """Lowest and highest value of each row, NaN if it has one. Not by min and max, which may return
+    -0 where the other code returns 0."""
     return _at(values, values.argmin(axis=1)), _at(values, values.argmax(axis=1))
 
 
@@ -198,7 +199,7 @@ def _side(values: Float32, wide: Float64, ones: Float64, ends: _Ends) -> SideCol
 
 
 def _counted(flags: Bool) -> Int64:
-    """How many of each row are set, mostly none."""
+    """How many elements of each row are set; fast if most rows have none."""
     if not flags.any():
         return np.zeros(len(flags), np.int64)
     found: Int64 = np.count_nonzero(flags, axis=1)
@@ -235,7 +236,7 @@ def _sums(columns: SumColumns, row: int, size: int) -> Sums:
 
 
 def _divergences(sides: _Sides, columns: SumColumns) -> Float64:
-    """The sums of P, Q and P ln(P/Q) as rows; the values are lost."""
+    """The sums of P, Q and P ln(P/Q) as rows; overwrites the values."""
     ones = _ones(sides.x)
     for values, side in ((sides.x, columns.device), (sides.y, columns.golden)):
         low = side.low.astype(np.float64)  # as Scale.of gives it where a side is not constant
@@ -249,7 +250,7 @@ def _divergences(sides: _Sides, columns: SumColumns) -> Float64:
 
 
 def _at(values: Array, places: Array) -> Array:
-    """Of each row the value at its place."""
+    """The value of each row at that row's place."""
     found: Array = values[np.arange(len(places)), places]
     return found
 

@@ -1,8 +1,8 @@
-"""What was measured of many small pairs of one size, as columns.
+"""The measurements of many small pairs of one size, as columns.
 
 Columns are computed with the formulas of :mod:`divergraph.metrics.metrics` and
-:mod:`divergraph.metrics.figures`, in their order of operations, so each value is theirs to
-the last bit; and they are pickled in a tenth of the time that objects take.
+:mod:`divergraph.metrics.figures`, in their order of operations, so each value is theirs to the last
+bit; and they are pickled in a tenth of the time that objects take.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SumColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SmallTable:
-    """Finished rows; ``numbers`` says of which pairs."""
+    """The finished rows; ``numbers`` are the numbers of their pairs."""
 
     numbers: list[int]
     elements: int
@@ -112,8 +112,8 @@ class SmallTable:
 
 @dataclass(eq=False, slots=True)
 class PairMeasurements(Sequence[Measurement]):
-    """The measurements of many pairs: single ones by number, and tables of rows, each with
-    what all its rows have in common. Small to send; the objects are made when asked for."""
+    """The measurements of many pairs: single ones by number, and tables with what their rows have
+    in common. Small when pickled; the objects are created when they are asked for."""
 
     single: dict[int, Measurement]
     tables: list[tuple[SmallTable, Measurement]]
@@ -137,8 +137,8 @@ class PairMeasurements(Sequence[Measurement]):
 
 
 def are_done(columns: SumColumns, elements: int, want: Wanted) -> Bool:
-    """Rows of which nothing has to be said but numbers: both sides have a norm that counts
-    as one, and no element is bad."""
+    """Rows that need no notes and no second look: neither side counts as zero, and no element is
+    bad."""
     usual: Bool = columns.worst <= _tolerances(columns, elements, want)
     for side in columns[:2]:
         usual &= np.sqrt(side.square) > EPSILON
@@ -187,7 +187,7 @@ def _metrics(columns: SumColumns, divergence: Float64, elements: int) -> Iterato
 
 def _divergence(second: Float64) -> Float64:
     device, golden, weighted = second
-    # Not by numpy's logarithm, of which the last bit may be another.
+    # Not numpy's logarithm, whose last bit may differ.
     logs = np.array([math.log(value) for value in (device / golden).tolist()])
     found: Float64 = weighted / device - logs
     return found

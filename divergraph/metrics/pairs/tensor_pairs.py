@@ -1,8 +1,5 @@
-"""Two dumped tensors measured: read, layout undone, one sweep; never an error.
-
-This is what workers do, so it loads little; what the numbers mean is judged afterwards
-by whoever asked, where the thresholds are.
-"""
+"""Two dumped tensors measured: read, layout undone, one sweep; a failure is a reason, never an
+error. Workers run this, so it imports little; thresholds are applied afterwards by the caller."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ AnyPair: TypeAlias = TensorPair | NpyFiles
 
 
 def tensor_pair(pair: AnyPair) -> TensorPair:
-    """The tensor pair that *pair* is, or stands for."""
+    """*pair*, opened if it is two ``.npy`` files that were not looked into yet."""
     if isinstance(pair, TensorPair):
         return pair
     return TensorPair(
@@ -57,7 +54,8 @@ def tensor_pair(pair: AnyPair) -> TensorPair:
 def measured_pair(
     pair: AnyPair, want: Wanted = DEFAULT, sweeper: Sweeper | None = None
 ) -> Measurement:
-    """The measurement of *pair*; damaged or unfitting dumps give a reason, never an error."""
+    """The measurement of *pair*; dumps that are damaged or do not fit give a reason, never an
+    error."""
     opened = _opened_or_reason(pair)
     return opened if isinstance(opened, Measurement) else opened.measured(want, sweeper)
 
@@ -65,8 +63,8 @@ def measured_pair(
 def measured_pairs(
     pairs: Sequence[AnyPair], want: Wanted = DEFAULT, sweeper: Sweeper | None = None
 ) -> PairMeasurements:
-    """The measurement of each pair, the same as :func:`measured_pair` gives; many small
-    pairs of one size take a third of the time."""
+    """The measurement of each pair, as :func:`measured_pair` gives it; many small pairs of one size
+    take a third of the time."""
     found: dict[int, Measurement] = {}
     small: dict[object, list[tuple[int, _Opened]]] = {}
     tables: list[tuple[SmallTable, Measurement]] = []
@@ -156,7 +154,7 @@ class _Opened(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """True for what is faster together with others like it."""
+        """True if it is faster to measure together with others like it."""
         device, golden = self.values.device, self.values.golden
         return (
             device.size == golden.size
@@ -167,7 +165,7 @@ class _Opened(NamedTuple):
 
     @property
     def likeness(self) -> object:
-        """Pairs that have this in common differ in nothing but values."""
+        """A key; pairs with the same one differ in nothing but their values."""
         device, golden, stored, dtypes = self.values
         # Padding is not compared, but may hold an overflow.
         told = overflow_flag(stored) if stored.dtype == np.float16 else None
@@ -216,7 +214,7 @@ def _as_stored(device: Array, golden: Array, *dtypes: DType | None) -> PairValue
 
 
 def _by_statistics(pair: TensorPair) -> Measurement:
-    """The measurement where a dump holds statistics: bounds of the errors, said so."""
+    """The measurement where a dump holds statistics: lower bounds of the errors, marked as such."""
     known = pair.golden.statistics or read_golden(pair)
     seen = pair.device.statistics or _without_padding(pair)
     for side in (known, seen):

@@ -26,7 +26,7 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import DumpTensorRef, Reason
 
 _NAMING = 50
-"""Pairs that name a journal; two pieces of work with one name go on all the same."""
+"""How many pairs the name of a journal is made of; two jobs with the same name still work."""
 
 _mine = threading.local()
 
@@ -46,7 +46,7 @@ class MeasureWork:
         return measured_pairs(items, self.want, own_sweeper())
 
     def lost(self, item: AnyPair, why: str) -> Measurement:
-        """A pair that cannot be measured on this machine."""
+        """The measurement of a pair that cannot be measured on this machine."""
         pair = tensor_pair(item)
         return Measurement(
             reason=Reason.UNREADABLE_DUMP,
@@ -63,10 +63,10 @@ class PartWork:
     pair: TensorPair
 
     def lost(self, item: Sequence[Any], why: str) -> NoReturn:
-        """A part that nobody can read.
+        """Called for a part that no process can read.
 
         Raises:
-            ImportFormatError: always, as what leaves something out is no result.
+            ImportFormatError: always: a result that leaves a part out would be wrong.
         """
         what = f"elements {item[0]} to {item[1]} against {self.pair.golden.path}: {why}"
         raise ImportFormatError(self.pair.device.path, what)
@@ -81,8 +81,8 @@ def own_sweeper() -> Sweeper:
 
 
 def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Measurement]:
-    """Keeps what was measured of *pairs*. A measurement counts again as long as both
-    files, what is read of them, and this version stay the same."""
+    """The journal of the measurements of *pairs*. A measurement is reused as long as both files,
+    the part read of them and this version are the same."""
     now = time.time()
 
     def key(number: int) -> str:
@@ -92,7 +92,7 @@ def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Me
         return file_key(now, paths, __version__, work, pair.reorder, *told)
 
     def name() -> str:
-        # Some of many tell this work from other work; keys tell what is the same in it.
+        # A few of many pairs tell this job from others; the keys say what is unchanged in it.
         some = map(tensor_pair, pairs[:: max(1, len(pairs) // _NAMING)])
         paths = [f"{pair.device.path}\t{pair.golden.path}" for pair in some]
         return "\n".join([str(len(pairs)), *paths])
@@ -105,7 +105,7 @@ def _files(ref: DumpTensorRef) -> list[Path]:
 
 
 def _place(ref: DumpTensorRef) -> tuple[object, ...]:
-    """What is read of a file, and as what."""
+    """The part of a file that is read, and as what."""
     return (
         ref.io.value,
         ref.port,
