@@ -1,9 +1,9 @@
 """Which ops are to blame for the error of the model's outputs, by reference runs alone.
 
-Each op's introduced error is added by itself to the golden run; what that changes at the
-outputs is the op's contribution. All of them added together give the device's outputs
-again, so leaving some out is the device with those ops exact: that proves a list of ops to
-keep in higher precision before anyone compiles anything.
+Each op's introduced error is added alone to the golden run; the change at the outputs is the op's
+contribution. All errors added together reproduce the device's outputs, so leaving some out
+simulates the device with those ops exact: that proves a list of ops to keep in higher precision
+before anything is compiled.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from divergraph.blame.search import KeepSearch, Left, Told
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 
 MOST = 100
-"""Ops looked at one by one: those that introduce most."""
+"""Ops whose error is added alone: those that introduce the most."""
 _ENOUGH = 5e-3
-"""Stop keeping ops exact once this share of the error is left, or less than it to be gained."""
+"""Picking of ops to keep stops once this share of the error is left, or less than it can be
+gained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one op's introduced error does to the outputs.
-
-    ``share`` of their error is signed: below zero, it makes up for others. ``size`` is the
-    norm of its contribution over that of the error, ``left`` the relative error of the
-    outputs predicted if this op were exact. ``by_output`` are the shares of each output.
-    """
+    """What one op's introduced error does to the outputs. ``share`` of their error is signed: a
+    negative one cancels errors of other ops. ``size`` is the norm of its contribution over that of
+    the error, ``left`` the relative error of the outputs predicted if this op were exact.
+    ``by_output`` are the shares of each output."""
 
     op: str
     port: int
@@ -47,12 +46,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class KeepListEntry:
-    """An op of the list of ops to keep exact, and the share of the error left with it.
-
-    ``left`` if all others err just as they did; ``anew`` about, if they err as much, but each
-    for itself: rounding is another once anything before it has changed. Of a device imitated
-    ``left`` is with all others rounding anew, ``anew`` the same on slightly other inputs.
-    """
+    """An op to keep exact, and the share of the error left with it and those before it in the list.
+    ``left`` if all other ops err exactly as they did; ``anew`` is an estimate if they err as much
+    but independently, since rounding changes once anything before it has changed. For an emulated
+    device, ``left`` is measured with all others rounding again, ``anew`` the same on slightly
+    different inputs."""
 
     op: str
     tensor: str
@@ -77,13 +75,13 @@ class Blame:
     keep: tuple[KeepListEntry, ...]
     runs: int
     left_out: tuple[str, ...] = ()
-    """Tensors whose error could not be added: no floats, or too many."""
+    """Tensors whose error could not be added: not floats, or too large to keep."""
     imitated: bool = False
-    """The list to keep was searched and measured with the other ops rounding anew."""
+    """The list was searched and measured with all other ops rounding again."""
     not_imitated: str = ""
-    """Why that could not be done of a device that quantises."""
+    """Why that could not be done for a device that quantises."""
     stand_ins: frozenset[str] = frozenset()
-    """Those of ``errors`` that are no outputs, but the last compared before some."""
+    """The names in ``errors`` that are not outputs, but the last compared tensors before some."""
     warnings: tuple[str, ...] = ()
 
 
@@ -94,11 +92,9 @@ def blame(
     keep: int = 10,
     progress: Progress = NO_PROGRESS,
 ) -> Blame:
-    """Shares of the *most* ops that introduce most in each, and up to *keep* ops to keep exact.
-
-    Of several samples of the same models shares are means, errors and what is left are root mean
-    squares; the list is the one that leaves least so.
-    """
+    """Shares of the *most* ops that introduce most, and up to *keep* ops to keep exact. Over
+    several samples of the same models shares are means, errors and what is left are root mean
+    squares, and the list is the best one for all samples."""
     chosen = [list(sample.items)[:most] for sample in samples]
     progress.stage("adding each op's error to the golden run", sum(map(len, chosen)))
     alone: dict[str, list[Alone | None]] = {}
@@ -127,7 +123,7 @@ def blame(
 
 
 class _Replays(Protocol):
-    """What tells of a sample what is left with some tensors exact."""
+    """Replays of several samples: what is left of the error with some tensors exact."""
 
     def left(self, exact: Collection[str]) -> Left: ...
 
@@ -169,7 +165,7 @@ def _kept(
 
 
 def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
-    """The first of *kept*, without those at the end that all together hardly gain anything."""
+    """*kept* without the entries at its end that together gain hardly anything."""
     for count, each in enumerate(kept, 1):
         if all(
             own <= all_kept + _ENOUGH for own, all_kept in zip(each[1:], kept[-1][1:], strict=True)
@@ -179,7 +175,8 @@ def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, f
 
 
 def _imitations(samples: Sequence[ModelSample]) -> tuple[list[Imitation], str]:
-    """The device imitated on each of the samples, if it can be on all; else none, and why."""
+    """The device emulated on each sample, if that works for all of them; else none, and the
+    reason."""
     found = [each for sample in samples if (each := sample.imitation()) is not None]
     if len(found) < len(samples):
         return [], ""

@@ -31,20 +31,20 @@ from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.contract import RunData
 
 _NOTHING = 1e-6
-"""Relatively to the largest value: what adding in another order makes."""
+"""Relative to the largest value: what adding in another order changes."""
 
 
 @dataclass
 class Collected:
-    """Introduced errors as they come by, the largest kept within *memory* bytes."""
+    """Collects introduced errors; the largest are kept, within *memory* bytes."""
 
     names: Mapping[str, str]
     memory: int
     wanted: frozenset[str]
     precision: Precision | None = None
-    """That of the device's run, for tensors that do not tell."""
+    """The precision of the device, for tensors whose values do not show one."""
     quantised: Emulation | None = None
-    """What runs groups with what they read quantised."""
+    """Runs groups with quantised operands."""
     readings: Readings = NO_READINGS
     outputs: dict[str, Array] = field(default_factory=dict)
     _found: dict[str, Introduced] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Collected:
             judged, _apart(judged.device, judged.reference, judged.reference)
         )
         # One golden tensor may be several on the device: computed, then quantised or cast.
-        # Those errors add up; copies made twice of the same count once.
+        # Their errors add up, but equal copies of one tensor count once.
         step = (tensor, None if group.is_passthrough is None else str(group.is_passthrough))
         if step in self._steps:
             return
@@ -102,7 +102,7 @@ class Collected:
             self._beyond.pop(least, None)
 
     def _note_rounding(self, tensor: str, judged: OpVerdict) -> None:
-        """What an exact result still loses: compilers hand it on in the device's own type."""
+        """Keep what an exact result still loses when it is rounded to the device's own type."""
         precision = precision_of(judged.device, None) or self.precision
         if judged.device.dtype == np.float16:
             precision = FP16
@@ -115,7 +115,7 @@ class Collected:
         self._roundings[tensor] = _where_golden_is_open(judged, lost)
 
     def _note_readings(self, tensor: str, judged: OpVerdict, error: Array) -> None:
-        """What of the *error* of an output is by quantising what its ops read, and what is not."""
+        """Split the *error* of an output into the part due to quantised operands and the rest."""
         golden = self.readings.makers
         reads = tuple(golden[op_id] for op_id in judged.group.ops if op_id in golden)
         beyond = error
@@ -137,26 +137,24 @@ class Collected:
         return sum(each.nbytes for each in held)
 
     def items(self) -> list[Introduced]:
-        """What was kept and went on: errors some group took over, or of outputs.
-
-        The others are part of what comes behind, where the group reaches over them.
-        """
+        """The errors that reach another group or an output. Others are contained in the error of a
+        later output whose group spans their tensor."""
         counted = self._taken | self.wanted
         found = [each for each in self._found.values() if each.tensor in counted]
         return [replace(each, reads=self._reads.get(each.tensor, ())) for each in found]
 
 
 def _where_golden_is_open(judged: OpVerdict, error: Array) -> Array:
-    """*error* with 0 where golden has exactly 0 and the reference has not: there an op before
-    opened a gate, such as a Relu. Nothing is rounded of 0, and what is added to it would open
-    the gates of gradients, too."""
+    """*error* with 0 where golden is exactly 0 and the reference is not: there an earlier op opened
+    a gate, such as a Relu. An exact 0 has no rounding error, and adding one would open the gates of
+    gradients, too."""
     golden = judged.golden.reshape(judged.reference.shape)
     return np.where((golden == 0) & (judged.reference != 0), np.float32(0), error)
 
 
 def _apart(device: Array, expected: Array, reference: Array) -> Array:
-    """device - expected; 0 where the *reference* is infinite by its inputs, or explained away:
-    that is nothing the op itself makes."""
+    """device - expected; 0 where the *reference* is not finite because of its inputs, or was
+    excluded: the op does not make that difference."""
     with np.errstate(all="ignore"):
         error = np.subtract(device, expected, dtype=np.float32)
     return np.where(np.isfinite(reference) & np.isfinite(expected), error, np.float32(0))
@@ -170,7 +168,7 @@ def collect(
     options: RootCauseOptions,
     progress: Progress,
 ) -> Collected:
-    """The errors introduced in a run, by splitting those of all that was compared."""
+    """The errors introduced in a run, by splitting the error of everything that was compared."""
     found = data.run.analysis.arithmetic.precision
     precision = precision_named(found) if found else None
     names = tensor_names(data.golden)

@@ -1,10 +1,8 @@
-"""A device that quantises, imitated: with some ops exact, all others round what they then read.
-
-What a replay cannot tell, errors being added as they were: rounding is another as soon as
-anything before it has changed. The golden model run with its readings quantised by the device's
-own scales tells it. What such a reading does not explain of an op's error (a fault, weights
-rounded in another way) is added as it was.
-"""
+"""A device that quantises, emulated: with some ops exact, all others round what they then read. A
+replay, which adds errors as they were, cannot show that: rounding changes as soon as anything
+before it does. So the golden model is run with its operands quantised by the device's own scales.
+The part of an op's error that this does not explain (a fault, weights rounded in another way) is
+added as it was."""
 
 from __future__ import annotations
 
@@ -25,19 +23,18 @@ from divergraph.blame.search import Left
 from divergraph.execute.contract import Array, QuantisedRun
 
 ALIKE = 0.1
-"""Up to this share of the error the imitation may be off the device; only then it is of use."""
+"""How far the emulation may be from the device, as a share of the error, to be used at all."""
 _NOISE = 0.01
-"""How much the sample is changed for another one, relatively."""
+"""The relative change that makes another sample of the given one."""
 _OTHERS = 2
 _SEED = 7
 
 
 @dataclass(frozen=True)
 class Errs:
-    """What ops err by beyond what they read: ``beyond`` by tensor, ``kept`` what is left of that
-    where the op is exact. ``reads`` names by tensor the ops behind it that read quantised.
-    ``sizes`` are the usual sizes of the values of tensors with none of the others before them.
-    """
+    """The errors of ops beyond quantised operands: ``beyond`` by tensor, and ``kept`` what is left
+    of it if the op is exact. ``reads`` gives by tensor the ops of its group that read quantised.
+    ``sizes`` are the typical magnitudes of tensors that have none of the others before them."""
 
     beyond: Mapping[str, Array]
     kept: Mapping[str, Array]
@@ -47,7 +44,7 @@ class Errs:
 
 @dataclass(frozen=True)
 class _Draw:
-    """A sample: what is added to make it of the run's own, and what is golden for it."""
+    """A sample: what is added to the run's own inputs, and the golden outputs for it."""
 
     noise: Mapping[str, Array]
     golden: GoldenOutputs
@@ -56,7 +53,8 @@ class _Draw:
 
 @dataclass
 class Imitation:
-    """The device on its own sample and on slightly other ones; ``runs`` counts the model's runs."""
+    """The emulated device on its own sample and on slightly different ones; ``runs`` counts runs of
+    the model."""
 
     model: QuantisedRun
     errs: Errs
@@ -68,7 +66,8 @@ class Imitation:
 
     @cached_property
     def off(self) -> float:
-        """How far, with no op exact, it is off the device, as a share of the device's ``error``."""
+        """How far the emulation with no exact op is from the device, as a share of the device's
+        ``error``."""
         return length(minus(self._with_none_exact, self.error)) / length(self.error)
 
     @cached_property
@@ -90,12 +89,12 @@ class Imitation:
         return found
 
     def left(self, exact: Collection[str]) -> Left:
-        """What is left of the error with tensors *exact*."""
+        """The error left with tensors *exact*."""
         error = self._error(self._draws[0], exact)
         return Left(length(error) / self._draws[0].whole, self.short(error))
 
     def anew(self, exact: Collection[str]) -> float:
-        """The share left on slightly other samples, as a root mean square."""
+        """The share left on slightly different samples, as a root mean square."""
         draws = self._draws[1:] or self._draws
         return root_mean_square(length(self._error(each, exact)) / each.whole for each in draws)
 

@@ -1,9 +1,9 @@
 """Lists of ops to keep in higher precision, in the forms compilers and converters take.
 
-``--keep_dtype`` and ``--customize_dtypes`` are options of ATC, the Ascend compiler; both
-want the names ops have in the original model, one a line, and warn that fusion may change
-them: so a fused op is named by all of its originals and by its own name as well. Source:
-the pages "--keep_dtype" and "--customize_dtypes" of the ATC manual. The block list is what
+``--keep_dtype`` and ``--customize_dtypes`` are options of ATC, the Ascend compiler. Both take names
+of ops in the original model, one per line, and warn that fusion may change them: so a fused op is
+listed by all of its originals and by its own name. Source: the pages "--keep_dtype" and
+"--customize_dtypes" of the ATC manual. The block list is what
 ``onnxconverter_common.float16.convert_float_to_float16(node_block_list=...)`` takes.
 """
 
@@ -39,16 +39,14 @@ def customize_dtypes_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list
 
 
 def block_list_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
-    """The names of the golden nodes, one a line."""
+    """The names of the golden nodes, one per line."""
     return list(dict.fromkeys(op.name for op in _originals(data, kept)))
 
 
 def constants_read(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
-    """The Constant nodes the blocked nodes read, by name.
-
-    Converters to float16 make halves of them all the same: blocked themselves, they are given out
-    as halves. Only initializers that blocked nodes alone read stay as they are.
-    """
+    """The Constant nodes that blocked nodes read, by name. Converters turn them into float16 all
+    the same, even if they are blocked themselves. Only initializers that nothing but blocked nodes
+    reads stay in float32."""
     golden = data.golden.op_index()
     read = (
         golden[ref.producer.op]
@@ -60,7 +58,7 @@ def constants_read(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
 
 
 def _both_sides(data: RunData, kept: Sequence[KeepListEntry]) -> Iterator[Op]:
-    """The originals of each op, then the device op if it is called otherwise."""
+    """The originals of each op, then the device op if its name differs."""
     device = data.device.op_index()
     seen: set[str] = set()
     for each in kept:
@@ -75,7 +73,7 @@ def _originals(data: RunData, kept: Iterable[KeepListEntry]) -> Iterator[Op]:
     golden = data.golden.op_index()
     too_large = _too_large(data)
     for each in kept:
-        # All of a group: which of its ops errs, the dumps do not tell.
+        # All of a group: the dumps do not show which of its ops errs.
         names = each.group or _linked(data, _computing(data, each))
         found = _computed(data.golden, [op_id for op_id in names if op_id in golden])
         yield from (golden[op_id] for op_id in found)
@@ -83,17 +81,15 @@ def _originals(data: RunData, kept: Iterable[KeepListEntry]) -> Iterator[Op]:
 
 
 def _computed(graph: ModelGraph, ops: Sequence[str]) -> list[str]:
-    """*ops*, those that compute nothing but constants replaced by the ops that read them.
-
-    Compilers hold a constant in the type in which it is read.
-    """
+    """*ops*, with those that only make constants replaced by their readers: compilers hold a
+    constant in the type in which it is read."""
     constants, readers = constant_ops(graph), _readers(graph)
     found = reached(ops, lambda op: readers.get(op, ()) if op in constants else ())
     return [op for op in found if op not in constants]
 
 
 def _readers(graph: ModelGraph) -> dict[str, list[str]]:
-    """By op those that read what it makes."""
+    """By op the ops that read its outputs."""
     found: dict[str, list[str]] = {}
     for op in graph.ops:
         for ref in op.inputs:
@@ -103,7 +99,7 @@ def _readers(graph: ModelGraph) -> dict[str, list[str]]:
 
 
 def _too_large(data: RunData) -> set[TensorRef]:
-    """The golden tensors that the device has in float16, which cannot hold them."""
+    """The golden tensors that exceed float16 although the device holds them in it."""
     return {
         item.golden
         for item in data.comparisons
@@ -115,10 +111,8 @@ def _too_large(data: RunData) -> set[TensorRef]:
 
 
 def _taking(graph: ModelGraph, ops: Iterable[str], too_large: set[TensorRef]) -> Iterator[Op]:
-    """The ops that take values of *ops* too large for float16, and so on.
-
-    Behind an op that is kept compilers cast back to float16, unless the next one is kept too.
-    """
+    """The ops that read values of *ops* too large for float16, and their readers in turn. After an
+    op that is kept, compilers cast back to float16 unless the next op is kept, too."""
     takers: dict[str, list[str]] = {}
     for op in graph.ops:
         for ref in op.inputs:
@@ -135,7 +129,7 @@ def _linked(data: RunData, ops: Sequence[str]) -> list[str]:
 
 
 def _computing(data: RunData, kept: KeepListEntry) -> list[str]:
-    """The device op; of one the compiler added (a Quant, a Cast), those that read its result."""
+    """The device op; for one the compiler added (a Quant, a Cast) the ops that read its result."""
     linked = {link.device for link in data.links}
     if kept.op in linked or kept.group:
         return [kept.op]
@@ -152,5 +146,5 @@ def _types(graph: ModelGraph) -> dict[str, DType | None]:
 
 
 def _listed(types: Iterable[DType | None]) -> str:
-    """float32 for every float (and what is not known), integers as they are."""
+    """The type of each tensor: float32 for floats and unknown types, integers as they are."""
     return ",".join("float32" if each in _FLOATS else str(each) for each in types)

@@ -1,4 +1,4 @@
-"""What differs at the outputs of two runs, each output's difference relative to that output."""
+"""Differences at the outputs of two runs, each relative to the norm of its output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from divergraph.execute.contract import Array
 
 Change: TypeAlias = Mapping[str, Array]
-"""By output what differs, over the length of the golden output."""
+"""By output the difference (an array of its shape) over the golden output's norm."""
 
 
 @dataclass(frozen=True)
 class GoldenOutputs:
-    """Golden outputs by name, with their lengths: hundreds of runs are held against them."""
+    """Golden outputs by name, with their norms, as hundreds of runs are compared with them."""
 
     values: Mapping[str, Array]
     scales: Mapping[str, float] = field(init=False)
@@ -26,7 +26,7 @@ class GoldenOutputs:
         object.__setattr__(self, "scales", scales)
 
     def change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """What *outputs* differ by from these; others are not looked at."""
+        """How *outputs* differ from these; outputs of other names are ignored."""
         return {
             name: _difference(outputs[name], value) / self.scales[name]
             for name, value in self.values.items()
@@ -41,34 +41,35 @@ class GoldenOutputs:
 
 
 def minus(one: Change, other: Change) -> dict[str, Array]:
-    """One change without another."""
+    """The difference of two changes."""
     return {name: value - other[name] for name, value in one.items()}
 
 
 def length(changes: Change) -> float:
-    """The root of the sum of all squares."""
+    """The Euclidean norm of a change."""
     return float(np.sqrt(sum(float(np.vdot(each, each).real) for each in changes.values())))
 
 
 def root_mean_square(values: Iterable[float]) -> float:
-    """Of as many numbers as there are; at least one."""
+    """The root mean square of at least one number."""
     return float(np.sqrt(np.mean(np.square(list(values)))))
 
 
 def flat(changes: Change) -> Array:
-    """All of it in one row."""
+    """A change as one flat array."""
     return np.concatenate([each.ravel() for each in changes.values()])
 
 
 def norm(values: Array) -> float:
-    """The length of what is finite."""
+    """The Euclidean norm of the finite elements."""
     finite = np.asarray(values, np.float64).reshape(-1)
     finite = finite[np.isfinite(finite)]
     return float(np.linalg.norm(finite))
 
 
 def _difference(device: Array, golden: Array) -> Array:
-    """device - golden; a value only one side has finite counts as off by the largest there is."""
+    """device - golden; where only one side is finite, the largest magnitude there is counts as the
+    error."""
     shaped = np.asarray(device, np.float64).reshape(golden.shape)
     wanted = np.asarray(golden, np.float64)
     both = np.isfinite(shaped) & np.isfinite(wanted)
@@ -82,6 +83,6 @@ def _difference(device: Array, golden: Array) -> Array:
 
 
 def _one_sided(device: Array, golden: Array) -> Array:
-    """Where only the golden value is finite."""
+    """A mask of the elements that are finite in golden only."""
     found: Array = np.isfinite(golden) & ~np.isfinite(np.reshape(device, golden.shape))
     return found

@@ -1,4 +1,4 @@
-"""Whose error blame is about: the outputs of the golden model, or what comes before them."""
+"""The tensors whose error blame explains: the golden model's outputs, or tensors before them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from graphstore.traverse.reach import reached
 def blamed_outputs(
     data: RunData, asked: Sequence[str], runnable: Collection[str]
 ) -> frozenset[str]:
-    """The names of the golden tensors whose errors are to be explained.
-
-    Those *asked* for; else the outputs of the model that were compared and, before each that was
-    not, the last tensors that were: a training step ends with updated variables, which are in no
-    dump, so these are the gradients; and before a class's number are its scores. All of them
-    *runnable* and of floats.
+    """The names of the golden tensors whose errors are to be explained: those *asked* for, else the
+    outputs of the model that were compared and, before each that was not, the last tensors that
+    were: a training step ends with updated variables, which are in no dump, so these are the
+    gradients; before a class number they are its scores. All are *runnable* floats.
 
     Raises:
         InputError: a tensor asked for was not compared, or is not of floats.
@@ -59,14 +57,14 @@ def _check_asked(asked: Sequence[str], compared: set[str], floats: set[str]) -> 
 
 
 def stand_ins(golden: ModelGraph, outputs: Iterable[str]) -> frozenset[str]:
-    """Those of *outputs* that are no outputs of the model, but stand for some."""
+    """Those of *outputs* that are not outputs of the model but stand in for some."""
     graph = OpGraph(golden)
     own = {graph.name(TensorRef(ref.op, ref.port)) for ref in golden.outputs if ref.op in graph.ops}
     return frozenset(outputs) - own
 
 
 def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection[str]) -> set[str]:
-    """The names of the tensors that *outputs* are made of, not looking behind those *given*."""
+    """The names of the tensors from which *outputs* are computed, up to those *given*."""
     graph = OpGraph(golden)
     makers = {tensor.name: op for op in golden.ops for tensor in op.outputs}
 
@@ -78,7 +76,7 @@ def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection
 
 
 def first_tensors(graph: OpGraph, tensors: Collection[str]) -> frozenset[str]:
-    """Those of *tensors* that are made of none of the others."""
+    """Those of *tensors* that do not depend on any of the others."""
     behind: set[str] = set()
     found: set[str] = set()
     for op in sorted(graph.ops.values(), key=lambda each: graph.rank[each.id]):
@@ -92,20 +90,20 @@ def first_tensors(graph: OpGraph, tensors: Collection[str]) -> frozenset[str]:
 
 
 def tensor_names(graph: ModelGraph) -> dict[str, str]:
-    """The names of all tensors that ops make, by reference."""
+    """The names of all outputs of ops, by reference."""
     return {
         f"{op.id}:{port}": tensor.name for op in graph.ops for port, tensor in enumerate(op.outputs)
     }
 
 
 def _last(graph: OpGraph, compared: set[TensorRef], ends: set[TensorRef]) -> set[TensorRef]:
-    """The float tensors of those *compared* that are met first on the ways back from *ends*."""
+    """The compared float tensors that are met first on the paths back from *ends*."""
 
     def before(ref: TensorRef) -> list[TensorRef]:
         if ref.op not in graph.ops or (ref in compared and ref not in ends):
             return []
         makers = (each.producer for each in graph.inputs(graph.ops[ref.op]))
-        # Variables are no result of the step, nor what is made of them alone.
+        # Variables, and what is computed from them alone, are not results of the step.
         return [each for each in makers if each is not None and each.op in graph.fed]
 
     found = reached(ends, before)

@@ -1,9 +1,6 @@
-"""What a device reads quantised, for blame to imitate it: by which op, with which scale.
-
-An error that an op makes by reading through 8 bits is that op's, for it is the op one can keep
-in higher precision. So what stands between a tensor and the op, the quantised values dumped and
-all, is looked through.
-"""
+"""What a device reads quantised, for blame to emulate: by which op, with which scale. An error from
+reading 8 bits belongs to the op that reads, as that is the op one can keep in higher precision. So
+whatever lies between a tensor and that op is skipped, dumped quantised values included."""
 
 from __future__ import annotations
 
@@ -30,10 +27,8 @@ _SIGNED = {RANGES[DType.INT8]: True, RANGES[DType.UINT8]: False}
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """What golden ops read through 8 bits on the device; ``quantisers`` are those, no others.
-
-    ``makers`` gives by the id of such an op its first output, what executors call it by.
-    """
+    """What golden ops read in 8 bits on the device; ``quantisers`` holds only these. ``makers``
+    gives by id of such an op its first output, by which executors know it."""
 
     quantisers: Quantisers
     of_ops: tuple[QuantisedRead, ...]
@@ -44,7 +39,7 @@ NO_READINGS = Readings(NO_QUANTISERS, (), {})
 
 
 def find_readings(data: RunData, constant: Constant) -> Readings:
-    """The readings that are known: of known tensors, by known ops, with known scales.
+    """The quantised reads of known tensors, by known ops, with known scales.
 
     *constant* gives the device model's own constants.
     """
@@ -55,7 +50,7 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
     for tensor, quantiser in found.by_tensor.items():
         signed = _SIGNED.get((quantiser.low, quantiser.high))
         ops = [golden[op_id] for op_id in sorted(found.readers.get(tensor, ()))]
-        # What a body reads is quantised inside of it.
+        # What a body reads is quantised inside it.
         ops = [op for op in ops if not (op.owns or op.subgraph)]
         if signed is None or quantiser.block or not ops:
             continue
@@ -72,8 +67,8 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
 
 
 def looked_through(data: RunData, readings: Readings) -> tuple[Comparison, ...]:
-    """The comparisons without dumps of what is *readings*' doing: values given back by a
-    dequantiser, where those before it are dumped, or constants."""
+    """The comparisons without those that *readings* account for: outputs of a dequantiser whose
+    input was dumped or is a constant."""
     through = readings.quantisers.by_tensor.keys()
     types = {op.id: op.type for op in data.device.ops}
     ends = {(ref.op, ref.port) for ref in data.device.outputs}

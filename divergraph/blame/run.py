@@ -39,10 +39,8 @@ from graphstore.model import DeviceArithmetic, ModelGraph, Op, OutputShares, Ten
 
 @dataclass(frozen=True, slots=True)
 class BlameChoice:
-    """``keep`` ops to keep exact at most, ``most`` ops looked at one by one.
-
-    ``outputs`` are the golden tensors whose error is asked for; none: the model's outputs.
-    """
+    """At most ``keep`` ops to keep exact, at most ``most`` ops whose error is added alone.
+    ``outputs`` are the golden tensors whose error is explained; empty: the model's outputs."""
 
     keep: int = 10
     most: int = MOST
@@ -56,10 +54,9 @@ def blame_run(
     progress: Progress,
     others: Sequence[RunData] = (),
 ) -> Blame:
-    """Who made the error of the golden model's outputs in a run compared before.
-
-    *others* are runs of the same models on other inputs: the list is then one for all of them.
-    Of each the model is held once more; they share the memory of *options*.
+    """Who made the error of the golden model's outputs, in a run compared before. *others* are runs
+    of the same models on other inputs: the list is then one for all of them. The model is held once
+    for each run; all share the memory of *options*.
 
     Raises:
         InputError: a model or dump is gone or another one, or no output was compared.
@@ -89,7 +86,7 @@ def blame_run(
 
 @dataclass(frozen=True, slots=True)
 class _Blamed:
-    """A run as a sample; ``why_not`` it cannot be imitated though the device quantises."""
+    """A run as a sample; ``why_not`` says why a device that quantises cannot be emulated."""
 
     sample: ModelSample
     why_not: str
@@ -144,7 +141,7 @@ def _opened(
     outputs: Sequence[str],
     readings: Sequence[QuantisedRead],
 ) -> tuple[AdditiveRun, str]:
-    """The golden model, open for what the device reads quantised; or why it is not."""
+    """The golden model, opened to be run with quantised operands; or why that is not possible."""
     why_not = ""
     if readings and isinstance(executor, Quantising):
         try:
@@ -157,7 +154,7 @@ def _opened(
 
 
 def _nothing_to_imitate(arithmetic: DeviceArithmetic, items: Sequence[Introduced]) -> str:
-    """Why a device of 8 bits is not imitated for all that; "" if it can be, or is none."""
+    """Why a device that quantises cannot be emulated; "" if it can be, or does not quantise."""
     in_8_bits = arithmetic.quantised or arithmetic.precision == INT8.name
     if not in_8_bits or any(each.reads for each in items):
         return ""
@@ -165,8 +162,8 @@ def _nothing_to_imitate(arithmetic: DeviceArithmetic, items: Sequence[Introduced
 
 
 def with_blame(data: RunData, found: Blame) -> RunData:
-    """*data* with the shares in its analysis, for origins and overviews to show; warned as
-    *found* is."""
+    """*data* with the shares in its analysis, which origins and overviews show, and with the
+    warnings of *found*."""
     shares = OutputShares({each.op: each.share for each in found.shares}, found.unexplained)
     analysis = replace(data.run.analysis, blame=shares)
     data = replace(data, run=replace(data.run, analysis=analysis))
@@ -174,7 +171,7 @@ def with_blame(data: RunData, found: Blame) -> RunData:
 
 
 def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[str, Array]:
-    """What the golden run was fed, by the golden dump; else what the device was."""
+    """The inputs of the golden run, from the golden dump or else from the device's."""
     found: dict[str, Array] = {}
     for tensor in executor.inputs:
         for index in (sources.golden_dump, sources.device_dump):
@@ -188,7 +185,7 @@ def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[st
             break
         else:
             if tensor.name not in needed:
-                continue  # only what else the graph can do takes it
+                continue  # only another function of the graph reads it
             raise InputError(
                 f"no dump holds the input {tensor.name!r} of the golden model",
                 hint="capture writes it beside the other tensors",
@@ -197,7 +194,7 @@ def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[st
 
 
 def _sources(golden: ModelGraph, sources: RunSources, known: set[str]) -> dict[str, Array]:
-    """What the golden run drew, was fed and read of its variables, where it was dumped."""
+    """The dumped values the golden run drew at random, was fed, or read from variables."""
     graph = OpGraph(golden)
     tensors = sources.golden_dump.tensors
     found: dict[str, Array] = {}
@@ -213,7 +210,7 @@ def _sources(golden: ModelGraph, sources: RunSources, known: set[str]) -> dict[s
 
 
 def _bringing_in(graph: OpGraph) -> Iterator[Op]:
-    """The ops that bring in values; a read variable is one, a Dropout on its input is none."""
+    """The ops that bring in values: reads of variables count, a Dropout of its input does not."""
     for op in graph.graph.ops:
         source = source_of(op)
         if source is None and op.type == "Identity" and op.inputs and op.inputs[0] is not None:

@@ -1,4 +1,4 @@
-"""One sample of a model that errs: replays of its golden run with introduced errors added."""
+"""One sample: replays of its golden run with introduced errors added."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from divergraph.execute.contract import AdditiveRun, Array, QuantisedRun
 class Introduced:
     """The introduced error of one device output, d - f(d_in), in golden order.
 
-    ``tensor`` is the golden tensor it is an error of, ``op`` the device op's id, ``group``
-    the golden ops behind it; ``error`` its size relative to the reference, ``suspicion``
-    that over the floor. ``values`` gives the array when it is needed. ``handed_on`` gives what
-    is left of the error if the op is computed exactly and its result handed on as the device
-    hands it on: rounded to 16 bits. None: nothing is left.
+    ``tensor`` is the golden tensor it is an error of, ``op`` the device op's id, ``group`` the
+    golden ops behind it; ``error`` its size relative to the reference, ``suspicion`` that over the
+    floor. ``values`` gives the array when it is needed. ``handed_on`` gives the error that is left
+    if the op is computed exactly but its result rounded to 16 bits as on the device; None: nothing
+    is left.
     """
 
     op: str
@@ -36,9 +36,10 @@ class Introduced:
     reads: tuple[str, ...] = ()
     """The ops behind it that read quantised, as ``QuantisedRun`` calls them."""
     beyond: Callable[[], Array | None] | None = None
-    """Gives what of the error is not by what they read so; None: all of it is, or nothing."""
+    """Gives the part of the error that quantised operands do not explain; None: they explain all of
+    it, or nothing was quantised."""
     first: bool = False
-    """Nothing that errs comes before it."""
+    """True if no tensor with an error comes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class Alone:
 class ModelSample:
     """The golden *model* on a sample, the errors the device *introduced* there, its outputs.
 
-    *device_outputs* are the device's values of the model's outputs, in golden order;
-    about *memory* bytes of introduced errors are held, the largest relative errors first.
+    *device_outputs* are the device's values of the model's outputs, in golden's order of axes.
+    About *memory* bytes of introduced errors are kept in memory, the largest relative errors first.
     """
 
     def __init__(
@@ -69,7 +70,8 @@ class ModelSample:
         self.items: dict[str, Introduced] = {}
         self.left_out: list[str] = []
         self.effects: dict[str, Array] = {}
-        """What errors added alone do, in short, over the length of the whole error."""
+        """By tensor the change its error makes alone, shortened, over the norm of the whole
+        error."""
         self._model = model
         self._shortener = Shortener()
         self._held: dict[str, Array] = {}
@@ -82,7 +84,7 @@ class ModelSample:
         self.errors = self._golden.off(device)
         self._error = self._change(device)
         self.off = length(self._error)
-        """The length of the outputs' relative errors."""
+        """The norm of the outputs' relative errors."""
 
     def _hold(self, introduced: Sequence[Introduced], memory: int) -> None:
         can = set(self._model.tensors)
@@ -107,7 +109,7 @@ class ModelSample:
 
     @property
     def rounds(self) -> bool:
-        """Whether the device hands results on rounded to 16 bits."""
+        """Whether the device rounds results to 16 bits."""
         return bool(self._rounding)
 
     @cached_property
@@ -116,11 +118,11 @@ class ModelSample:
 
     @property
     def unexplained(self) -> float:
-        """The share of the error that is left with all introduced errors added."""
+        """The share of the error that all introduced errors together do not reproduce."""
         return length(minus(self._error, self._replayed)) / self.off if self.off else 0.0
 
     def alone(self, tensor: str) -> Alone:
-        """What the error of *tensor* does, added alone."""
+        """What the error of *tensor* does if it is added alone."""
         found = self._change(self._run({tensor: self._held[tensor]}))
         powers = {name: size(error) for name, error in self._error.items()}
         along = {
@@ -136,7 +138,7 @@ class ModelSample:
         )
 
     def left(self, exact: Collection[str]) -> Left:
-        """What a replay leaves of the error with tensors *exact*, their own rounding added."""
+        """The error left in a replay with tensors *exact*, except for their final rounding."""
         base = length(self._replayed)
         added = {tensor: values for tensor, values in self._held.items() if tensor not in exact}
         added |= {name: self._rounding[name] for name in exact if name in self._rounding}
@@ -144,21 +146,22 @@ class ModelSample:
         return Left(length(off) / base if base else 0.0, self._short(off))
 
     def anew(self, exact: Collection[str]) -> float:
-        """The share left if all others err as much as they do alone, but each for itself."""
+        """The share left if all other tensors err as much as they do alone, but independently."""
         sizes = {name: size(effect) for name, effect in self.effects.items()}
         total = sum(sizes.values())
         gained = sum(sizes[name] * self._gain(name) for name in exact if name in sizes)
         return float(np.sqrt(max(total - gained, 0.0) / total)) if total else 0.0
 
     def _gain(self, tensor: str) -> float:
-        """What of the squared error of *tensor* is gone if it is exact, but for its rounding."""
+        """How much of the squared error of *tensor* goes away if it is exact, except for its
+        rounding."""
         lost, held = self._rounding.get(tensor), self._held[tensor]
         if lost is None or not np.isfinite(held).all():
-            return 1.0  # an overflow is gone altogether
+            return 1.0  # an overflow goes away altogether
         return max(0.0, 1.0 - (norm(lost) / (norm(held) or 1.0)) ** 2)
 
     def imitation(self) -> Imitation | None:
-        """The device imitated, if it reads quantised."""
+        """The emulated device, if it reads quantised values; else None."""
         if not isinstance(self._model, QuantisedRun) or not self.off:
             return None
         opened = set(self._model.makers)
@@ -189,7 +192,7 @@ class ModelSample:
         return self._model.run(additions)
 
     def _change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """What differs from the golden outputs, each over the golden output's norm."""
+        """The differences from the golden outputs, each over the golden output's norm."""
         return self._golden.change(outputs)
 
 

@@ -1,14 +1,13 @@
-"""Which ops to keep exact so that least of the outputs' error is left: a search by replays.
+"""Search, by replays, for the ops to keep exact so that the least error is left at the outputs.
 
-A replay is a golden run with the introduced errors of all ops added but those kept exact. Far
-from the golden run errors do not simply add up: the one op without which most would be left may
-be the one that, alone, changes least. Near it they do. So one way starts with all ops exact and
-gives up one after the other, the one that harms least; the last to be given up are the ones to
-keep. Others take ops up one after the other. The list that leaves least is taken as it is: to
-exchange single ops in it leaves less of this very error, but not on a device that rounds anew.
-Where replays round anew themselves, what they leave is left, and single ops are exchanged.
-Where every op rounds, searching for what leaves least of this very error finds luck; so there one
-way is enough, that minds as much how large each op's effect is by itself.
+A replay is a golden run with the introduced errors of all ops added, except those kept exact. Far
+from the golden run errors do not add up linearly: the op that matters most may be the one that,
+alone, changes the least. Near it they do. So one strategy starts with all ops exact and gives up
+the least harmful one at a time; the last ones are to be kept. Others add ops one at a time. The
+best list is used as it is: swapping single ops would fit this particular error better, but not a
+device whose rounding changes. Where the replays themselves round again, single ops are swapped.
+Where every op rounds, fitting this particular error would only find luck, so one strategy is used
+that gives equal weight to the effect of each op alone.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ import numpy as np
 from divergraph.execute.contract import Array
 
 _AT_ONCE = 4
-"""Ops tried as the next to give up."""
+"""Ops tried as the next one to give up."""
 _AHEAD = 6
-"""Ops tried as the next to keep exact."""
+"""Ops tried as the next one to keep exact."""
 _MOST = 190
-"""Sets of ops tried in all where single ones are exchanged."""
+"""Sets of ops tried in all while single ops are swapped."""
 _EXCHANGED, _OTHERS = 3, 12
-"""Ops tried as the one to exchange, and as what to have for it."""
+"""Ops tried as the one to swap out, and as the one to swap in."""
 _GAIN = 0.995
-"""What an exchange must leave of what was left, to be worth it."""
+"""The share of the remaining error that a swap may leave to be worth it."""
 _CLOSELY = 24
-"""Of so many ops on they are given up one by one; of more, a quarter at once."""
+"""From so many ops on, one is given up at a time; of more, a quarter."""
 _NUMBERS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of the outputs' error: as a share of all of it, and in short."""
+    """What is left of the outputs' error: its share, and the change itself, shortened."""
 
     share: float
     error: Array
 
 
 class Told(Enum):
-    """What a replay tells of the device run again with the same ops exact."""
+    """How well a replay predicts the device run again with the same ops exact."""
 
     ALL = "the others err anew in it, as on the device"
     MUCH = "the others err in it as they did, and much of that is no rounding"
@@ -53,12 +52,13 @@ class Told(Enum):
 
 
 Replay = Callable[[frozenset[str]], Left]
-"""What is left with these tensors exact."""
+"""Gives what is left with these tensors exact."""
 
 
 @dataclass
 class KeepSearch:
-    """Searches among tensors; ``effects`` are what each one's error alone does, in short."""
+    """Searches among tensors; ``effects`` are the shortened changes each one's error makes
+    alone."""
 
     replay: Replay
     effects: Mapping[str, Array]
@@ -66,7 +66,8 @@ class KeepSearch:
     _known: dict[frozenset[str], Left] = field(default_factory=dict)
 
     def best(self, count: int) -> list[tuple[str, float]]:
-        """Up to *count* tensors, each with the share of the error left from there on."""
+        """Up to *count* tensors to keep exact, in order, each with the share of the error then
+        left."""
         count = min(count, len(self.effects))
         if self.told is Told.ALL:
             lists = [self._given_up(3, count)[::-1][:count], self._taken_up(count, weight=0.0)]
@@ -80,11 +81,8 @@ class KeepSearch:
         return [(name, self._share(picked[: n + 1])) for n, name in enumerate(picked)]
 
     def _taken_up(self, count: int, weight: float) -> list[str]:
-        """*count* tensors, each that of the next few by size of effect that leaves least.
-
-        By *weight* it counts how large the effect is by itself: errors that make up for each
-        other on this input may add up on others.
-        """
+        """*count* tensors, each the best of the next few by size of effect. *weight* is given to
+        the effect alone: errors that cancel on this input may add up on others."""
         sizes = {name: size(effect) for name, effect in self.effects.items()}
         waiting = sorted(sizes, key=lambda name: -sizes[name])
         exact: list[str] = []
@@ -98,10 +96,8 @@ class KeepSearch:
         return exact
 
     def _given_up(self, at_once: int, closely_to: int = 1) -> list[str]:
-        """All tensors in the order to give them up in, the least harm first.
-
-        *at_once* are tried as the next; of *closely_to* or fewer that are left, only one.
-        """
+        """All tensors in the order in which to give them up, the least harmful first. *at_once* are
+        tried as the next one; from *closely_to* on, one is given up at a time."""
         effects = dict(self.effects)
         exact, order = list(effects), list[str]()
         while len(exact) > _CLOSELY:
@@ -124,8 +120,8 @@ class KeepSearch:
         return [*order, *exact]
 
     def _exchanged(self, picked: list[str]) -> list[str]:
-        """*picked*, single ones exchanged for others as long as less is left, those of most
-        weight first."""
+        """*picked* with single tensors swapped for others as long as less error is left, the
+        heaviest first."""
         sizes = {name: size(effect) for name, effect in self.effects.items()}
         while len(self._known) < _MOST:
             waiting = sorted(sizes.keys() - set(picked), key=lambda name: -sizes[name])
@@ -136,7 +132,7 @@ class KeepSearch:
         return sorted(picked, key=lambda name: -self._share(_without(picked, name)))
 
     def _exchange(self, picked: list[str], others: Sequence[str]) -> list[str] | None:
-        """*picked* with one exchanged for the best of *others*; None if that is no gain."""
+        """*picked* with one tensor swapped for the best of *others*; None if that gains nothing."""
         by_harm = sorted(picked, key=lambda name: self._share(_without(picked, name)))
         for name in by_harm[:_EXCHANGED]:
             room = max(_MOST - len(self._known), 0)
@@ -161,16 +157,14 @@ def _without(names: Sequence[str], name: str) -> list[str]:
 
 
 class Shortener:
-    """Makes few numbers of many: sums of random ones with random signs.
-
-    Lengths and angles between short arrays are about those between the long ones.
-    """
+    """Random projection: sums of random elements with random signs. Norms of short arrays, and
+    angles between them, are about those of the long ones."""
 
     def __init__(self) -> None:
         self._places: dict[int, tuple[Array, Array]] = {}
 
     def short(self, values: Array) -> Array:
-        """At most 16384 numbers, as float32."""
+        """*values* as at most 16384 numbers (float32)."""
         flat = np.asarray(values, np.float64).reshape(-1)
         if flat.size <= _NUMBERS:
             return flat.astype(np.float32)
@@ -183,5 +177,5 @@ class Shortener:
 
 
 def size(error: Array) -> float:
-    """The sum of squares."""
+    """The sum of squares of an error."""
     return float(np.vdot(error, error).real)

@@ -1,8 +1,6 @@
-"""Checks of a dump that need no golden side: its own values must make sense together.
-
-Each finding names the first op on the graph that shows it: an op whose output has what
-none of the nearest measured ops before it has. Ops after it are only counted.
-"""
+"""Checks of a dump without a golden side: its own values must be consistent. Each finding names the
+first op of the graph that shows a problem none of the nearest measured ops before it has; ops after
+it are only counted."""
 
 from __future__ import annotations
 
@@ -40,9 +38,9 @@ _MASKS = re.compile(r"(Const|Fill|Select|Where|Mask|Log)")
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyReport:
-    """What one dump (and a second one) shows. ``tensors`` were looked at; of the dumped
-    inputs ``inputs`` were held against their producers, ``inputs_skipped`` could not be;
-    ``repeated`` outputs were in both dumps, ``differing`` of them not equal."""
+    """The findings of one dump, or of two. ``tensors`` counts outputs looked at, ``inputs`` dumped
+    inputs compared with their producers' outputs, ``inputs_skipped`` those that could not be;
+    ``repeated`` outputs were in both dumps, and ``differing`` of these are not equal."""
 
     findings: tuple[Finding, ...]
     tensors: int
@@ -58,11 +56,9 @@ def check_consistency(
     against: DumpIndex | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> ConsistencyReport:
-    """Everything *dump* shows by itself, and held *against* a second run of the same graph.
-
-    Findings come by kind of check, each in execution order; those with a confidence below
-    a half have a harmless explanation, too.
-    """
+    """Everything *dump* shows by itself, and compared *against* a second dump of the same graph.
+    Findings are grouped by kind of check, in execution order; a confidence below 0.5 means that
+    there is also a harmless explanation."""
     arrays = graph_arrays(graph)
     progress.stage("looking at values", len(dump.tensors))
     seen = _Seen(graph, arrays, dict(_outputs(graph, dump, progress)))
@@ -100,7 +96,7 @@ def _outputs(
 
 
 def recorded(dump: DumpIndex) -> Iterator[Finding]:
-    """The overflows the device recorded, earliest first, once for each op."""
+    """The overflows the device recorded, the earliest first, one for each op."""
     named: set[str] = set()
     for record in dump.overflows:
         place = record.op or f"task {record.task} of stream {record.stream}"
@@ -148,7 +144,7 @@ class _Seen:
         shows: Callable[[Op, int, Values], bool],
         said: Callable[[Op, int, Values, int, bool], Finding | None],
     ) -> Iterator[Finding]:
-        """What is *said* of the first ops with an output that *shows* it."""
+        """A finding, made by *said*, for each first op with an output that *shows* the problem."""
         shown: dict[str, int] = {}
         for (op, port), seen in self.values.items():
             if shows(self.ops[op], port, seen):
@@ -160,7 +156,7 @@ class _Seen:
                 yield found
 
     def _inputs_vary(self, op: Op) -> bool:
-        """All inputs of *op* were dumped, and none is all one value."""
+        """Whether all inputs of *op* were dumped and none is constant."""
         refs = [ref.producer for ref in op.inputs if ref is not None]
         if not refs or None in refs:
             return False

@@ -1,4 +1,4 @@
-"""The first ops of a graph that show something, as the checks name them."""
+"""The first ops of a graph that show a problem."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from graphstore.traverse.arrays import Bool, GraphArrays
 
 @dataclass(frozen=True, slots=True)
 class FirstOp:
-    """An op that shows what none of the nearest measured ops before it does.
-
-    ``later`` ops after it show it, too; ``known`` is false if nothing before it was measured.
-    """
+    """An op that shows a problem none of the nearest measured ops before it has. ``later`` counts
+    the ops after it that show it, too; ``known`` is false if nothing before it was measured."""
 
     op: str
     later: int
@@ -27,7 +25,7 @@ class FirstOp:
 def first_ops(
     arrays: GraphArrays, measured: Iterable[str], showing: Iterable[str]
 ) -> Iterator[FirstOp]:
-    """Of the ops *showing* something the first ones, in execution order."""
+    """The first of the ops *showing* a problem, in execution order."""
     looked_at, shown = _mask(arrays, measured), _mask(arrays, showing)
     for number in first_diverging(arrays, looked_at, shown).tolist():
         later = int(shown[descendants(arrays, [number])].sum())

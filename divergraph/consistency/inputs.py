@@ -1,4 +1,4 @@
-"""An op's dumped input must be what its producer's dump says it put out."""
+"""An op's dumped input must equal its producer's dumped output."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SAME_MEMORY = frozenset(
         *("PreventGradient", "Snapshot", "Bitcast"),
     }
 )
-"""Ops whose output holds the bytes of their first input; often they run no task."""
+"""Ops whose output has the bytes of their first input; often they run no task."""
 
 _SAME_VALUES = frozenset({"TransData", "Cast", "TransDataRNN", "ReFormat"})
-"""Ops that move or round values and change nothing else, looked through where not dumped."""
+"""Ops that only move or round values; those that were not dumped are skipped."""
 
 _WRITES_INPUT = re.compile(
     r"Assign|(Resource)?(Sparse)?Apply|Scatter(Nd|ND)?(Add|Sub|Update|Mul|Div|Max|Min)|"
@@ -45,8 +45,8 @@ _IN_PLACE_ATTRIBUTES = ("inplace", "reuse_input", "reuse_output", "ref_port")
 
 @dataclass(frozen=True, slots=True)
 class InputChecks:
-    """``held`` dumped inputs were held against their producers' outputs, ``skipped`` had
-    none, or one that cannot be compared."""
+    """``held`` dumped inputs were compared with their producers' outputs; ``skipped`` had none, or
+    one that cannot be compared."""
 
     findings: tuple[Finding, ...]
     held: int
@@ -86,7 +86,8 @@ def check_inputs(graph: ModelGraph, order: Sequence[str], index: DumpIndex) -> I
 def _made_by(
     ops: Mapping[str, Op], index: DumpIndex, op_id: str, port: int
 ) -> tuple[TensorRef, DumpTensorRef] | None:
-    """The dumped output that is this input, found through ops that keep the bytes."""
+    """The dumped output that this input is, found through ops that keep the bytes; None without
+    one."""
     seen: set[str] = set()
     op, position = ops[op_id], port
     while True:
@@ -110,7 +111,7 @@ def _layout(ops: Mapping[str, Op], ref: TensorRef) -> str | None:
 
 
 def _writers(graph: ModelGraph) -> dict[TensorRef, list[str]]:
-    """For each tensor the ops that take it and may write it in place."""
+    """For each tensor the ops that read it and may overwrite it in place."""
     found: dict[TensorRef, list[str]] = {}
     for op in graph.ops:
         if not _may_write(op):
@@ -138,7 +139,7 @@ def _harmless(
     writers: Mapping[TensorRef, Sequence[str]],
     index: DumpIndex,
 ) -> str:
-    """Why the difference may be no fault; empty if nothing speaks for that."""
+    """Why the difference may be harmless; empty without a reason."""
     source, output = made
     if _may_write(op):
         return f"{op.type} may write its input in place, and dumps are taken after it ran"
@@ -199,7 +200,7 @@ def _finding(
 
 
 def difference_evidence(apart: Difference) -> dict[str, EvidenceValue]:
-    """The numbers of a difference as a finding keeps them."""
+    """The numbers of a difference, as evidence of a finding."""
     return {
         "elements": apart.elements,
         "different": apart.different,

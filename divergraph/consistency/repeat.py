@@ -33,11 +33,11 @@ class RepeatChecks:
 def check_repeat(
     graph: ModelGraph, arrays: GraphArrays, one: DumpIndex, other: DumpIndex
 ) -> RepeatChecks:
-    """A finding for each op whose outputs differ between two runs although everything
-    measured before it is the same. What follows from these ops is not named again.
+    """A finding for each op whose outputs differ between two runs although everything measured
+    before it is the same; ops after it are not named.
 
-    ``not_deterministic``: the op's own result varies. ``inputs_differ``: the runs were
-    given different data there, so nothing can be said. ``random_op``: it is meant to vary.
+    ``not_deterministic``: the op's own result varies. ``inputs_differ``: the runs were given
+    different data there, so nothing can be said. ``random_op``: it is meant to vary.
     """
     ops = graph.op_index()
     measured: set[str] = set()

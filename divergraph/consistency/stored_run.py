@@ -1,7 +1,5 @@
-"""What a compared run shows of NaN, overflow and lost values, from its figures alone.
-
-No file is read. The golden side is there, so what it has too is not named.
-"""
+"""NaN, overflow and constant outputs of a compared run, from its figures alone: no file is read.
+What golden has, too, is not named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the values of one dumped tensor show by themselves, and whether two are the same."""
+"""Statistics of one dumped tensor, and whether two tensors are the same."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ class Difference:
 
     @property
     def in_one_piece(self) -> bool:
-        """The different elements follow each other without a gap."""
+        """True if the differing elements are contiguous."""
         return self.last - self.first + 1 == self.different
 
 
 def values_of(ref: DumpTensorRef, origin_layout: str | None = None) -> Values | None:
-    """What a tensor's values show, padding of device layouts left out where that is
-    cheap; None if they cannot be read or are no real numbers."""
+    """The statistics of a tensor, without the padding of device layouts where that is cheap; None
+    if it cannot be read or does not hold real numbers."""
     if ref.statistics is not None:
         return _from_statistics(ref)
     array = read_stored(ref)
-    if isinstance(array, Unread):  # compare and doctor say it; here it is only not checked
+    if isinstance(array, Unread):  # other commands report it; here the tensor is only not checked
         return None
     if array.dtype.kind not in "biuf" or not array.size:
         return None
@@ -145,8 +145,8 @@ def difference(
 ) -> Difference | None:
     """How two dumps of the same tensor differ; ``different`` is 0 if they do not.
 
-    They may lie in different layouts or element types: then values count, up to the
-    rounding of the coarser type. None if they cannot be read or held against each other.
+    They may have different layouts or element types; then values are compared, up to the rounding
+    of the coarser type. None if they cannot be read or compared.
     """
     if one.statistics is not None or other.statistics is not None:
         return None

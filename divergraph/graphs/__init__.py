@@ -1,1 +1,1 @@
-"""Which tensor stands for which: lineage, matching and pairing of two graphs."""
+"""Which device tensor corresponds to which golden one: lineage, matching and pairing."""

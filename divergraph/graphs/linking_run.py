@@ -1,4 +1,4 @@
-"""Link the two graphs: by attributes and names, then by what the dumps tell."""
+"""Link the two graphs: by attributes and names, then by the dumped values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The lineage, and in ``notes`` what was matched otherwise than by names."""
+    """The lineage; ``notes`` says what was matched by other means than names."""
 
     lineage: Lineage
     notes: tuple[str, ...]
@@ -45,8 +45,7 @@ def linked_graphs(
     memory: int = DEFAULT_MEMORY,
     link: Callable[[ModelGraph, ModelGraph], Lineage] = link_graphs,
 ) -> Linked:
-    """The lineage of *device*, with *match_file* (None: no such file) having the last word.
-
+    """The lineage of *device*; the pins of *match_file* (None: there is none) take precedence.
     About *memory* bytes of values are held at once. *link* gives what the graphs alone tell.
 
     Raises:

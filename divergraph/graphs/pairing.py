@@ -1,4 +1,4 @@
-"""Decide for every device tensor which golden dump it is compared with, or why with none."""
+"""Decide for every device tensor which golden dump it is compared with, or why there is none."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Pair:
 def pair_tensors(
     device_order: list[Op], lineage: Lineage, device: DumpIndex, golden: DumpIndex
 ) -> Iterator[Pair | Comparison]:
-    """One item for each output, and each dumped input, of every device op in order."""
+    """A pair, or a comparison with the reason, for each output and each dumped input of every
+    device op."""
     pairing = _Pairing(lineage, device, golden)
     for op in device_order:
         yield from pairing.of_op(op)
@@ -156,7 +157,7 @@ class _Pairing:
 
 
 def _problems(index: DumpIndex) -> dict[_Key | str, Unmatched]:
-    """Problems by tensor, and by op where a file could not be read at all."""
+    """The problems of a dump by tensor, and by op where a file could not be read at all."""
     found: dict[_Key | str, Unmatched] = {}
     for problem in index.problems:
         if problem.op is not None:

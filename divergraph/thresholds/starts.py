@@ -19,9 +19,9 @@ _BUILT_IN = "default"
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """``origins`` in execution order. ``choices`` are ops that would be, had they not chosen
-    between near equals, with why that may be; ``grown`` are origins after one of those, where
-    the error becomes larger than a few other choices explain."""
+    """``origins`` in execution order. ``choices`` are ops that would be origins if they had not
+    chosen between nearly equal values, with the explanation; ``grown`` are origins after such an
+    op, where the error exceeds what a few different choices explain."""
 
     origins: tuple[str, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def starts_by_limits(
 
 
 def _why(op_type: str, outputs: Sequence[Comparison]) -> str:
-    """Why no output that is over is a fault; a limit of the user's own means what it says."""
+    """Why no output over a limit is a fault, or None. A limit set by the user always counts."""
     said = ""
     for item in outputs:
         if item.over:
@@ -81,7 +81,7 @@ def _grown(
     outputs: Mapping[str, Sequence[Comparison]],
     start: str,
 ) -> str | None:
-    """The first op after *start* whose error a few other choices do not explain."""
+    """The first op after *start* whose error a few different choices do not explain."""
     item = worst(one for one in outputs[start] if one.over)
     assert item is not None
     assert item.metrics is not None
@@ -133,8 +133,8 @@ _DECIDES = re.compile(
 )
 _SATURATES = re.compile(r".*(Tanh|Sigmoid|Erf|Softsign)(?!.*(Grad|Backward))")
 _TWO_ENDS = 0.9
-"""Share of the largest variance values between two ends can have, from which on nearly all
-are at one of the ends: (high - mean) (mean - low), by Bhatia and Davis."""
+"""Share of the largest possible variance, (high - mean) (mean - low) by Bhatia and Davis, from
+which nearly all values are at one of the two ends."""
 _FEW = 0.005
 _AT_LEAST = 2
 _NOT_TINY = 64

@@ -72,8 +72,8 @@ def op_states(
 ) -> dict[str, OpState]:
     """The state of each op of *ops* (ids in execution order).
 
-    BROKEN means non-finite values no golden tensor has, on an op that is no origin:
-    an origin keeps its own mark, whatever the error looks like.
+    BROKEN means non-finite values no golden tensor has, on an op that is not an origin: an origin
+    stays one, whatever the error looks like.
     """
     return {op: _state(op, outputs.get(op, ()), origins) for op in ops}
 

@@ -1,7 +1,7 @@
 """Which device ops replace the same originals together.
 
-The grouping follows the reference comparator: ops of one L1 fusion, or ops split from
-one original, are one group; an op fused from several originals is one with its like.
+The grouping follows the reference comparator: ops of one L1 fusion, or ops split from one original,
+form a group; an op fused from several originals forms one with ops of the same originals.
 """
 
 from __future__ import annotations

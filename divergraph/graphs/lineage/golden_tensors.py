@@ -13,7 +13,7 @@ from importers.nesting import inlined_names
 
 @dataclass(frozen=True, slots=True)
 class Unmatched:
-    """Why a device tensor stands for no golden tensor; ``detail`` names the names."""
+    """Why a device tensor has no golden counterpart; ``detail`` gives the names involved."""
 
     reason: Reason
     detail: str = ""
@@ -25,7 +25,7 @@ Outputs: TypeAlias = Mapping[TensorRef, Counterpart]
 
 
 def _unique(pairs: Iterable[tuple[str, Op]]) -> dict[str, Op]:
-    """First op by key, without the keys that fit several ops."""
+    """The first op of each key; keys that fit several ops are left out."""
     found: dict[str, Op] = {}
     doubles: set[str] = set()
     for key, op in pairs:
@@ -46,7 +46,8 @@ class GoldenTensors:
 
     @classmethod
     def of(cls, graph: ModelGraph) -> GoldenTensors:
-        """Index *graph*; root ops win over ops of the same name in a sub-graph."""
+        """The index of *graph*; ops of the root graph take precedence over ops of the same name in
+        a body."""
         root_first = sorted(graph.ops, key=lambda op: op.subgraph != "")
         by_name: dict[str, Op] = {}
         inlined = inlined_names(graph)

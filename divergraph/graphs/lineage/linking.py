@@ -25,16 +25,16 @@ from graphstore.model import (
 __all__ = ["Lineage", "Unmatched", "link_graphs"]
 
 _VALUE_KEEPING = frozenset({"Cast", "TransData", "QuantizeLinear", "DequantizeLinear"})
-"""Inserted ops of these types pass their first input's value on but for type and layout."""
+"""Inserted ops of these types change only the element type and layout of their first input."""
 _SAME_AXES = _VALUE_KEEPING | {"Identity"}
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """How a device graph came out of a golden one.
+    """How a device graph corresponds to a golden one.
 
-    ``outputs`` has an entry for every output of every device op: the golden tensor it
-    should equal, or why there is none.
+    ``outputs`` has an entry for every output of every device op: the golden tensor it should equal,
+    or why there is none.
     """
 
     links: tuple[LineageLink, ...]
@@ -45,7 +45,7 @@ class Lineage:
     def input_match(self, op: Op, position: int) -> Counterpart | None:
         """The golden tensor that input *position* of a device op should equal.
 
-        That is the producer's golden tensor. None if the input is not connected or no
+        It is the one of the producer's output. None if the input is not connected, or is not an
         op's output.
         """
         source = op.source(position)
@@ -66,7 +66,7 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     if device.framework is Framework.ASCEND:
         links, outputs = link_by_attributes(index, device)
     else:
-        keeping |= RESHAPING  # in device layouts the order may change, in these it does not
+        keeping |= RESHAPING  # device layouts may change the order of axes, these do not
         links, outputs = link_by_tensor_names(index, device)
     ops = device.op_index()
     for op in device.ops:
@@ -77,7 +77,8 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
 
 
 def relinked(outputs: Outputs, golden: GoldenTensors, device: ModelGraph) -> Lineage:
-    """The lineage of *outputs*: op links follow from them, inserted ops pass values on."""
+    """The lineage that follows from *outputs*: links between ops, and values passed on by inserted
+    ops."""
     found = dict(outputs)
     links = link_ops(golden, device, found)
     ops = device.op_index()
@@ -91,7 +92,7 @@ def relinked(outputs: Outputs, golden: GoldenTensors, device: ModelGraph) -> Lin
 def _passed_on(
     op: Op, ops: Mapping[str, Op], outputs: Outputs, keeping: frozenset[str]
 ) -> TensorMatch | None:
-    """The golden tensor whose value an inserted Cast or TransData passes on, if any."""
+    """The golden tensor whose value an inserted Cast or TransData passes on; None without one."""
     target = TensorRef(op.id, 0)
     seen: set[str] = set()
     reshaped = False
@@ -105,17 +106,15 @@ def _passed_on(
         match = outputs.get(source)
         if isinstance(match, TensorMatch):
             if reshaped and match.reorder is not None:
-                return None  # what is reshaped in another order is in no order of the original's
+                return None  # reshaped in another order of axes, it has no order of the original
             return replace(match, device=target, rule=LineageRule.THROUGH_INSERTED)
         op = producer
     return None
 
 
 def behind_transpose(match: TensorMatch, op: Op) -> TensorMatch | None:
-    """*match* of what the Transpose *op* takes, as a match of what it gives.
-
-    None if the graph does not say how it permutes, or channels lie in blocks.
-    """
+    """The match of the output of Transpose *op*, given the *match* of its input. None if the
+    permutation is not known, or channels are in blocks."""
     permuted = op.attrs.get("perm")
     if not isinstance(permuted, tuple) or (match.reorder is not None and match.reorder.block):
         return None

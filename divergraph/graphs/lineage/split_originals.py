@@ -1,11 +1,9 @@
-"""Originals that a converter wrote as several ops, of which the first kept the name.
-
-SquaredDifference becomes Sub and Mul, Rsqrt becomes Sqrt and Reciprocal: op and tensor of the
-first part have the original's names, and what the original's readers read is the last part's.
-Types that differ do not tell this by themselves, as fused ops keep a tensor's name, too. So
-the readers decide: where none of them reads the tensor of the name, but all read what is made
-of it, that is the original's tensor. Values are not asked, for a fault may be in any part.
-"""
+"""Originals that a converter split into several ops, of which the first kept the name.
+SquaredDifference becomes Sub and Mul, Rsqrt becomes Sqrt and Reciprocal: the first part has the
+original's name, but the last part's output is the original's. A different op type does not prove
+this, as fused ops keep a tensor's name, too. So the readers decide: if none of them reads the
+tensor of that name, but all read one tensor computed from it, that one is the original's. Values
+are not compared, as any part may have a fault."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ HANDING_ON = frozenset(
 """Ops whose output is their first input in another type, order or shape."""
 _BY_NAME = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
 _PARTS = 6
-"""Ops in a row that one original may become."""
+"""The longest chain of ops one original may become."""
 
 
 def split_originals(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
 ) -> dict[TensorRef, Counterpart]:
-    """What stands in *outputs* under the name of an original written as several ops, put right."""
+    """The corrections of *outputs* for originals that were split into several ops."""
     readers, behind = golden.graph.readers(), device.readers()
     types = {op.id: op.type for op in device.ops}
     by_name = {op.name: op for op in device.ops if op.name}
@@ -59,7 +57,7 @@ def split_originals(
 def _made_of(
     ref: TensorRef, readers: Mapping[TensorRef, list[Op]], outputs: Outputs
 ) -> set[TensorRef]:
-    """The tensors of no name known that are computed, not only handed on, from *ref*."""
+    """The tensors without a known name that are computed, not merely passed on, from *ref*."""
     computed: set[TensorRef] = set()
     level = {ref: False}
     for _ in range(_PARTS):

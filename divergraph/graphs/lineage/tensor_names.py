@@ -88,8 +88,8 @@ def _moved_away(
     """The outputs matched by the name of their op alone whose golden tensor another op gives.
 
     An optimiser that moves a Transpose behind a Shape leaves the Shape its name and gives its
-    tensor's name to what puts the sizes in order again. Not so if that op only hands on what
-    this one gives (a Cast): then both have the golden tensor's values.
+    tensor's name to what puts the sizes in order again. Except where that op only passes on the
+    output of this one (a Cast): then both have the golden tensor's values.
     """
     ops = device.op_index()
     owners = {golden: ref for ref, golden in claimed.items()}
@@ -109,7 +109,7 @@ def _moved_away(
 
 
 def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
-    """Whether *last* is *first* in another type, order or shape."""
+    """Whether *last* has the values of *first* in another type, order or shape."""
     seen: set[TensorRef] = set()
     while last != first and last not in seen:
         seen.add(last)
@@ -122,7 +122,7 @@ def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
 
 
 def _same_tensor(golden: GoldenTensors, name: str) -> TensorRef | None:
-    """The golden tensor of this name; output 0 may go with or without ``:0``."""
+    """The golden tensor of this name; output 0 may be named with or without ``:0``."""
     names = golden.by_tensor_name
     if not name:
         return None
@@ -144,7 +144,7 @@ def _blocked_ops(device: ModelGraph) -> set[str]:
 def _renamed(
     golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
 ) -> Counterpart:
-    """Where the tensor's name is new: by the op's name, else why there is no counterpart."""
+    """The counterpart by the op's name where the tensor's name is new; else why there is none."""
     same_name = golden.by_name.get(op.name)
     if same_name is not None and same_name.type == op.type:
         found = golden_ops[same_name.id]
@@ -237,7 +237,7 @@ _QUANTISE, _DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 def folded_activations(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
 ) -> dict[TensorRef, Counterpart]:
-    """What stands in *outputs* under a folded activation's name, put right."""
+    """The corrections of *outputs* for activations that were folded into a quantiser."""
     users = device.readers()
     found: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
@@ -262,7 +262,8 @@ def folded_activations(
 def _in_front(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], op: Op, ref: TensorRef, activation: Op
 ) -> Counterpart:
-    """The counterpart of what feeds the folded activation, by name; else found by values."""
+    """The counterpart, by name, of the tensor that feeds the folded activation; None leaves it to
+    the values."""
     source = activation.source()
     same = golden.by_name.get(op.name)
     if source is not None and same is golden_ops[source.op] and same.type == op.type:

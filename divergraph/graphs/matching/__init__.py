@@ -1,7 +1,7 @@
-"""Find counterparts for device tensors that neither attributes nor names tell.
+"""Find counterparts for device tensors that neither attributes nor names identify.
 
-By values, by the same values in another order, by re-running original ops on the
-device's own inputs, by structure; each match with its rule and confidence.
+By values, by the same values in another order, by re-running original ops on the device's own
+inputs, by structure; each match with its rule and confidence.
 """
 
 from divergraph.graphs.matching.match import MatchSources, match_more

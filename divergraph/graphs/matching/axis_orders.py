@@ -1,8 +1,8 @@
 """The order of axes of tensors that names match between graphs of two frameworks.
 
-TensorFlow mostly computes NHWC, ONNX and Caffe NCHW, and converters keep the names. Where
-shapes do not tell, because sizes are equal, the values do; where those are wrong, too, the
-nearest ops on the device side whose order is known.
+TensorFlow mostly computes NHWC, ONNX and Caffe NCHW, and converters keep the names. Where equal
+sizes leave the order open, the values decide; where these are wrong, too, the nearest device ops
+whose order is known.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Orders:
         }
 
     def found(self) -> Iterator[tuple[TensorRef, TensorMatch, _Order]]:
-        """Each match that may be in several orders, with the one it is in."""
+        """Each match that fits in several orders, with the one found."""
         choices = {
             ref: fitting
             for ref, match in self._matches.items()
@@ -105,7 +105,8 @@ class _Orders:
             yield ref, self._matches[ref], order if order in fitting else fitting[0]
 
     def _fitting(self, match: TensorMatch) -> list[_Order]:
-        """The orders in which the shapes fit, as it lies first; empty if there is no choice."""
+        """The orders in which the shapes fit, the present one first; empty if there is no
+        choice."""
         device = self._device_values.shape(match.device)
         golden = self._golden_values.shape(match.golden)
         if device is None or golden is None or len(device) != len(golden):
@@ -115,7 +116,7 @@ class _Orders:
         return [] if fitting[:1] == [orders[0]] and len(fitting) == 1 else fitting
 
     def _told(self, match: TensorMatch, fitting: list[_Order]) -> _Order | None:
-        """The order the shapes or the values tell; None if they leave it open."""
+        """The order that shapes or values show; None if they leave it open."""
         if len(fitting) == 1:
             return fitting[0]
         device = self._device_values.of(match.device)
@@ -133,7 +134,7 @@ class _Orders:
     def _spread(
         self, known: dict[TensorRef, _Order], ops: Iterable[Op], *, backward: bool = False
     ) -> None:
-        """Give *known* orders on to the outputs (or inputs) of ops that move no axes."""
+        """Propagate *known* orders to the outputs (or inputs) of ops that do not move axes."""
         for op in ops:
             if op.type in _MOVING or not op.outputs:
                 continue

@@ -1,4 +1,4 @@
-"""Golden tensors a device tensor's values may be, as they lie or in another order."""
+"""Golden tensors whose values a device tensor may have, in this or another order of axes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from graphstore.model import TensorRef
 
 _LOOKED_AT = 8
 _NEAR = 0.02
-"""Below this distance nobody looks for another order of the values."""
+"""Distance below which no other order of the values is tried."""
 _MOST_PADDING = 16
 
 
 class ValueLookup:
-    """All golden tensors by their values; reads the whole dump once."""
+    """An index of all golden tensors by their values; reads the whole dump once."""
 
     def __init__(self, values: DumpedValues, reach: GoldenReach) -> None:
         self._values = values
@@ -59,7 +59,7 @@ class ValueLookup:
         return list(_in_families(found))
 
     def _nearest(self, value: Array, *, by_order: bool) -> Iterable[TensorRef]:
-        """The golden tensors to look at, also of those with another zero point."""
+        """The golden tensors to compare with, including those with another zero point."""
         forms = (value, moved_by_128(value), same_bytes(value)) if is_8_bit(value) else (value,)
         found = (self._sketches.nearest(each, _LOOKED_AT, by_order=by_order) for each in forms)
         return dict.fromkeys(chain.from_iterable(found))
@@ -75,7 +75,7 @@ class ValueLookup:
                     yield Candidate(ref, best[1], best[0]), golden
 
     def _stripped(self, value: Array) -> Iterator[Array]:
-        """*value*, and without the zeros that may fill its channels up, for each known size."""
+        """*value*, and *value* without the zeros that may pad its channels, for each known size."""
         yield value
         flat = value.reshape(-1)
         zeros = np.flatnonzero(flat == 0)
@@ -94,7 +94,7 @@ def _in_families(found: list[tuple[Candidate, Array]]) -> Iterator[Candidate]:
 
 
 def family_of(families: list[Array], value: Array) -> int:
-    """The place of the values equal to *value* in *families*; added if there are none."""
+    """The index in *families* of the values equal to *value*, which is added if it is new."""
     for place, other in enumerate(families):
         if np.array_equal(other.reshape(-1), value.reshape(-1), equal_nan=True):
             return place
@@ -109,9 +109,10 @@ def squeezed(value: Array) -> tuple[int, ...]:
 
 _POINTS = 48
 _SMALLEST = 4
-"""Tensors of fewer elements, or of one value throughout, look alike by chance."""
+"""Tensors with fewer elements look alike by chance."""
 _ANYWAY = 0.5
-"""Relative distance of samples up to which a tensor is looked at whatever the nearest is."""
+"""Relative distance of samples up to which a tensor is a candidate, however near the nearest one
+is."""
 _MUCH_FARTHER = 4.0
 
 
@@ -120,10 +121,8 @@ Read: TypeAlias = Callable[[TensorRef], "Array | None"]
 
 @dataclass
 class Sketches:
-    """Golden tensors, found again by samples of their values or of their sorted values.
-
-    ``read`` gives the values of one once more: sorting is put off until somebody asks.
-    """
+    """An index of golden tensors by samples of their values, or of their sorted values. ``read``
+    gives the values of one again: sorting is put off until it is needed."""
 
     read: Read
     _by_size: dict[int, list[TensorRef]] = field(default_factory=dict)
@@ -131,7 +130,7 @@ class Sketches:
     _ranked: dict[int, Array] = field(default_factory=dict)
 
     def add(self, ref: TensorRef, value: Array) -> None:
-        """Remember a tensor if its values say anything."""
+        """Add a tensor, unless its values cannot identify it."""
         if is_telling(value):
             self._by_size.setdefault(value.size, []).append(ref)
             self._sampled.setdefault(value.size, []).append(_sample(value))
@@ -177,7 +176,7 @@ def is_telling(value: Array) -> bool:
 
 def _sample(value: Array) -> Array:
     flat = value.reshape(-1)
-    # strides that share no factor with image sizes, so that padding does not hide all
+    # strides coprime to image sizes, so that not all samples fall on padding
     places = (np.arange(_POINTS, dtype=np.int64) * 7919 * 31) % flat.size
     return np.nan_to_num(flat[places].astype(np.float64))
 

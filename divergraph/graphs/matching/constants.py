@@ -8,7 +8,7 @@ from graphstore.model import InputRef, ModelGraph, Op
 
 
 def constant_ops(graph: ModelGraph) -> frozenset[str]:
-    """Ids of ops that take constants only; random ops are among them, placeholders not."""
+    """Ids of ops that depend on constants only; random ops are included, placeholders are not."""
     fed = {tensor.name for tensor in graph.inputs}
 
     def taken(op: Op) -> list[InputRef] | None:
@@ -23,10 +23,8 @@ def constant_ops(graph: ModelGraph) -> frozenset[str]:
 def settled_ops(
     ops: Iterable[Op], taken: Callable[[Op], Iterable[InputRef] | None]
 ) -> frozenset[str]:
-    """Ids of the *ops* that take nothing but one another's values.
-
-    *taken* gives what an op takes, nothing for a leaf; None where its values vary anyway.
-    """
+    """Ids of the *ops* that depend on nothing but each other. *taken* gives the inputs of an op,
+    none for a leaf; None where its values vary anyway."""
     users: dict[str, list[str]] = {}
     waiting: dict[str, int] = {}
     ready: list[str] = []

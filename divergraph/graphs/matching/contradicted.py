@@ -1,8 +1,8 @@
 """Matches by the name of an op alone that dumped values contradict.
 
-Values that differ contradict nothing by themselves: the op may be the one with the fault. They
-do where another tensor without a counterpart fits far better: on the device one that has the
-golden values, or on the golden side one of an op of this type, whose values the device has.
+Different values alone contradict nothing: the op may be the faulty one. They do if another tensor
+without a counterpart fits far better: a device tensor with the golden values, or an output of a
+golden op of this type with the device's values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import LineageRule, Reason, TensorMatch, TensorRef
 
 _AGREE = 0.3
-"""Relative distance up to which values are taken for the same on any device that works."""
+"""Relative distance up to which values count as the same on any healthy device."""
 
 
 def contradicted(

@@ -1,4 +1,4 @@
-"""Golden tensors near given ones: candidates for what a device op computes from them."""
+"""Golden tensors downstream of given ones: candidates for what a device op computes from them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from divergraph.graphs.lineage.tensor_names import RESHAPING
 from graphstore.model import ModelGraph, TensorRef
 
 _DEPTH = 12
-"""Original ops one device op is taken to be made of, in a row."""
+"""The longest chain of original ops one device op may be made of."""
 _MOST_OPS = 60
-"""Original ops one device op is taken to be made of, at all."""
+"""The most original ops one device op may be made of."""
 _PASSING = RESHAPING | {"Cast"}
 
 
 @dataclass(frozen=True)
 class ReachedPart:
-    """The golden ops between known tensors and one more: ``needs`` are the known ones used.
-
-    ``graph_inputs`` are the names of graph inputs it uses besides.
-    """
+    """The golden ops between known tensors and one more: ``needs`` are the known ones used,
+    ``graph_inputs`` the names of graph inputs used."""
 
     output: TensorRef
     ops: tuple[str, ...]
@@ -38,7 +36,7 @@ class GoldenReach:
         self.users = {ref: [op.id for op in readers] for ref, readers in graph.readers().items()}
 
     def root(self, ref: TensorRef) -> TensorRef:
-        """The tensor whose values *ref* has: what was reshaped or cast to make it."""
+        """The tensor whose values *ref* has: *ref* before reshapes and casts."""
         seen: set[str] = set()
         while ref.op not in seen:
             seen.add(ref.op)
@@ -50,7 +48,7 @@ class GoldenReach:
         return ref
 
     def users_of_values(self, ref: TensorRef) -> Iterator[str]:
-        """The ops that use *ref*, reshaped or cast before or not."""
+        """The ops that use *ref*, directly or after reshapes and casts."""
         stack = [self.root(ref)]
         seen: set[str] = set()
         while stack:
@@ -64,7 +62,7 @@ class GoldenReach:
     def behind(
         self, inputs: Collection[TensorRef], known: Collection[TensorRef]
     ) -> Iterator[ReachedPart]:
-        """The parts that make tensors up to some ops behind *inputs*, from *known* ones."""
+        """The parts that compute tensors within a few ops of *inputs*, from *known* ones."""
         seen: set[str] = set()
         level = list(dict.fromkeys(user for ref in inputs for user in self.users.get(ref, ())))
         for _ in range(_DEPTH):
@@ -86,7 +84,8 @@ class GoldenReach:
             level = list(following)
 
     def part(self, output: TensorRef, known: Collection[TensorRef]) -> ReachedPart | None:
-        """What makes *output* from *known* tensors and constants; None if it takes more."""
+        """The ops that compute *output* from *known* tensors and constants; None if that takes more
+        of them."""
         ops: dict[str, None] = {}
         needs: dict[TensorRef, None] = {}
         graph_inputs: dict[str, None] = {}

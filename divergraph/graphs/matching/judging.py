@@ -1,4 +1,4 @@
-"""When one candidate is the counterpart, and how sure that is."""
+"""Which candidate is the counterpart, and with what confidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SURE_ENOUGH = 0.8
 _STEPS = ((0.0, 0.99), (1e-5, 0.98), (2e-2, 0.95), (0.1, 0.9), (0.3, 0.8))
 """Relative distance up to here, confidence: the size of float32, float16 and int8 noise."""
 _CLEAR = 3.0
-"""The next candidate must be farther away by this factor."""
+"""The next candidate must be farther away by this factor for full confidence."""
 _KIN_DECIDES = 0.9
 _NOTHING_DECIDES = 0.5
 
@@ -23,8 +23,8 @@ _NOTHING_DECIDES = 0.5
 class Candidate:
     """A golden tensor and how far its values are from the device tensor's.
 
-    Candidates of one *family* are one value under several names (an Identity, a Cast):
-    any of them is right. *kin* is set if an op of the device op's type makes it.
+    Candidates of one *family* have the same values under several names (an Identity, a Cast): any
+    of them is right. *kin* is set if it comes from an op of the device op's type.
     """
 
     golden: TensorRef
@@ -45,8 +45,8 @@ class CounterpartChoice:
 def judge(candidates: Sequence[Candidate]) -> CounterpartChoice | None:
     """The nearest candidate; None if none is near.
 
-    Others of another value that are about as near lower the confidence, less so if the
-    type of the op decides.
+    Candidates with other values that are about as near lower the confidence, less so if the op's
+    type decides.
     """
     near = [each for each in candidates if each.apart < FAR]
     if not near:

@@ -1,4 +1,4 @@
-"""Match what names leave open, wave by wave from what is known."""
+"""Match what names leave open, in waves outwards from what is known."""
 
 from __future__ import annotations
 
@@ -36,20 +36,18 @@ from importers.dumps.index import DumpIndex
 _OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LAYOUT_UNSUPPORTED, Reason.LOW_CONFIDENCE})
 _TRANSPOSE = "Transpose"
 _MOVING = frozenset({"ReorderInput", "ReorderOutput", _TRANSPOSE})
-"""Inserted ops that hand the same values on in another order."""
+"""Inserted ops that pass on the same values in another order."""
 _QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _HANDING_ON = _MOVING | _QUANTISING | {"Cast", "TransData"}
-"""Inserted ops whose output is no other tensor than their input, but for rounding."""
+"""Inserted ops whose output equals their input, up to rounding."""
 _STRUCTURE_ALONE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class MatchSources:
-    """What matching goes by besides the graphs: dumps, the user's pins, the golden model.
-
-    ``open_executor`` is called if ops have to be re-run; None from it means they cannot.
-    About ``memory`` bytes of values are held at once.
-    """
+    """What matching uses besides the graphs: dumps, the user's pins, the golden model.
+    ``open_executor`` is called if ops have to be re-run; it returns None if they cannot be. About
+    ``memory`` bytes of values are held at once."""
 
     golden_dump: DumpIndex
     device_dump: DumpIndex
@@ -61,12 +59,10 @@ class MatchSources:
 def match_more(
     lineage: Lineage, device: ModelGraph, sources: MatchSources, progress: Progress = NO_PROGRESS
 ) -> Lineage:
-    """*lineage* with counterparts for outputs it has none for, where the evidence is enough.
-
-    What is found but not sure enough stays unmatched, with the guess in its detail.
-    """
+    """*lineage* with counterparts for outputs that had none, where the evidence is strong enough.
+    Otherwise the output stays unmatched, with the best guess in its detail."""
     if device.framework is Framework.ASCEND:
-        return _pinned_only(lineage, sources.pins)  # its attributes have told the rest
+        return _pinned_only(lineage, sources.pins)  # its attributes gave everything else
     matcher = _Matcher(lineage, device, sources)
     ordered = matcher.order()
     matcher.pin()
@@ -92,7 +88,7 @@ def _pinned_only(lineage: Lineage, pins: Pins) -> Lineage:
 
 
 def _apply(pins: Pins, outputs: dict[TensorRef, Counterpart]) -> None:
-    """The user's word on *outputs*."""
+    """Apply the user's pins to *outputs*."""
     for device, golden in pins.pinned.items():
         outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
     for ref, found in outputs.items():
@@ -111,7 +107,7 @@ class _Matcher:
         self._device_constants = constant_ops(device)
         self._pins = sources.pins
         self._open_executor = sources.open_executor
-        kept = sources.memory // 4  # the rest is for what is re-run
+        kept = sources.memory // 4  # the rest is for re-running ops
         self._device_values = DumpedValues(sources.device_dump, kept)
         self._golden_values = DumpedValues(sources.golden_dump, kept)
         self._executor: Executor | None = None
@@ -121,7 +117,7 @@ class _Matcher:
         self.open: list[TensorRef] = []
 
     def order(self) -> bool:
-        """Put right what names say of orders of axes and of tensors; False if nothing is."""
+        """Correct what names suggest about orders of axes and tensors; False if nothing changed."""
         found = with_axis_orders(
             self._lineage, self._device, self._device_values, self._golden_values
         )
@@ -131,12 +127,12 @@ class _Matcher:
         return bool(found or wrong)
 
     def pin(self) -> None:
-        """Apply the user's word, then list what is open."""
+        """Apply the user's pins, then list what is open."""
         _apply(self._pins, self.outputs)
         self.open = [ref for op in self._device.ops for ref in op.makes if self._is_open(ref)]
 
     def by_values(self, progress: Progress) -> None:
-        """Match tensors whose values are those of one golden tensor and no other."""
+        """Match tensors whose values are those of exactly one golden tensor."""
         lookup = ValueLookup(self._golden_values, self._reach)
         found: list[tuple[float, int, CounterpartChoice]] = []
         for place, ref in enumerate(self.open):
@@ -158,18 +154,17 @@ class _Matcher:
             self._settle(ref, rule, judgement)
 
     def _is_worse_than_another(self, ref: TensorRef, candidate: Candidate) -> bool:
-        """Whether a golden tensor is only near, and some other device tensor's already.
-
-        A golden Conv with bias is near the device's Conv without: its Add is the counterpart,
-        dumped or not if names say so.
-        """
+        """Whether a golden tensor is only near, and already belongs to another device tensor. A
+        golden Conv with bias is near the device's Conv without it, but its counterpart is the Add,
+        even if only names say so."""
         taker = self._takers().get(candidate.golden)
         if taker is None or taker == ref:
             return False
         return candidate.apart > AS_IT_LIES or self._is_changed(ref, taker)
 
     def _is_changed(self, ref: TensorRef, taker: TensorRef) -> bool:
-        """Whether the op of *taker* computes it from *ref*, and changes it, however little."""
+        """Whether the op of *taker* computes its output from *ref* and changes the values, however
+        little."""
         op = self._device_ops[taker.op]
         if ref not in op.takes or op.type in _HANDING_ON:
             return False
@@ -185,7 +180,7 @@ class _Matcher:
         }
 
     def by_waves(self, progress: Progress) -> None:
-        """Match ops behind matched ones by re-running originals, else by structure."""
+        """Match ops after matched ones by re-running originals, else by structure."""
         progress.stage("matching tensors by re-execution")
         if any(map(self._is_open, self.open)):
             self._executor = self._open_executor()
@@ -207,10 +202,8 @@ class _Matcher:
             progress.step(len(ready))
 
     def _pass_on_transposed(self) -> bool:
-        """Match Transposes that were added with what they take, in the permuted order.
-
-        True if there were such.
-        """
+        """Match added Transposes to the counterpart of their input, in the permuted order. True if
+        there were any."""
         before = len(self.open)
         for ref in [each for each in self.open if self._is_open(each)]:
             op = self._device_ops[ref.op]
@@ -225,8 +218,8 @@ class _Matcher:
         return len(self.open) < before
 
     def _lies_as_golden(self, moved: TensorMatch, taken: TensorRef | None) -> bool:
-        """Whether a Transpose gives golden's own order, not that of *moved*: of what it took and
-        is not dumped, names do not tell the order."""
+        """Whether a Transpose gives golden's own order and not that of *moved*: the order of an
+        input that was not dumped is not known from names."""
         if moved.reorder is None or (taken is not None and self._device_values.has(taken)):
             return moved.reorder is None
         device, golden = self._device_values.of(moved.device), self._golden_values.of(moved.golden)
@@ -263,13 +256,13 @@ class _Matcher:
                 self._settle(ref, LineageRule.RE_EXECUTED, judgement)
 
     def _judged(self, ref: TensorRef, candidates: Sequence[Candidate]) -> CounterpartChoice | None:
-        """The verdict on candidates for a device tensor, those pins forbid left out."""
+        """The choice among candidates for a device tensor, without those that pins forbid."""
         kind, of_constants = self._device_ops[ref.op].type, ref.op in self._device_constants
         return judge(
             [
                 replace(each, kin=self._reach.ops[each.golden.op].type == kind)
                 for each in candidates
-                # A Conv of zeros gives its bias: that is not the bias, whatever the values.
+                # A Conv of zeros gives its bias, but is not the bias although the values agree.
                 if self._pins.allows(ref, each.golden)
                 and (each.golden.op not in self._golden_constants or of_constants)
             ]
@@ -281,7 +274,7 @@ class _Matcher:
         return same and self._pins.allows(ref, part.output)
 
     def _handed_on(self, ref: TensorRef, known: Collection[TensorMatch]) -> Iterator[Candidate]:
-        """The op's own inputs: it may do nothing, or next to nothing."""
+        """Candidates that are the op's own inputs: it may do nothing, or next to nothing."""
         device = self._device_values.of(ref)
         for number, match in enumerate(known):
             value = self._device_values.of(match.device)
@@ -291,7 +284,7 @@ class _Matcher:
                     yield Candidate(match.golden, apart, match.reorder, family=-1 - number)
 
     def _images(self) -> dict[TensorRef, TensorMatch]:
-        """All matches by golden tensor, the surest of each that has values."""
+        """By golden tensor the match of the highest confidence whose values were dumped."""
         images: dict[TensorRef, TensorMatch] = {}
         for match in self.outputs.values():
             if isinstance(match, TensorMatch) and self._device_values.has(match.device):
@@ -303,7 +296,7 @@ class _Matcher:
     def _same_structure(
         self, ref: TensorRef, known: Mapping[TensorRef, TensorMatch]
     ) -> Candidate | None:
-        """The only golden op of this type on exactly these inputs, if it is free."""
+        """The only golden op of this type on exactly these inputs, if it has no counterpart yet."""
         op = self._device_ops[ref.op]
         taken = {each.golden for each in self.outputs.values() if isinstance(each, TensorMatch)}
         size = self._device_values.size(ref)
@@ -331,7 +324,7 @@ class _Matcher:
         return {root(ref) for ref in computed} == {root(ref) for ref in known}
 
     def _known_inputs(self, op: Op) -> dict[TensorRef, TensorMatch] | None:
-        """The golden tensors an op's computed inputs stand for; None while one is open."""
+        """The golden counterparts of an op's computed inputs; None while one of them is open."""
         known: dict[TensorRef, TensorMatch] = {}
         for ref in op.takes:
             if ref.op in self._device_constants:

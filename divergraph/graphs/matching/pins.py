@@ -1,4 +1,4 @@
-"""The user's own word on which tensors belong together, from a TOML file.
+"""The user's pins: which tensors belong together, from a TOML file.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Candidates by re-execution: what original ops make of the device's own inputs."""
+"""Candidates by re-execution: original ops run on the device's own inputs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ class ReExecution:
         jobs: Mapping[str, tuple[TensorRef, ReachedPart]],
         images: Mapping[TensorRef, TensorMatch],
     ) -> dict[TensorRef, list[Candidate]]:
-        """By device tensor: the outputs of its parts that come near it.
-
-        *jobs* are a device tensor and a part it may be the output of, by any key; *images* say
-        which device tensor stands for a golden one.
-        """
+        """By device tensor the outputs of golden parts that come near it. *jobs* hold, under any
+        key, a device tensor and a part that may compute it; *images* give the device tensor for a
+        golden one."""
         subgraphs = [
             RunnableSubgraph(
                 key,
@@ -95,7 +93,7 @@ class ReExecution:
 
 
 def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
-    """How far *device* is from *golden*, and in which order if not as it lies."""
+    """The distance of *device* from *golden*, and the order of axes if it is another one."""
     comparable = 0 < device.size == golden.size and is_near(device, golden)
     apart = distance(device, golden) if comparable else FAR
     if apart <= AS_IT_LIES and squeezed(device) == squeezed(golden):
