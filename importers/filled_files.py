@@ -30,7 +30,7 @@ def fill(message: Message, fields: Fields) -> None:
 def _set(message: Message, field: FieldDescriptor, value: Value) -> None:
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         if isinstance(value, bytes):
-            raise ValueError(f"field {field.name} is no block")
+            raise ValueError(f"field {field.name} is not a block")
         _set_message(message, field, value)
         return
     if not isinstance(value, bytes):
@@ -72,7 +72,7 @@ def _scalar(field: FieldDescriptor, token: bytes) -> Any:
     kind = field.cpp_type
     if kind == FieldDescriptor.CPPTYPE_STRING:
         if not is_string(token):
-            raise ValueError(f"field {field.name} is no text")
+            raise ValueError(f"field {field.name} is not text")
         data = string_bytes(token)
         if field.type == FieldDescriptor.TYPE_BYTES:
             return data

@@ -96,4 +96,4 @@ def _settings(text: str, query: str) -> tuple[dict[str, str], tuple[str, ...], t
 
 
 def _wrong(text: str, why: str) -> InputError:
-    return InputError(f"{text!r} is no address", hint=why)
+    return InputError(f"{text!r} is not an address", hint=why)

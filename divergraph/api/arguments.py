@@ -1,4 +1,4 @@
-"""What users give, made into what the rooms below take: paths, words, limits, workers."""
+"""Arguments of users, converted for the rooms below: paths, words, limits, workers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def precision_names(*, installed: bool) -> tuple[str, ...]:
 
 
 def workers_of(jobs: int | None, cluster: str | None, *, resume: bool) -> Workers:
-    """Who measures: *jobs* processes, or the Dask cluster at *cluster*.
+    """The workers: *jobs* processes, or the Dask cluster at *cluster*.
 
     Raises:
         InputError: fewer than one process.

@@ -1,4 +1,4 @@
-"""Golden dumps: a model run here, every tensor of it written."""
+"""Golden dumps: run a model here and write every tensor."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def capture(
     """Run *model* here and write every tensor it makes into the folder *output*.
 
     *inputs* are ``.npy`` or raw ``.bin`` files by input name, or one file if there is one input;
-    *seed* makes up the others. *device* is ``fp32`` for the model as it is, or ``fp16``, ``int8``
-    or ``optimized`` for a stand-in for a device, made of an ONNX model and kept in the folder.
-    About *memory* MiB of tensors are held at once. For TensorFlow, *checkpoint* has the
-    variables, *variables* a dump of their values before the step, *train_op* ends the step.
+    *seed* makes random values for the others. *device* is ``fp32`` for the model as it is, or
+    ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept
+    in the folder. About *memory* MiB of tensors are held at once. For TensorFlow, *checkpoint* has
+    the variables, *variables* a dump of their values before the step, *train_op* ends the step.
 
     Raises:
         InputError: the model or an input cannot be used, or the folder holds something.

@@ -92,13 +92,13 @@ def compare(
         method: ``root-cause`` runs every original op on the device's own inputs, ``thresholds``
             goes by limits alone, ``auto`` takes the first where the golden model can be run.
         suspect: introduced error over noise floor from which an op is suspect.
-        guilty: ... and from which it is an origin.
+        guilty: introduced error over noise floor from which it is an origin.
         precision: the device's arithmetic: ``fp32``, ``hf32``, ``tf32``, ``fp16``, ``bf16``,
             ``int8``; ``auto`` finds it from the dump.
         memory: MiB of tensors and weights held at once when ops are run again.
         jobs: worker processes; default: as many as the work is worth.
         cluster: a Dask cluster to work on: ``tcp://host:8786``, ``local`` or ``local:N``.
-        resume: take up what a killed comparison has done.
+        resume: continue a comparison that was killed.
         progress: True for a bar, or a function called with (stage, done, total).
 
     Raises:
@@ -156,9 +156,9 @@ def compare_many(
 ) -> ManyRuns:
     """Compare every rank and step, and keep a run ``NAME.rank0.step3`` of each in *store*.
 
-    *ranks* and *steps* are ``"all"``, a text such as ``"0,1,4-7"``, or numbers. The other
-    arguments are those of ``compare``. What cannot be compared in one place is that place's
-    problem; the others go on.
+    *ranks* and *steps* are ``"all"``, a text such as ``"0,1,4-7"``, or numbers. The other arguments
+    are those of ``compare``. A place that cannot be compared has a problem in its result; the
+    others go on.
 
     Raises:
         InputError: no such ranks or steps, or the first place already has a run.
@@ -184,7 +184,7 @@ def compare_many(
 def analysed(
     source: GraphStore | RunData, name: str, options: RootCauseOptions, progress: Progress
 ) -> RunData:
-    """A run with its root cause found once more; one in a store is kept so."""
+    """A run with its root cause found again; in a store, the run is replaced."""
     if isinstance(source, RunData):
         return analysed_again(source, options, progress)
     return analyse_stored(source, name, options, progress)

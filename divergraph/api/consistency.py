@@ -26,12 +26,11 @@ def consistency(
     step: int | None = None,
     progress: ProgressOption = None,
 ) -> ConsistencyReport:
-    """Check the *dump* a device made of *graph* by itself, or *against* a second one of it.
+    """Check the *dump* of a device's *graph* by itself, or *against* a second dump of it.
 
     Found are ops where NaN, infinities or the end of float16 first appear, overflows the device
-    recorded, inputs that are not what their producer put out, outputs of one value throughout,
-    and what two dumps do not agree on. *time*, *rank*, *model_id* and *step* choose among
-    several dumps of a folder.
+    recorded, inputs that differ from their producer's output, constant outputs, and differences
+    between two dumps. *time*, *rank*, *model_id* and *step* choose among several dumps of a folder.
 
     Raises:
         InputError: a path cannot be used.
@@ -52,7 +51,7 @@ def consistency(
 def consistency_of_run(
     run: Run, store: GraphStore, against: AnyPath | None, progress: ProgressOption
 ) -> ConsistencyReport:
-    """The same of the device's dump and graph of a run.
+    """The same for the device's dump and graph of a run.
 
     Raises:
         InputError: its dump is gone.

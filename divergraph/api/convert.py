@@ -63,16 +63,16 @@ def convert(
 ) -> DumpsConverted | GraphConverted:
     """Write dump files as arrays, or a graph in another tool's format.
 
-    Of dump files or folders *to* is ``npy``, ``bin``, ``txt`` or ``msnpy``, and *output* a
-    folder; *layout* (``NCHW``, ``ND``, ...) says how tensors are to lie, *shape* is theirs then
-    if the dump has none, *input_number* or *output_number* takes one tensor of each file.
+    For dump files or folders *to* is ``npy``, ``bin``, ``txt`` or ``msnpy``, and *output* a folder;
+    *layout* (``NCHW``, ``ND``, ...) brings tensors into a layout, *shape* is their shape in it if
+    the dump has none, *input_number* or *output_number* takes one tensor of each file.
 
-    Of a graph's file *to* is ``json``, ``ge_proto``, ``onnx-json``, ``dot``, ``graphml`` or
-    ``model-explorer``, and *output* a file or folder. With *store*, *source* is the name of a
-    run, of which *side* is taken, or of an imported graph.
+    For a graph's file *to* is ``json``, ``ge_proto``, ``onnx-json``, ``dot``, ``graphml`` or
+    ``model-explorer``, and *output* a file or folder. With *store*, *source* is the name of a run,
+    of which *side* is taken, or of an imported graph.
 
     Raises:
-        InputError: nothing here can be converted so, or *output* cannot be written.
+        InputError: the source cannot be converted so, or *output* cannot be written.
 
     >>> import divergraph as dg
     >>> found = dg.convert(dg.demo_data().golden, "lenet.graphml", "graphml")

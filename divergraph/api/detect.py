@@ -12,7 +12,7 @@ from importers.dumps.detect import list_dumps as listed
 
 
 def detect(path: AnyPath) -> Findings:
-    """The graphs and dumps at *path*, how sure that is, and why; names of files decide nothing.
+    """The graphs and dumps at *path*, with confidence and reason; file names decide nothing.
 
     >>> import divergraph as dg
     >>> [graph.format for graph in dg.detect(dg.demo_data().golden).graphs]
@@ -22,7 +22,7 @@ def detect(path: AnyPath) -> Findings:
 
 
 def list_dumps(path: AnyPath) -> Rows[FoundDump]:
-    """Every dump at or below a folder: of which time, rank, model and step.
+    """Every dump at or below a folder, with its time, rank, model and step.
 
     Raises:
         InputError: there is no such folder.

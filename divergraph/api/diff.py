@@ -41,10 +41,8 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DumpDiff:
-    """What came of two dumps. ``look`` has the elements if there is one pair only.
-
-    ``result`` has the limits as well.
-    """
+    """The comparison of two dumps. ``look`` has the elements if there is only one pair; ``result``
+    also has the limits."""
 
     result: DiffResult
     look: CloseLook | None = None
@@ -71,7 +69,7 @@ class DumpDiff:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on what was passed over."""
+        """Notes on files that were skipped."""
         return self.result.notes
 
     @property

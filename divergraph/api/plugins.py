@@ -1,4 +1,4 @@
-"""What is plugged in: importers, executors and whatever else is found by entry point."""
+"""The plug-ins: importers, executors and whatever else is found by entry point."""
 
 from __future__ import annotations
 

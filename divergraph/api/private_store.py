@@ -1,4 +1,4 @@
-"""A store of one value that the user keeps nowhere: the questions are all asked of stores."""
+"""A temporary store for a run that the user has not saved, as all questions are asked of stores."""
 
 from __future__ import annotations
 

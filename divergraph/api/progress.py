@@ -1,4 +1,4 @@
-"""``progress=``: how far long work is, told as the caller likes it."""
+"""``progress=``: reports of long work, in the form the caller wants."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Bar:
 
 @contextmanager
 def telling(progress: ProgressOption) -> Iterator[Progress]:
-    """What the work tells its progress to while the block runs."""
+    """The object the work reports its progress to while the block runs."""
     if progress is True:
         with progress_bar() as bar:
             yield bar

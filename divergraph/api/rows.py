@@ -40,9 +40,9 @@ class _RowColumn:
 class Rows(Sequence[_T], Generic[_T]):
     """A sequence of frozen answers, and a table of them.
 
-    As a table, parts of an answer become columns of their own: ``row.metrics.cosine_similarity``
-    is the column ``cosine_similarity``, with the part's name before it where two have one name.
-    What is not known is null. Mappings are in the answers only.
+    As a table, parts of an answer become columns of their own: ``row.metrics.cosine_similarity`` is
+    the column ``cosine_similarity``, prefixed with the part's name if two would have the same name.
+    Unknown values are null. Mappings have no column.
 
     >>> import divergraph as dg
     >>> rows = dg.demo().ops("state:origin")
@@ -141,7 +141,7 @@ def _installed(package: str) -> Any:
 
 
 def _columns_of(kind: type) -> tuple[_RowColumn, ...]:
-    """The columns of a dataclass, each named by the end of its path that no other has."""
+    """The columns of a dataclass, each named by the shortest end of its path that is unique."""
     found = list(_leaves(kind, ()))
     ends = [path[-length:] for path, _, _ in found for length in range(1, len(path) + 1)]
     columns = []

@@ -1,4 +1,4 @@
-"""A place that keeps runs and graphs, opened by path or URL."""
+"""A store of runs and graphs, opened by path or URL."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Store:
         return Graph(self._contents.graph(name), name, self._contents)
 
     def runs(self) -> Rows[RunRecord]:
-        """What each run says of itself, oldest first."""
+        """The records of all runs, oldest first."""
         return Rows(RunRecord, self._contents.runs())
 
     def graphs(self) -> Rows[GraphInfo]:
@@ -111,7 +111,8 @@ class Store:
         )
 
     def compare_runs(self, old: str, new: str, *, times: float = 2.0) -> RunChanges:
-        """What changed from one run to another, op by op; less than a factor *times* is none."""
+        """What changed from one run to another, op by op; changes below a factor *times* are
+        ignored."""
         from divergraph.ask import compare_runs
 
         return compare_runs(self._contents, old, new, times=times)
@@ -131,9 +132,8 @@ class Store:
         timeout: float = 30.0,
         **values: Any,
     ) -> QueryResult:
-        """Rows of a Cypher text, read-only, about one *run* or graph or the whole store.
-
-        At most *limit* rows in *timeout* seconds; *values* are those of its ``$parameters``.
+        """The rows of a read-only Cypher query, about one *run* or graph or the whole store: at
+        most *limit* rows, within *timeout* seconds. *values* are the values of its ``$parameters``.
 
         Raises:
             QueryError: the text is wrong, not allowed, or took too long.
@@ -181,11 +181,11 @@ class Store:
             return tuple(restore(backup, self._contents, tuple(names), replace_it=replace))
 
     def info(self) -> StoreInfo:
-        """What the store is and holds, and what is wrong with it."""
+        """What the store is, what it holds, and what is wrong with it."""
         return self._contents.info()
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
-        """Remove what stopped processes left; a sentence for each thing done."""
+        """Remove what killed processes left behind; returns a sentence for each thing done."""
         return self._contents.repair(set_aside=set_aside)
 
     def close(self) -> None:
@@ -232,11 +232,11 @@ def to_networkx(
     name: str | None = None,
     side: Side | str = "device",
 ) -> networkx.MultiDiGraph[str]:
-    """A run's *side* or a graph, or what a store has under *name*, as a networkx graph.
+    """One *side* of a run, a graph, or what a store has under *name*, as a networkx graph.
 
     Nodes are op ids with name, type, topo, dtype, fused, originals and, of a run, state, level,
-    role, guilt and numbers where they are known and finite; edges have kind (data, control,
-    call), source_port, target_port and tensor.
+    role, guilt and numbers where they are known and finite; edges have kind (data, control, call),
+    source_port, target_port and tensor.
 
     Raises:
         UnknownNameError: the store has no such run or graph.

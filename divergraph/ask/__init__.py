@@ -1,7 +1,7 @@
-"""What the front ends ask: one function per question, plain values as answers.
+"""The questions front ends ask: one function each, with plain values as answers.
 
-The command line, the Python API and the terminal UI call these and nothing below them,
-so they cannot disagree.
+The command line, the Python API and the terminal UI call these and nothing below them, so they
+cannot disagree.
 """
 
 from divergraph.ask.answers import (

@@ -55,9 +55,9 @@ class ModuleRow:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """A run at a glance. ``matched_ops`` of the device's ops have at least one original;
-    ``matched_originals`` of the golden side's are named by some device op. ``curve`` is
-    in topo order over ops with a compared output; ``worst`` is worst first. ``answer`` says
-    more of the origins and suspects, in words."""
+    ``matched_originals`` of the golden side's are named by some device op. ``curve`` is in topo
+    order over ops with a compared output; ``worst`` is worst first. ``answer`` has the details of
+    origins and suspects."""
 
     run: Run
     origins: tuple[Origin, ...]

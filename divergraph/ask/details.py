@@ -68,7 +68,7 @@ class _Near:
                 self.compared.setdefault(item.op, []).append(item)
 
     def comparison(self, op: str, io: TensorIO, port: int) -> Comparison | None:
-        """What is known of one tensor of the op or of one it reads from."""
+        """The comparison of a tensor of the op, or of an op it reads from; None without one."""
         items = self.compared.get(op, ())
         return next((item for item in items if (item.io, item.port) == (io, port)), None)
 
@@ -218,8 +218,8 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
 
 
 def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
-    """The sentence about an origin or a drifting op whose error was split; a cause that is
-    among the findings of the op is told there."""
+    """The sentence about an origin or a drifting op whose error was split; a cause is left to the
+    op's findings."""
     answer = None if facts.answer is None else facts.answer.of(row.id)
     if facts.answer is not None and answer is not None:
         if not answer.findings:
@@ -236,7 +236,7 @@ def _names(names: tuple[str, ...]) -> str:
 
 
 def _broken(facts: Facts, item: Comparison) -> str:
-    """The metrics over their limits, and the rule that decided where that is another one."""
+    """The metrics over their limits, and the deciding rule if it is about something else."""
     said = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
     label, _, rule = item.limit.partition(": ")
     plain = label in ("", "default", "global") and rule.partition(" ")[0] in said

@@ -1,4 +1,4 @@
-"""Is the installation whole, are the four packages ours, can the store be used?"""
+"""Checks: is the installation complete, are the four packages ours, can the store be used?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class InstallationCheck:
-    """One thing looked at; ``optional`` ones may be missing."""
+    """The result of one check; ``optional`` things may be missing."""
 
     name: str
     fine: bool
@@ -60,7 +60,7 @@ def _packages() -> Iterator[InstallationCheck]:
 
 
 def _libraries() -> Iterator[InstallationCheck]:
-    # By name only: whether the versions fit, the installer has judged.
+    # By name only: the installer has checked the versions.
     named = [re.match(r"[\w.-]+", text) for text in requires("divergraph") or () if ";" not in text]
     for name in sorted(found[0] for found in named if found is not None):
         try:

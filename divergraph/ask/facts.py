@@ -1,4 +1,4 @@
-"""What is known of one side of a run or of a graph, loaded once and shared by the questions."""
+"""The facts of one side of a run or of a graph, loaded once and shared by the questions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from graphstore.traverse.arrays import GraphArrays
 class Facts:
     """One side of a run, or an imported graph (then ``run`` is None and nothing measured).
 
-    ``rows`` has the row of op number i of ``arrays`` at place i; inputs, attributes and
-    files of single ops are asked for when they are shown.
+    ``rows[i]`` is the row of op number i of ``arrays``; inputs, attributes and files of single ops
+    are read when they are shown.
     """
 
     side: Side
@@ -39,7 +39,7 @@ _CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDi
 
 
 def load_facts(store: GraphStore, target: str, side: Side = Side.DEVICE) -> Facts:
-    """The facts of *target*; kept while the store object lives and the run is the same.
+    """The facts of *target*, cached while the store object lives and the run is unchanged.
 
     Raises:
         UnknownNameError: neither a run nor an imported graph has this name.
@@ -115,7 +115,7 @@ def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVI
 
 
 def _near(ids: tuple[str, ...], name: str) -> list[str]:
-    """Up to three ids that contain *name* or are spelt much like it."""
+    """Up to three ids that contain *name* or are spelled similarly."""
     import difflib
 
     part = name.lower()

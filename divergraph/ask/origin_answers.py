@@ -1,4 +1,4 @@
-"""Where the error of a run starts: the guilty ops, the suspects, and how sure that is."""
+"""Where the error of a run starts: the guilty ops and the suspects, with the evidence."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ from graphstore.model import (
 class OriginAnswer:
     """One op an error starts at, or may.
 
-    ``split`` is that of its output, None without root-cause analysis. ``group`` are the
-    golden ops of which it is one, if there are several; ``in_one`` says that they all are
-    one device op. ``findings`` are the causes found, ``share`` its part of the error at the
-    outputs.
+    ``split`` is that of its output, None without root-cause analysis. ``group`` are the golden ops
+    of which one is to blame, if there are several; ``in_one`` says that they are all fused into one
+    device op. ``findings`` are the causes found, ``share`` is its part of the error at the outputs.
     """
 
     origin: Origin
@@ -58,7 +57,7 @@ class OriginsAnswer:
     findings: tuple[Finding, ...] = ()
 
     def of(self, op: str) -> OriginAnswer | None:
-        """What is said of *op*, if it is an origin or a suspect."""
+        """The answer for *op*; None if it is neither an origin nor a suspect."""
         both = (*self.origins, *self.suspects)
         return next((one for one in both if one.origin.op == op), None)
 
@@ -66,7 +65,7 @@ class OriginsAnswer:
 def origins(store: GraphStore, run: str, *, next_dumps: bool = True) -> OriginsAnswer:
     """Where the error of *run* starts.
 
-    *next_dumps* asks which dump would tell more; that reads the golden graph.
+    With *next_dumps*, the most useful further dump is looked for, which reads the golden graph.
 
     Raises:
         UnknownNameError: no such run.
@@ -94,7 +93,7 @@ def _outputs(
 
 
 class _Describer:
-    """What is known beside the origins themselves; *store* is asked for next dumps."""
+    """Adds what is known to origins; *store* is only read for next dumps."""
 
     def __init__(
         self,

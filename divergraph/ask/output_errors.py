@@ -1,8 +1,5 @@
-"""The outputs of a run with their errors and splits, and nothing else of them.
-
-Of a run of a hundred thousand ops these few columns are read in a fraction of the time that
-its whole comparisons take.
-"""
+"""The outputs of a run with their errors and splits only. For a run of a hundred thousand ops these
+few columns are read in a fraction of the time that whole comparisons take."""
 
 from __future__ import annotations
 

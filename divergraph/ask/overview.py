@@ -21,7 +21,7 @@ _SHOWN = 10
 
 
 def overview(store: GraphStore, run: str) -> Overview:
-    """What the first screen shows of *run*.
+    """The overview of *run*.
 
     Raises:
         UnknownNameError: no such run (an imported graph has no overview).
@@ -86,7 +86,7 @@ def _curve(rows: Iterable[OpRow]) -> list[CurvePoint]:
 
 
 def _modules(rows: Sequence[OpRow]) -> list[ModuleRow]:
-    """Name spaces that tell the model's parts apart, the worst first."""
+    """The name spaces that divide the model into parts, the worst first."""
     depth = _module_depth(rows)
     members: dict[str, list[OpRow]] = {}
     for row in rows:
@@ -118,7 +118,8 @@ def _module(row: OpRow, depth: int) -> str:
 
 
 def _worst_cosine(rows: Sequence[OpRow]) -> float | None:
-    """NaN where the device has NaN or Inf the golden side has not; None: nothing is known."""
+    """The worst cosine; NaN where the device has NaN or Inf that golden has not, None if nothing is
+    known."""
     metrics = [row.metrics for row in rows if row.metrics is not None]
     broken = (one for one in metrics if one.device_nonfinite > one.golden_nonfinite)
     if any(math.isnan(one.cosine_similarity) for one in broken):
@@ -127,8 +128,8 @@ def _worst_cosine(rows: Sequence[OpRow]) -> float | None:
 
 
 def _module_depth(rows: Sequence[OpRow]) -> int:
-    """The smallest depth of name spaces that tells parts apart (at most 4): at least three
-    modules, none with more than a third of all ops; else the smallest with three."""
+    """The smallest depth of name spaces (up to 4) with at least three modules, none of them with
+    more than a third of all ops; else the smallest with three modules."""
     three = 0
     for depth in range(1, 5):
         names = (_module(row, depth) for row in rows)

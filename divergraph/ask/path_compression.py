@@ -1,4 +1,4 @@
-"""A way of an error, made short: ops in a row that only carry it become one line."""
+"""Compresses the path of an error: consecutive ops that only carry it become one line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from divergraph.ask.sentences import step_note
 from divergraph.ask.trace_answers import PathStep
 
 CARRIED = (0.8, 1.25)
-"""Gains of ops at which nothing much happens to the error."""
+"""The range of gains at which an op only carries the error."""
 FEWEST = 3
-"""So many in a row are worth folding."""
+"""The fewest consecutive ops that are folded."""
 
 
 def folded(steps: Sequence[PathStep]) -> Iterable[tuple[int, Sequence[PathStep]]]:
-    """(number of the first, steps): single steps, and runs of ops that only carry."""
+    """(number of the first, steps): single steps, and sequences of ops that only carry."""
     plain: list[PathStep] = []
     last = len(steps) - 1
     for number, step in enumerate(steps):

@@ -1,4 +1,4 @@
-"""On which ways an error goes from an op to the outputs, and where all ways can be cut."""
+"""The ways of an error from an op to the outputs, and the ops where all of them can be cut."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _error(row: OpRow) -> float:
 def _worst_ends(
     before: Int32, errors: NDArray[np.float64], ends: Sequence[int]
 ) -> list[tuple[int, float | None]]:
-    """The ends with the largest errors, each with that of the last measured op before it."""
+    """The ends with the largest errors, each with the error of the last measured op before it."""
     parents = before.tolist()
     known: dict[int, float] = {}
     found: list[tuple[float, int]] = []
@@ -86,7 +86,7 @@ class _Region:
         self._others = _other_origins(facts, start)
 
     def way(self, numbers: Sequence[int], error: float | None) -> ErrorPath:
-        """One way with what happens on it."""
+        """The way through the ops *numbers*, with what happens to the error at each."""
         arrays, rows = self._facts.arrays, self._facts.rows
         end = numbers[-1]
         between = self._between(end)
@@ -143,7 +143,7 @@ class _Region:
 
 
 def _other_origins(facts: Facts, start: int) -> dict[int, tuple[str, ...]]:
-    """For each op downstream of origins other than the start (or one itself): which."""
+    """For each op the origins, other than the start, that it is or is downstream of."""
     others = [origin.op for origin in facts.origins if facts.arrays.number[origin.op] != start]
     if not others:
         return {}

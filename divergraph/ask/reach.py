@@ -1,4 +1,4 @@
-"""Which of some ops lie upstream of each op of a graph."""
+"""For each op of a graph, which of a few given ops lie upstream."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from graphstore.traverse.arrays import GraphArrays
 def upstream_of_each(arrays: GraphArrays, starts: Sequence[int]) -> list[tuple[int, ...]]:
     """For each op number, the places in *starts* of the ops it can be reached from.
 
-    An op reaches itself only over a loop. Ops reached from the same ones share a tuple,
-    so the answer stays small whatever *starts* is. One pass over the edges, a few more
-    where the graph has loops.
+    An op reaches itself only through a loop. Ops reached from the same starts share a tuple, so the
+    answer stays small. It takes one pass over the edges, a few more if the graph has loops.
     """
     reached = _masks(arrays, starts)
     tuples: dict[int, tuple[int, ...]] = {0: ()}

@@ -8,24 +8,24 @@ from graphstore.model import Adjustment, Reckoning, Run
 
 NOT_KEPT = (
     "its reckoning is not kept: it is far below the limit of suspects, its original op could not "
-    "be run, or the run is older; `divergraph analyse` reckons anew from the dumps"
+    "be run, or the run is older; `divergraph analyse` makes it again from the dumps"
 )
-"""What is said of an output of which the run has none."""
+"""Shown for an output without a kept reckoning."""
 
 
 def reckonings_of(run: Run) -> Mapping[tuple[str, int], Reckoning]:
-    """By op and output those the run keeps: of all over half the limit of suspects."""
+    """The kept reckonings by op and output: of all outputs over half the limit of suspects."""
     return {(each.op, each.port): each for each in run.analysis.reckonings}
 
 
 def near_the_limit(run: Run) -> tuple[Reckoning, ...]:
-    """Those of outputs that are neither guilty nor suspect, the most suspicious first."""
+    """The reckonings of outputs that are neither guilty nor suspect, the most suspicious first."""
     limit = run.analysis.suspect
     return tuple(each for each in run.analysis.reckonings if each.suspicion <= limit)
 
 
 def reckoning_lines(found: Reckoning) -> Iterator[str]:
-    """From the reference to the guilt, a line a step."""
+    """One line for each step, from the reference to the guilt."""
     yield (
         f"reference r: the original op on the device's own inputs, by {found.reference}; "
         f"|d - r| = {found.error:.3g}, |r| = {found.size:.3g}: "

@@ -9,7 +9,7 @@ from graphstore.contract import GraphStore
 from graphstore.model import Origin, Run, Side
 
 _SAME_MODEL = 0.8
-"""Share of the ops of two golden graphs that are called alike, if they are of one model."""
+"""The share of op names that two golden graphs must have in common to be of one model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,8 @@ def recurring(store: GraphStore) -> RecurringAnswer:
 def _models(store: GraphStore, runs: Iterable[Run]) -> dict[str, str]:
     """The golden graphs of *runs*, each by the first one that is the same model.
 
-    Exported or trained anew a model is another file. Its graph is called alike, but so are those
-    of all models of some exporters: most of the ops must be called alike, too.
+    A model exported or trained again is another file whose graph has the same name; but some
+    exporters give all models one name, so most op names must agree, too.
     """
     alike: dict[str, dict[str, Run]] = {}
     for run in runs:

@@ -1,8 +1,8 @@
-"""What changed from one run to another: which op makes more error of its own, which less.
+"""What changed from one run to another: which ops make more error of their own, and which less.
 
-Ops are matched by the golden tensors their outputs were held against, so the two device
-graphs may name and fuse their ops differently. Introduced errors do not depend on what
-happens upstream; without them, only what arrives at each op can be compared.
+Ops are matched by the golden tensors their outputs were held against, so the two device graphs may
+name and fuse their ops differently. Introduced errors do not depend on what happens upstream;
+without them, only what arrives at each op can be compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graphstore.model import (
 )
 
 TIMES = 2.0
-"""An introduced error that changed by less than this factor is the same."""
+"""Introduced errors that changed by less than this factor count as the same."""
 
 
 class ChangeKind(StrEnum):
@@ -170,7 +170,7 @@ class _Outputs:
         self.golden = self.by_tensor.keys()
 
     def counterpart(self, other: _Output) -> tuple[_Output | None, bool]:
-        """(the output here that stands for *other*, whether it ends another group)."""
+        """(the output here that corresponds to *other*, whether it ends a different group)."""
         same = [one for one in self.by_tensor.get(other.golden, ()) if one.group == other.group]
         if same:
             return next((one for one in same if one.op == other.op), _worst(same)), False
@@ -207,7 +207,7 @@ def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> I
     for new in after.all:
         old, regrouped = before.counterpart(new)
         if regrouped and old is not None and _RANKS[new.guilt] < max(1, _RANKS[old.guilt]):
-            continue  # the guilt of a group says nothing of a healthier op of another group
+            continue  # the guilt of one group says nothing of an op in another group
         if old is not None:
             seen.add(id(old))
         kind = _kind(old, new, times, limit)
@@ -240,12 +240,13 @@ def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> Chan
 
 
 def _still_over(output: _Output) -> bool:
-    """By thresholds: over a limit, only no longer the first op that is."""
+    """Whether an op judged by thresholds is still over a limit, although no longer the first
+    one."""
     return output.split is None and output.weight[0] > 0
 
 
 def _counts(output: _Output, limit: float) -> bool:
-    """True if the error is more than healthy ops show: of noise, doubles say nothing."""
+    """True if the error is more than healthy ops have: twice the noise is still noise."""
     return output.weight[1] > limit if output.split is not None else output.weight[0] > 0
 
 

@@ -1,4 +1,4 @@
-"""Sentences about who makes an error and who carries it, the same in every front end."""
+"""Sentences about which op makes an error and which carries it, the same in every front end."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 ROLE_WORDS = {
     Role.INTRODUCES: "makes more error than it was given",
     Role.CARRIES: "passes on the error it was given",
-    Role.AMPLIFIES: "enlarges the error it was given",
-    Role.ATTENUATES: "lessens the error it was given",
-    Role.CLEAN: "makes and carries no error worth a word",
+    Role.AMPLIFIES: "increases the error it was given",
+    Role.ATTENUATES: "reduces the error it was given",
+    Role.CLEAN: "makes and carries no notable error",
     Role.UNKNOWN: "no reference could be run",
 }
 
@@ -35,7 +35,7 @@ SPLIT_LABELS = {
     "introduced": "introduced error",
     "propagated": "propagated error",
 }
-"""What the numbers of a split are called where they are plotted."""
+"""The names of a split's numbers where they are plotted."""
 
 _HALF = 0.5
 _SHORT_DTYPES = (("bfloat", "bf"), ("float", "fp"))
@@ -59,13 +59,14 @@ def precision_text(dtype: str) -> str:
 
 
 def origin_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> str:
-    """What *origin* does, and its cause if that is known. *dtype* is what it computes in."""
+    """A sentence on what *origin* does, and its cause if that is known; *dtype* is the type it
+    computes in."""
     text = deed_sentence(origin, split, dtype)
     return f"{text}; cause: {origin.cause}" if origin.cause else text
 
 
 def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> str:
-    """What *origin* does, without its cause."""
+    """A sentence on what *origin* does, without its cause."""
     suspicion = origin.suspicion
     if split is not None and suspicion is None:
         suspicion = split.suspicion
@@ -90,7 +91,8 @@ def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> 
 
 
 def _makes_no_numbers(split: ErrorSplit) -> bool:
-    """Whether an error has no bound; of a reference of 0 only it has, though not as a share."""
+    """Whether the error is unbounded: NaN or Inf. An error where the reference is 0 throughout is
+    not, although it is no share of it."""
     if split.introduced is None or not math.isinf(split.introduced):
         return False
     return split.suspicion is None or math.isinf(split.suspicion)
@@ -106,7 +108,7 @@ def _subject(origin: Origin, split: ErrorSplit | None) -> str:
 
 
 def reason_text(origin: Origin, split: ErrorSplit, group_sentence: str) -> str:
-    """Why *origin* is accused, in as few words as a column of a table has room for."""
+    """Why *origin* is accused, short enough for the column of a table."""
     if origin.cause:
         return origin.cause
     if split.introduced is None:
@@ -119,7 +121,7 @@ def reason_text(origin: Origin, split: ErrorSplit, group_sentence: str) -> str:
 
 
 def limits_text(analysis: RunAnalysis) -> str:
-    """How suspicion is judged in the run."""
+    """The limits, arithmetic and reference by which suspicion is judged in the run."""
     how = f"suspect above {analysis.suspect:g}, guilty above {analysis.guilty:g}"
     arithmetic = str(analysis.arithmetic)
     floor = f"floors of {arithmetic}" if arithmetic else ""
@@ -128,7 +130,7 @@ def limits_text(analysis: RunAnalysis) -> str:
 
 
 def thresholds_text(analysis: RunAnalysis) -> str:
-    """What origins by thresholds do not tell, and why there are no better ones."""
+    """A note that origins were found by thresholds, and why not by root-cause analysis."""
     why = f" ({analysis.note})" if analysis.note else ""
     return (
         f"found by thresholds only{why}: these are the first ops over a limit, which need not be "
@@ -137,7 +139,7 @@ def thresholds_text(analysis: RunAnalysis) -> str:
 
 
 def mismatch_sentence(mismatch: InputMismatch) -> str:
-    """Why no op can be blamed yet."""
+    """A sentence on an input that differs between the sides."""
     error = "" if mismatch.error is None else f" (relative error {mismatch.error:.3g})"
     name = mismatch.tensor or mismatch.op
     return f"the sides were not given the same {name}{error}: no op is to blame for that"
@@ -156,7 +158,7 @@ def numbers_text(split: ErrorSplit) -> str:
 
 
 def step_note(step: PathStep, *, first: bool = False) -> str:
-    """What is worth a word about an op on a way; empty if it just carries."""
+    """A note on an op on an error's path; empty if it only carries the error."""
     row, notes = step.row, []
     split = row.split
     guilty = split is not None and split.guilt is not Guilt.NONE
@@ -186,7 +188,7 @@ def share_text(share: float) -> str:
 
 
 def names(found: tuple[str, ...], shown: int = 2) -> str:
-    """The first few of some names, and how many more there are."""
+    """The first few *found* names, and how many more there are."""
     more = len(found) - shown
     return ", ".join(found[:shown]) + (f" and {more} more" if more > 0 else "")
 

@@ -1,4 +1,4 @@
-"""The answer to where an error goes: the ops it reaches, and the ways it takes."""
+"""The answer to where an error goes: the ops it reaches, and its paths."""
 
 from __future__ import annotations
 
@@ -67,12 +67,11 @@ class ErrorPath:
 class Trace:
     """What lies downstream of ``op`` up to the graph's outputs, in execution order.
 
-    ``steps`` starts with the op itself; ``outputs`` are the reached ops nothing reads.
-    ``over`` of the measured steps are over the limit; ``healed`` are measured ops without
-    an error worth a word (by their role; within the limit, if there are no roles) though
-    all their nearest measured predecessors in the trace have one. With an end
-    asked for, the steps are what lies between and ``outputs`` is that end. ``ways`` leads to
-    a few of the outputs, the largest error first.
+    ``steps`` starts with the op itself; ``outputs`` are the reached ops nothing reads. ``over`` of
+    the measured steps are over the limit; ``healed`` are measured ops without a notable error (by
+    their role; within the limit, if there are no roles) although all their nearest measured
+    predecessors in the trace have one. With an end asked for, the steps are what lies between and
+    ``outputs`` is that end. ``ways`` leads to a few of the outputs, the largest error first.
     """
 
     op: str

@@ -125,12 +125,12 @@ def _healed(
 def _is_well(row: OpRow) -> bool:
     if row.metrics is None or _carries(row):
         return False
-    # where precision explains much, an op can be clean by its role and yet worse than before
+    # a clean role may still mean a larger error than before, where precision explains much
     return row.split is None or row.gain is None or row.gain < ATTENUATES
 
 
 def _carries(row: OpRow) -> bool:
-    """True if the op has an error worth a word: by its role, else by its limits."""
+    """True if the op has a notable error: by its role, else by its limits."""
     if row.split is not None and row.split.role is not Role.UNKNOWN:
         return row.split.role is not Role.CLEAN
     return row.state in _OVER

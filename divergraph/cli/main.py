@@ -68,11 +68,11 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("ask.propagation_commands", "Follow an error from an op to the outputs."),
     "roles": (
         "ask.propagation_commands",
-        "Say which ops make, carry, enlarge or lessen the error.",
+        "Say which ops make, carry, increase or reduce the error.",
     ),
     "blame": (
         "ask.blame_command",
-        "Say which ops made the error of the outputs; list them to keep.",
+        "Say which ops made the outputs' error; list those to keep exact.",
     ),
     "compare-runs": ("ask.across_command", "Say what changed between two runs, op by op."),
     "consistency": (

@@ -17,5 +17,5 @@ class FiniteRange(click.FloatRange):
         """The number; anything else is a usage error."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no finite number", param, ctx)
+            self.fail(f"{value!r} is not a finite number", param, ctx)
         return number

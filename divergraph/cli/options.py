@@ -76,7 +76,7 @@ def root_cause_options(command: _Command) -> _Command:
             default=GUILTY,
             show_default=True,
             metavar="N",
-            help="... and from which it is guilty: an origin.",
+            help="Introduced error over noise floor from which an op is guilty: an origin.",
         ),
         click.option(
             "--precision",

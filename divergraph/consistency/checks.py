@@ -62,11 +62,11 @@ def check_consistency(
     arrays = graph_arrays(graph)
     progress.stage("looking at values", len(dump.tensors))
     seen = _Seen(graph, arrays, dict(_outputs(graph, dump, progress)))
-    progress.stage("holding inputs against their producers")
+    progress.stage("comparing inputs with their producers' outputs")
     inputs = check_inputs(graph, list(arrays.ids), dump)
     repeat = RepeatChecks((), 0, 0)
     if against is not None:
-        progress.stage("holding both runs against each other")
+        progress.stage("comparing both dumps")
         repeat = check_repeat(graph, arrays, dump, against)
     return _report(dump, seen, inputs, repeat)
 
@@ -172,7 +172,7 @@ class _Seen:
         )
         confidence = 0.9 if known else 0.6
         if not seen.nans and _MASKS.match(op.type):
-            confidence, sentence = 0.4, f"{sentence}; possibly meant, as in a mask"
+            confidence, sentence = 0.4, f"{sentence}; possibly intended, as in a mask"
         return _finding(label, sentence, op, port, confidence, seen, after)
 
     def _saturated(self, op: Op, port: int, seen: Values, after: int, _known: bool) -> Finding:
@@ -188,7 +188,7 @@ class _Seen:
         what = "all zero" if seen.zero else f"all {seen.low:g}"
         sentence = (
             f"the {seen.count} values of output {port} of {op.id} ({op.type}) are {what}, "
-            "those before it are not; possibly meant, the golden values would tell"
+            "those before it are not; possibly intended, which the golden values would show"
         )
         return _finding(ALL_ZERO if seen.zero else CONSTANT, sentence, op, port, 0.3, seen, after)
 

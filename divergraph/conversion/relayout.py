@@ -39,11 +39,11 @@ def parse_shape(text: str) -> tuple[int, ...]:
     """
     dims = text.replace(" ", "")
     if _SHAPE.fullmatch(dims) is None:
-        raise InputError(f"{text!r} is no shape", hint="such as 1,3,224,224")
+        raise InputError(f"{text!r} is not a shape", hint="such as 1,3,224,224")
     shape = tuple(map(int, dims.split(",")))
     if 0 in shape or len(shape) > _MAX_RANK:
         what = "every size must be 1 or more" if 0 in shape else "that are too many axes"
-        raise InputError(f"{text!r} is no shape of a tensor: {what}")
+        raise InputError(f"{text!r} is not a shape of a tensor: {what}")
     return shape
 
 

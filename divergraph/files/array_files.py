@@ -148,7 +148,7 @@ class OutputFolder:
         except FileNotFoundError:
             return path
         if not stat.S_ISREG(mode):
-            raise InputError("something that is no file has this name", where=str(path))
+            raise InputError("something that is not a file has this name", where=str(path))
         return path
 
 

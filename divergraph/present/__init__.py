@@ -1,1 +1,1 @@
-"""What a run is written down as for others: CSV, Parquet, HTML, JUnit XML and Markdown."""
+"""Runs written down for others: JSON, CSV, Parquet, HTML, JUnit XML and Markdown."""

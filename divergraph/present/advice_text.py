@@ -1,4 +1,4 @@
-"""The advice in words, and as the summary file scripts made for MindStudio read."""
+"""The advice in words, and as the summary file that scripts for MindStudio read."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _golden_names(ops: Sequence[Op], links: Sequence[LineageLink]) -> dict[str, 
 
 
 def _shown(comparisons: list[Comparison]) -> list[Comparison]:
-    """Inputs first; of an op without any dump only one tensor, to carry the reason."""
+    """An op's comparisons, inputs first; of an op without any dump only one, to show the reason."""
     ordered = sorted(comparisons, key=lambda c: (c.io is not TensorIO.INPUT, c.port))
     if any(c.compared or c.device_path for c in ordered):
         return ordered
@@ -124,7 +124,7 @@ class _Columns:
         dumped = comparison.compared or bool(comparison.device_path)
         device_type = comparison.device_dtype if comparison.compared else None
         golden_type = comparison.golden_dtype if comparison.compared else None
-        # A dump that gives no address counts as at 0, as in the reference.
+        # A dump without an address is shown at 0, as in the reference comparator.
         address = str(comparison.address or 0) if dumped else _NAN
         name = _no_formula(op.name)
         cells = [str(index), _no_formula(op.type)]

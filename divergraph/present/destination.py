@@ -61,7 +61,7 @@ class ReportPlaces:
         return tuple(path for path in self.paths.values() if not is_standard_output(path))
 
     def check(self) -> None:
-        """See that all can be written, before the work is done for them.
+        """Check that all can be written before the work is done for them.
 
         Raises:
             InputError: one cannot, or two of them would go to the same place.
@@ -83,7 +83,7 @@ class ReportPlaces:
             raise InputError("--excel is about the CSV report: give --csv FILE too")
 
     def write(self, report: RunReport, data: Callable[[], RunData]) -> None:
-        """Write all of them; the CSV is made of *data*, which is asked for only then.
+        """Write all of them; *data* is only called for the CSV.
 
         Raises:
             InputError: a place cannot be written.
@@ -137,5 +137,5 @@ def opened_place(path: Path, what: str) -> Iterator[IO[bytes]]:
 
 
 def _swallows(path: Path) -> bool:
-    """True for /dev/null and pipes: more than one report may go there."""
+    """True for /dev/null and pipes, to which several reports may be written."""
     return path.exists() and not path.is_file()

@@ -23,17 +23,17 @@ _PORTS_SHOWN = 20
 
 
 def junit_report(report: RunReport) -> bytes:
-    """The XML. An op fails if the error starts there or it is over a limit behind such an op,
-    and only in a run that diverged, so that file and exit code say the same; an op that was
-    not compared is skipped, with the reason. Of a run in which nothing could be compared
-    there is one test case more, in error."""
+    """The XML. An op fails if the error starts there or it is over a limit behind such an op, and
+    only in a run that diverged, so that file and exit code say the same; an op that was not
+    compared is skipped, with the reason. A run in which nothing could be compared gets one more
+    test case, in error."""
     run = report.run
     suites = Xml.Element("testsuites")
     suite = Xml.SubElement(
         suites, "testsuite", id="0", package="divergraph", name=printable(run.name)
     )
     suite.set("timestamp", run.created[:19] or "1970-01-01T00:00:00")
-    suite.set("hostname", "localhost")  # a report says the same wherever it was made
+    suite.set("hostname", "localhost")  # the report is the same wherever it was made
     properties = Xml.SubElement(suite, "properties")
     for name, value in _properties(report).items():
         Xml.SubElement(properties, "property", name=printable(name), value=printable(value))

@@ -127,7 +127,7 @@ def _folded(title: str, text: str) -> str:
 
 
 def _table(heading: Sequence[str], lines: Iterable[Sequence[str]], names: int = 0) -> str:
-    """A table; the columns after the first *names* are numbers if there are such columns."""
+    """A table; columns after the first *names* hold numbers and are aligned right."""
     rules = ["---" if place < names or not names else "---:" for place in range(len(heading))]
     if heading[-1] in ("why", "level"):
         rules[-1] = "---"
@@ -144,5 +144,5 @@ def _code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """*text* with nothing in it that Markdown or HTML would take for itself."""
+    """*text* with everything escaped that Markdown or HTML would interpret."""
     return _SPECIAL.sub(r"\\\1", printable(" ".join(text.split())))

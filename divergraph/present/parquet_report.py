@@ -29,8 +29,8 @@ _TENSOR = (
 
 
 def write_parquet_to(file: IO[bytes], report: RunReport) -> None:
-    """Write the table to an open file. What is not known is null; NaN and infinity stay what
-    they are. The run's own facts are JSON in the table's metadata, under ``divergraph``."""
+    """Write the table to an open file. Unknown values are null; NaN and infinity are kept. The
+    run's own facts are JSON in the table's metadata, under ``divergraph``."""
     import pyarrow.parquet as pq
 
     pq.write_table(parquet_table(report), file, compression="zstd")
@@ -85,7 +85,8 @@ def _op_columns() -> list[tuple[str, pa.DataType, Callable[[OpRow], object]]]:
 
 
 def _columns() -> list[_Column]:
-    """Those of a tensor, then of its metrics, figures and split, as their records have them."""
+    """The columns of a tensor, then of its metrics, figures and split, in the order of their
+    records."""
     import pyarrow as pa
 
     own = {name: (name, _arrow(kind), _own(name)) for name, kind in declared(Comparison).items()}

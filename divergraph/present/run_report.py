@@ -1,4 +1,4 @@
-"""Everything the reports say of a run, asked once through the questions of all front ends."""
+"""Everything the reports contain of a run, asked once through the questions of all front ends."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RunReport:
 
 
 def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> RunReport:
-    """The report of the run *name*; *data* saves reading what is at hand already.
+    """The report of the run *name*; pass *data* if the run was read already.
 
     Raises:
         UnknownNameError: no such run.

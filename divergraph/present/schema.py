@@ -1,8 +1,8 @@
 """JSON Schemas of what commands print with ``--json``.
 
-They are made of the declarations in ``json/answers.txt`` and of the records of the model.
-``python -m divergraph.present.schema --write`` writes ``schemas/<command>.json`` anew, which are
-shipped; a test fails where they are not what the declarations say.
+They are made of the declarations in ``json/answers.txt`` and of the records of the model. ``python
+-m divergraph.present.schema --write`` writes the shipped ``schemas/<command>.json``; a test fails
+if they differ from the declarations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIELD = re.compile(r"(\w+): ((?:[^,{]|\{[^}]*\})+)|\*(\w+)")
 
 
 class DeclaredAnswer(NamedTuple):
-    """An object as it is declared: its fields, and what is said of them by name (``*``: of all)."""
+    """A declared object: its fields, and the notes on them by name (``*``: on all)."""
 
     fields: str
     notes: Mapping[str, str]
@@ -101,7 +101,7 @@ def schema_text(command: str) -> str:
 
 
 def _schema(kind: str, found: dict[str, Schema]) -> Schema:
-    """The schema of a declared type; the objects it refers to are among those *found*."""
+    """The schema of a declared type; the objects it refers to are added to *found*."""
     if kind.endswith("?"):
         inner = _schema(kind[:-1], found)
         if set(inner) == {"type"} and isinstance(inner["type"], str):
@@ -140,7 +140,7 @@ def _schema(kind: str, found: dict[str, Schema]) -> Schema:
 def fields_of(name: str) -> dict[str, str]:
     """The fields of an object or record by name, with their declared types.
 
-    Those it takes over come first.
+    Inherited fields come first.
     """
     if name not in answers() or not answers()[name].fields:
         return _record_fields(getattr(model, name))
@@ -165,7 +165,7 @@ def _record_fields(record: Any) -> dict[str, str]:
         texts = (Metric.STANDARD_DEVIATION,)
         return {metric.value: "str?" if metric in texts else "number" for metric in Metric}
     fields = {name: _declared_type(kind) for name, kind in declared(record).items()}
-    if record is ErrorSplit:  # no text is null; then the names of infinite numbers
+    if record is ErrorSplit:  # an empty text is null; then the names of infinite numbers
         texts_of = {name: "str?" for name, kind in fields.items() if kind == "str"}
         return {**fields, **texts_of, "infinite": "[str]"}
     if record is Figures:  # places are indices; the cosine's distance stands among the metrics
@@ -195,5 +195,5 @@ def write_all(folder: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
-        sys.exit("give --write: it writes the shipped schemas anew")
+        sys.exit("give --write to write the shipped schemas")
     write_all(Path(__file__).parent / "schemas")

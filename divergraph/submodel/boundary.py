@@ -173,7 +173,7 @@ class Boundaries:
                 continue
             sentence = f"{tensor.name} has no known {' and '.join(missing)}; dump it"
             if not self._is_tensor(tensor.ref):
-                sentence = f"{tensor.name} is no tensor but a sequence or optional value"
+                sentence = f"{tensor.name} is not a tensor but a sequence or optional value"
             if tensor in outputs:
                 below = tuple(op for op in tensor.users if not self._ops[op].subgraph)
                 above: tuple[str, ...] = ()

@@ -299,7 +299,7 @@ def _shape_predicate(_field: str, _operator: Operator, pieces: Pieces) -> Predic
         return lambda row: row.shape is None
     fits = shape_test(text)
     if fits is None:
-        raise ValueRefusedError(f"{text!r} is no shape")
+        raise ValueRefusedError(f"{text!r} is not a shape")
     return lambda row: row.shape is not None and fits(row.shape)
 
 

@@ -32,7 +32,7 @@ class _Attribute:
 def _plain_number(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)

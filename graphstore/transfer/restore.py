@@ -158,7 +158,7 @@ class Backup:
         if len(set(names)) < len(names):
             raise self.wrong("it has two members of one name")
         for odd in sorted(set(names) ^ {*self._members, MANIFEST}):
-            what = "is missing" if odd in self._members else "is no part of a backup"
+            what = "is missing" if odd in self._members else "is not part of a backup"
             raise self.wrong(f"{odd[:80]!r} {what}")
         for info in infos:
             member = self._members.get(info.filename)
@@ -192,7 +192,7 @@ def open_backup(path: Path) -> Iterator[Backup]:
             try:
                 archive = zipfile.ZipFile(file)
             except (*_ZIP_TROUBLE, ValueError) as error:
-                raise _wrong(path, f"it is no whole zip file: {error}") from error
+                raise _wrong(path, f"it is not a whole zip file: {error}") from error
             with archive:
                 yield Backup(path, archive, size)
     except OSError as error:
@@ -286,7 +286,7 @@ def _members(manifest: Mapping[str, Any], path: Path) -> dict[str, BackupMember]
     members = {}
     for name, facts in listed.items():
         if not _MEMBER.fullmatch(name):
-            raise _wrong(path, f"{name[:80]!r} is no part of a backup")
+            raise _wrong(path, f"{name[:80]!r} is not part of a backup")
         size = facts.get("bytes") if isinstance(facts, dict) else None
         sha256 = facts.get("sha256") if isinstance(facts, dict) else None
         if type(size) is not int or size < 0 or not isinstance(sha256, str):

@@ -184,7 +184,7 @@ class BinaryReader:
         """The elements of a repeated number, which proto3 writes without keys between."""
         if field.holds == "float":
             if (end - at) % 4:
-                raise self.error(at, "a list of floats whose size is no multiple of 4")
+                raise self.error(at, "a list of floats whose size is not a multiple of 4")
             yield from struct.unpack(f"<{(end - at) // 4}f", self._buffer[at:end])
             return
         convert = bool if field.holds == "truth" else _signed

@@ -287,7 +287,7 @@ def _make(array: Array, source: str, stored: str, block: int, groups: int) -> Ar
         return _matrix(array, MATRIX[stored], block)
     axes = PLAIN.get(source)
     if axes is None or array.ndim != len(axes):
-        raise LayoutError(f"{source} with {array.ndim} axes is no start for it")
+        raise LayoutError(f"{source} with {array.ndim} axes is not a start for it")
     if stored in PLAIN:
         return _blocked(array, axes, tuple(PLAIN[stored]), block)
     if stored == "FRACTAL_Z_C04":

@@ -102,7 +102,7 @@ def call_of(full: str, entry: Any) -> Call:
     """
     name = CallName.of(full)
     if not isinstance(entry, dict):
-        raise ValueError(f"the entry of {full} is no object")  # noqa: TRY004 - file, not call
+        raise ValueError(f"the entry of {full} is not an object")  # noqa: TRY004 - file, not call
     attrs: dict[str, AttrValue] = {"kind": name.kind}
     if name.way:
         attrs["direction"] = name.way

@@ -105,7 +105,7 @@ def load_run(path: Path) -> RunFiles:
     construct = content if kind == CONSTRUCT else _beside(path, CONSTRUCT)
     calls = None if kind == CONSTRUCT else content.get("data")
     if calls is not None and not isinstance(calls, dict):
-        raise ImportFormatError(path, '"data" is no list of calls by name', hint=_HINT)
+        raise ImportFormatError(path, '"data" is not a list of calls by name', hint=_HINT)
     header = {} if kind == CONSTRUCT else {k: v for k, v in content.items() if k != "data"}
     return RunFiles(path, digest, header, calls, construct, _beside(path, STACK))
 

@@ -110,5 +110,5 @@ def _index(key: str) -> int:
     """The number behind a code: digits to the base 127, the lowest first, each plus one."""
     digits = key[1:].encode("utf-8", "surrogatepass")
     if not 1 <= len(digits) <= 8 or min(digits) == 0 or max(digits) > _BASE:
-        raise ValueError(f"{key[:20]!r} is no attribute code")
+        raise ValueError(f"{key[:20]!r} is not an attribute code")
     return sum((digit - 1) * _BASE**place for place, digit in enumerate(digits))

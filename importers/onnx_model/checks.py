@@ -23,7 +23,7 @@ def check_names(model: ModelProto) -> None:
     """Raise ValueError if a name that will be used is not UTF-8."""
     for name in _names(model):
         if not isinstance(name, str):
-            raise ValueError(f"a name is no text: {name!r}")  # noqa: TRY004 - file, not call
+            raise ValueError(f"a name is not text: {name!r}")  # noqa: TRY004 - file, not call
 
 
 def _names(model: ModelProto) -> Iterator[object]:

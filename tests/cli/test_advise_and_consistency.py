@@ -54,7 +54,7 @@ def test_two_runs_of_one_graph(divergraph, lenet):
 def test_the_dump_of_a_run(divergraph, lenet_store):
     done = divergraph("consistency", "fault", "--store", lenet_store)
     assert (done.code, done.out) == (0, "nothing found\n")
-    assert "130 outputs looked at" in done.err
+    assert "130 outputs checked" in done.err
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def test_limits_of_diff_are_finite(tmp_path: Path, capsys, option: str, value: s
     for number, file in enumerate(files):
         np.save(file, np.full(4, number, np.float32))
     assert run(["diff", *files, option, value]) == 2
-    assert f"'{value}' is no finite number" in capsys.readouterr().err
+    assert f"'{value}' is not a finite number" in capsys.readouterr().err
     assert run(["diff", *files, option, "0.5"]) == 1
 
 
@@ -27,7 +27,7 @@ def test_limits_of_diff_are_finite(tmp_path: Path, capsys, option: str, value: s
 )
 def test_limits_of_judging_are_finite(arguments: list[str], capsys):
     assert run(arguments) == 2
-    assert "is no finite number" in capsys.readouterr().err
+    assert "is not a finite number" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_file_that_is_no_backup(tmp_path: Path, store: EmbeddedStore) -> None:
 def test_a_truncated_file(good: Path, store: EmbeddedStore, share: float) -> None:
     whole = good.read_bytes()
     good.write_bytes(whole[: int(len(whole) * share)])
-    refused(good, store, "no whole zip file")
+    refused(good, store, "not a whole zip file")
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -157,9 +157,9 @@ def test_an_entry_that_would_leave_its_folder(
 def test_a_member_that_is_none(good: Path, tmp_path: Path, store: EmbeddedStore, name: str) -> None:
     manifest, members = contents(good)
     more = {**members, name: b"x"}
-    refused(made(tmp_path / "more", manifest, more), store, "is no part of a backup")
+    refused(made(tmp_path / "more", manifest, more), store, "is not part of a backup")
     listed = with_right_sums(manifest, more)
-    refused(made(tmp_path / "listed", listed, more), store, "is no part of a backup")
+    refused(made(tmp_path / "listed", listed, more), store, "is not part of a backup")
 
 
 def test_a_member_that_is_missing_or_there_twice(

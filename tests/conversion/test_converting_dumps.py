@@ -274,7 +274,7 @@ def test_a_link_in_the_folder_is_not_followed(divergraph, dump, tmp_path):
     (out / f"{dump.name}.output.0.npy").symlink_to(outside)
     done = divergraph("convert", "-d", dump, "-out", out)
     assert done.code == 2
-    assert "something that is no file has this name" in done.err
+    assert "something that is not a file has this name" in done.err
     assert outside.read_text() == "mine"
 
 
@@ -317,7 +317,7 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path, write_dump, stamp, fo
         (["-d", "dump", "-out", "out", "-t", "pt"], "'pt' is not one of"),
         (["-d", "dump", "-out", "out", "-f", "NCWH"], "no layout named 'NCWH'"),
         (["-d", "dump", "-out", "out", "-s", "1,2"], "-s needs -f"),
-        (["-d", "dump", "-out", "out", "-f", "ND", "-s", "1,x"], "'1,x' is no shape"),
+        (["-d", "dump", "-out", "out", "-f", "ND", "-s", "1,x"], "'1,x' is not a shape"),
         (["-d", "dump", "-out", "out", "-f", "ND", "-s", "1,0"], "every size must be 1 or more"),
         (["-d", "dump", "-out", "ge.txt"], "there is a file in the place of this folder"),
         (["-d", "dump", "-out", "ge.txt/below"], "there is a file in the place of this folder"),

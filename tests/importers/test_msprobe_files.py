@@ -43,9 +43,9 @@ def test_folders_with_several_runs_are_listed_and_chosen(tmp_path):
     ("content", "what"),
     [
         ('{"task": "statistics", "data": {\n"a": }}', "no JSON"),
-        ('{"task": "statistics", "data": [1]}', "no list of calls"),
+        ('{"task": "statistics", "data": [1]}', "not a list of calls"),
         ('{"task": "statistics", "data": {}}', "holds no call"),
-        ('{"task": "statistics", "data": {"a": 3}}', "is no object"),
+        ('{"task": "statistics", "data": {"a": 3}}', "is not an object"),
         ('{"task": "statistics", "data": ' + "[" * 100_000, "no JSON"),
         ('{"task": "statistics", "data": {"a": ' + "9" * 10_000 + "}}", "no JSON"),
     ],

@@ -129,9 +129,9 @@ def test_a_later_model_is_a_body_and_its_codes_may_lead_to_the_first(om, ge_mode
         (code(300), {"i": 1}, "attribute code 300 of 300"),
         (code(5), {"i": 7}, "text 7 of 1"),
         (code(5), {"i": -1}, "text -1 of 1"),
-        ("\0", {"i": 1}, "is no attribute code"),
-        ("\0" + "\x7f" * 9, {"i": 1}, "is no attribute code"),
-        ("\0\u6211", {"i": 1}, "is no attribute code"),
+        ("\0", {"i": 1}, "is not an attribute code"),
+        ("\0" + "\x7f" * 9, {"i": 1}, "is not an attribute code"),
+        ("\0\u6211", {"i": 1}, "is not an attribute code"),
     ],
 )
 def test_codes_that_stand_for_nothing(om, ge_model, key, value, what):

@@ -163,9 +163,9 @@ def test_what_is_built_in_is_excused_and_what_a_file_says_is_not(tmp_path):
         ("snr = 1\n[types.Add.warn]\n\nsnrr = 3\n", ":4", "did you mean snr?"),
         ('[names."a.b*".fail]\nbad_share = 2\n', ":2", "a maximum from 0 to 1"),
         ("[types.Add]\nclose_share = -1\n", ":2", "a minimum from 0 to 1"),
-        ("[types]\nAdd = 3\n", ":2", "types.Add is no table"),
-        ("types = 3\n", ":1", "types is no table"),
-        ("[types.Add.error]\nsnr = 3\n", "", "error is no table of limits"),
+        ("[types]\nAdd = 3\n", ":2", "types.Add is not a table"),
+        ("types = 3\n", ":1", "types is not a table"),
+        ("[types.Add.error]\nsnr = 3\n", "", "error is not a table of limits"),
         ("[types.Add]\nstandard_deviation = 1\n", ":2", "four numbers"),
     ],
 )

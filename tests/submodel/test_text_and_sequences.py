@@ -89,7 +89,7 @@ def test_a_sequence_at_the_boundary_is_refused_with_the_part_around_it(
         told = divergraph("submodel", "run", *ends, "--json")
         (refused,) = told.json["refused"]
         assert (told.code, refused["rule"]) == (2, "no_form")
-        assert "s is no tensor but a sequence" in refused["sentence"]
+        assert "s is not a tensor but a sequence" in refused["sentence"]
         offered = [w for op in refused["starts"] for w in ("--start", op)]
         offered += [w for op in refused["ends"] for w in ("--end", op)]
         legal = divergraph(

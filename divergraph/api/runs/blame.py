@@ -49,6 +49,6 @@ def keep_list(data: RunData, found: Blame, form: str) -> tuple[str, ...]:
 
 
 def halved_constants(data: RunData, found: Blame) -> list[str]:
-    """The Constant nodes that a converter makes halves of although a node of the list reads
+    """The Constant nodes that a converter turns into float16 although a node of the list reads
     them."""
     return constants_read(data, found.keep)

@@ -1,4 +1,4 @@
-"""A finished comparison: its answers, and what can be made of it."""
+"""A finished comparison: its answers, and what can be derived from it."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class ComparedRun(RunAnswers):
         return keep_list(self.data, blame, form)
 
     def halved_constants(self, blame: Blame) -> tuple[str, ...]:
-        """The Constant nodes that a converter makes halves of all the same, though a node of
-        the block list reads them: make initializers of them first."""
+        """The Constant nodes that a converter turns into float16 although a node of the block list
+        reads them: make them initializers first."""
         from divergraph.api.runs.blame import halved_constants
 
         return tuple(halved_constants(self.data, blame))
@@ -131,10 +131,10 @@ class ComparedRun(RunAnswers):
     ) -> Submodel:
         """The part of the model from the ops *starts* to the ops *ends*, both included.
 
-        Written with its data into a new folder below *output*, if that is given, and run once
-        with *check*. *form* is ``onnx``, ``tf``, ``caffe`` or ``ge``; default: the golden
-        model's own. *whole* adds the rest of a fused op or loop; *smallest* starts where the
-        fewest bytes go in. *model* and *weights* say where files lie now, if elsewhere.
+        Written with its data into a new folder below *output*, if that is given, and run once with
+        *check*. *form* is ``onnx``, ``tf``, ``caffe`` or ``ge``; default: the golden model's own.
+        *whole* adds the rest of a fused op or loop; *smallest* starts where the fewest bytes go in.
+        *model* and *weights* say where these files are now, if they were moved.
 
         Raises:
             UnknownNameError: no such op.
@@ -181,8 +181,8 @@ class ComparedRun(RunAnswers):
         ``stand-in:fp16|int8|optimized``, ``command:'PROGRAM {bundle}'``. The search stops after
         *budget* calls of it or *seconds*; one call of a program takes *timeout* seconds at most,
         *jobs* run at the same time. *variant* is what parts are fed: ``golden``, ``device`` or
-        ``auto``; *factor* noise floors an output may be off. Bundles of what was found go below
-        *output*. The result is kept with the run.
+        ``auto``; *factor* noise floors an output may be off. Bundles of the parts found are written
+        below *output*. The result is kept with the run.
 
         Raises:
             InputError: no oracle fits, or files are gone.
@@ -226,7 +226,7 @@ class ComparedRun(RunAnswers):
         return ComparedRun(chosen, store=target, data=data)
 
     def report(self, path: AnyPath, kind: str | None = None) -> Path:
-        """Write the run down; *kind* is ``csv``, ``html``, ``junit``, ``markdown`` or ``parquet``.
+        """Write a report; *kind* is ``csv``, ``html``, ``junit``, ``markdown`` or ``parquet``.
 
         Without *kind* the ending says it: .csv, .html, .xml, .md, .parquet.
 
@@ -257,7 +257,7 @@ class ComparedRun(RunAnswers):
         return Path(path)
 
     def _replace(self, data: RunData) -> None:
-        """Keep the run with what was found since, wherever it is kept."""
+        """Save the run with what was found since, wherever it is kept."""
         self._data = data
         if self._store is not None:
             self._store.save_run(data, replace=True)

@@ -42,11 +42,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Submodel:
-    """A part of a model. ``refused`` of ``selection`` says why it may not be cut so.
-
-    ``path`` is the folder it was written to, ``check`` what running it there gave; None where
-    that was not asked for or refused.
-    """
+    """A part of a model. ``selection.refused`` says why it may not be cut so. ``path`` is the
+    folder it was written to, ``check`` the result of running it there; None if that was not asked
+    for or the part was refused."""
 
     selection: Selection
     path: Path | None = None
@@ -65,7 +63,7 @@ class Submodel:
 class ModelParts:
     """The two graphs of a run, of which parts are chosen; :meth:`open` finds models and dumps.
 
-    Not safe to be used by two threads at once.
+    Not thread-safe.
     """
 
     def __init__(self, data: RunData) -> None:
@@ -79,7 +77,7 @@ class ModelParts:
         return self._parts is not None
 
     def open(self, progress: Progress = NO_PROGRESS, *, model: Path | None = None) -> None:
-        """Find the models and dumps of the run; *model* is where the golden one lies now.
+        """Find the models and dumps of the run; *model* is where the golden model's file is now.
 
         Raises:
             InputError: a model or dump is gone, or another one than was compared.
@@ -87,7 +85,7 @@ class ModelParts:
         self._graphs = self._parts = opened(self._data, progress, model=model)
 
     def prepare(self) -> None:
-        """Make now what the first choice would have to wait for."""
+        """Build what the first selection would otherwise have to wait for."""
         graphs = self._graphs
         graphs.selector, graphs.device_selector, graphs.fused  # noqa: B018 - made, and kept there
 
@@ -130,7 +128,7 @@ class ModelParts:
         return ""
 
     def check_form(self, form: str | None = None) -> None:
-        """See that parts can be written in *form* before work is done for them.
+        """Check that parts can be written in *form* before work is done for them.
 
         Raises:
             InputError: they cannot.
@@ -160,7 +158,7 @@ class ModelParts:
         return self._graphs.device_ops(golden)
 
     def golden_ends(self, device: str, *, last: bool) -> tuple[str, ...]:
-        """Of the originals of the op *device* those at its *last* or first end."""
+        """Of the originals of the op *device*, those at its end (*last*) or at its start."""
         return self._graphs.golden_ops(device, last=last, side=Side.DEVICE)
 
     def select(

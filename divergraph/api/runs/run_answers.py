@@ -1,4 +1,4 @@
-"""What a finished comparison answers."""
+"""The questions a finished comparison answers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class RunAnswers:
 
     @property
     def record(self) -> RunRecord:
-        """What the run says of itself: verdict, counts, limits, inputs, version."""
+        """The run's own record: verdict, counts, limits, inputs, version."""
         return self._asked().run(self._name) if self._data is None else self._data.run
 
     @property
@@ -92,7 +92,7 @@ class RunAnswers:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on what may spoil the answer."""
+        """Sentences on what may make the answers less reliable."""
         return self.record.warnings
 
     @property
@@ -120,7 +120,7 @@ class RunAnswers:
 
     @property
     def suspects(self) -> Rows[OriginAnswer]:
-        """Ops that may be to blame, but for which chance is an explanation, too."""
+        """Ops that may be to blame, but whose error may be chance."""
         return self._origins()[1]
 
     @property
@@ -158,7 +158,7 @@ class RunAnswers:
         return op_detail(self._asked(), self._name, op, side_of(side))
 
     def tensors(self) -> Rows[Comparison]:
-        """One row a device tensor: its metrics, or the reason why it was not compared."""
+        """One row per device tensor: its metrics, or the reason why it was not compared."""
         return Rows(Comparison, self._asked().comparisons(self._name))
 
     def tensor(
@@ -210,7 +210,7 @@ class RunAnswers:
         return trace(self._asked(), self._name, op, to=to)
 
     def roles(self, where: OpFilter | str | None = None, *, order: str = "topo") -> RoleTable:
-        """What each op does to the error: makes, carries, enlarges or lessens it.
+        """What each op does to the error: makes, carries, increases or reduces it.
 
         *order* is ``topo``, or the largest ``suspicion``, ``introduced``, ``propagated`` or
         ``amplification`` first. Without a root-cause analysis the table is empty.
@@ -251,7 +251,7 @@ class RunAnswers:
         return overview(self._asked(), self._name)
 
     def advise(self) -> Advice:
-        """What the run shows as a whole, and what to do next; the first finding counts most."""
+        """A summary of the run, and what to do next; the first finding is the most important."""
         from divergraph.ask.advisor.advisor import advise
 
         return advise(self.data)
@@ -277,7 +277,7 @@ class RunAnswers:
         return to_networkx(self._asked(), self._name, side_of(side))
 
     def _asked(self) -> GraphStore:
-        """The store the questions are asked of: the user's, else one of our own."""
+        """The store the questions are asked of: the user's, else a temporary one."""
         if self._store is None:
             assert self._data is not None
             self._store = private_store(self)

@@ -21,7 +21,7 @@ from graphstore.model import Comparison, TensorIO
 class TensorValues:
     """A device tensor and its golden one, in golden's shape and order of axes.
 
-    ``comparison`` is what the run says of them: metrics, level, which golden tensor it is.
+    ``comparison`` has the metrics, the level and the golden tensor.
     """
 
     op: str

@@ -1,1 +1,1 @@
-"""What a finished run shows as a whole, in the detections MindStudio users know."""
+"""A summary of a finished run, in the detections MindStudio users know."""

@@ -1,9 +1,9 @@
-"""Says what a finished run shows as a whole, in the three detections MindStudio users know.
+"""Sums a finished run up in the three detections MindStudio users know.
 
-Float16 overflow, inconsistent inputs, and the consistency of the whole network: a problem
-node, a single-point error, or consistent. Unlike that advisor this one follows the graph
-instead of the row order, uses the origins (of the root-cause analysis if it ran), knows
-values golden has too, and says nothing of differences that are rounding.
+Float16 overflow, inconsistent inputs, and the consistency of the whole network: a problem node, a
+single-point error, or consistent. Unlike that advisor, this one follows the graph instead of the
+row order, uses the origins (of the root-cause analysis if it ran), ignores what golden shows as
+well, and does not report rounding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PROBLEMS = frozenset({OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
 _LISTED = 20
 
 _HARDLY_ANY = 0.3
-"""How sure it is that all is well where fewer tensors were compared than not."""
+"""Confidence that all is well where fewer tensors were compared than not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Advice:
 def advise(data: RunData) -> Advice:
     """The advice on a finished run.
 
-    First comes an overflow no other error explains, then what was fed differently, then
-    the origins that matter at the network's ends, then those that die out.
+    First an overflow that no other error explains, then different inputs, then origins whose error
+    reaches the network's results, then those whose error dies out.
     """
     view = RunView(data)
     if not data.run.counts.compared:
@@ -146,7 +146,7 @@ def _overflow(view: RunView, item: Comparison) -> Finding:
 def _origins(
     view: RunView, fed: Sequence[str]
 ) -> tuple[list[tuple[Comparison, Origin | None]], list[str]]:
-    """The outputs where an error starts that is no input's, and why others are no error."""
+    """The outputs where an error starts that no input explains, and why others are not errors."""
     found: list[tuple[Comparison, Origin | None]] = []
     starts = view.starts if _by_thresholds(view) else Starts()
     notes = [*starts.notes(view.ops)]
@@ -166,7 +166,7 @@ def _origins(
 
 
 def _negligible(item: Comparison) -> bool:
-    """Golden is zero and the device all but zero: any ratio of errors is about noise."""
+    """Whether golden is zero and the device nearly so: any relative error is noise then."""
     assert item.metrics is not None
     said = item.metrics.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE, "")
     is_zero = said in (comparison_notes.GOLDEN_ZERO, comparison_notes.BOTH_ZERO)

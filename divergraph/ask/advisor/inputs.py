@@ -1,4 +1,4 @@
-"""Whether both sides were fed the same: what is wrong from the start is no op's fault."""
+"""Whether both sides were fed the same: an error in the inputs is not an op's fault."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ _GIVES = re.compile(
 
 
 def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
-    """A finding for each thing fed to the network that is over a limit, each once.
-
-    Looked at are the outputs of ops that give data, what ops that keep all values make of
-    it, dumped inputs that come from there, and what the root-cause analysis found at the
-    entries.
-    """
+    """One finding for each input of the network that is over a limit: outputs of ops that give
+    data, copies of these, dumped inputs that come from them, and what the root-cause analysis found
+    at the graph's inputs."""
     named: set[str] = set()
     for item in view.data.comparisons:
         if not item.over or item.metrics is None:
@@ -40,7 +37,7 @@ def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
 
 
 def _source(view: RunView, item: Comparison) -> str | None:
-    """The op, or the tensor without one, that gave what *item* is; None if an op made it."""
+    """The op, or the tensor without one, that *item* is a copy of; None if an op computed it."""
     op, port = view.ops[item.op], item.port
     if item.io is TensorIO.OUTPUT:
         if _is_source(op):
@@ -64,7 +61,7 @@ def _is_right(view: RunView, op: Op, port: int) -> bool:
 
 
 def _got_wrong_data(view: RunView, op: Op) -> bool:
-    """Something right before *op* (a dropout, say) was over already."""
+    """Whether something directly before *op* (such as a dropout) was over a limit already."""
     return any(one.over for before in view.before(op.id) for one in view.outputs.get(before, ()))
 
 
@@ -79,7 +76,7 @@ def _given(view: RunView, op: Op, port: int) -> str | None:
         if made is None:
             return ref.tensor
         if _is_right(view, made, ref.producer.port):
-            return None  # what was given is right, so an op on the way is to blame
+            return None  # the source is right, so an op in between is to blame
         if _is_source(made):
             return made.id
         if not _KEEPS_VALUES.match(made.type):
@@ -115,7 +112,7 @@ def _finding(view: RunView, source: str, item: Comparison) -> Finding:
 
 
 def _about(op: Op | None) -> tuple[str, str]:
-    """What kind of input it is, and what to do about it."""
+    """The kind of input, and what to do about it."""
     if op is not None and _WEIGHTS.match(op.type):
         return "the weights or constants", "export both models from one checkpoint"
     if op is not None and RANDOM_TYPES.match(op.type):

@@ -26,7 +26,7 @@ from graphstore.traverse.topological_order import graph_arrays
 
 @dataclass(frozen=True)
 class RunView:
-    """*data* with what several detections ask of it, found once."""
+    """*data* with what several detections need of it, computed once."""
 
     data: RunData
 

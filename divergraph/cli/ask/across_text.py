@@ -35,7 +35,7 @@ def show_changes(changes: RunChanges) -> None:
             if moved and change.op is not None:
                 say(f"      called {change.old_op} in {changes.old.name}")
             if change.regrouped:
-                say("      other ops are fused or measured together than before")
+                say("      ops are fused or measured together differently than before")
         if len(items) > _SHOWN:
             say(f"  and {len(items) - _SHOWN} more; --json lists all")
     if not changes.changes:

@@ -28,7 +28,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     default=10,
     show_default=True,
     metavar="N",
-    help="Ops to list, and to keep exact at most.",
+    help="The most ops to list, and to keep exact.",
 )
 @click.option(
     "--output",
@@ -43,7 +43,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     "--customize-dtypes", type=_file, help="Write them for ATC's --customize_dtypes, as float32."
 )
 @click.option(
-    "--block-list", type=_file, help="Write their nodes for onnxconverter-common, one a line."
+    "--block-list", type=_file, help="Write their nodes for onnxconverter-common, one per line."
 )
 @click.option(
     "--memory",
@@ -153,10 +153,10 @@ def _show_shares(found: Blame, top: int) -> None:
 def _show_keep(found: Blame) -> None:
     say("to keep in higher precision, and the share of the error left:")
     if found.imitated:
-        say("proved by runs in which the others round anew, and so on slightly other inputs")
+        say("with the others rounding again: on this input, and on slightly different ones")
     else:
-        say("if the others err just as they did, and if as much but anew, which is to be expected")
+        say("if the others err exactly as they did, and if as much but independently, as is likely")
     if found.not_imitated:
-        say(f"(the device quantises, but is not imitated: {found.not_imitated})")
+        say(f"(the device quantises, but is not emulated: {found.not_imitated})")
     for place, kept in enumerate(found.keep, 1):
         say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")

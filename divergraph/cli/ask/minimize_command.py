@@ -70,7 +70,7 @@ _STOPPED = 130
     help="Noise floors an output may be off.",
 )
 @click.option("--model", type=_path, help="The golden model's file, if it was moved.")
-@click.option("--weights", type=_path, help="Its weights, if they lie in a file apart.")
+@click.option("--weights", type=_path, help="Its weights, if they are in a separate file.")
 @click.option("--fresh", is_flag=True, help="Forget what earlier searches learned.")
 @click.option("-o", "--output", type=_path, help="Write the minimal part's bundle in this folder.")
 @click.option(

@@ -114,8 +114,8 @@ def roles_command(
     \b
     Roles:  introduces  makes more error than it was given
             carries     passes on what it was given
-            amplifies   enlarges it      attenuates  lessens it
-            clean       neither makes nor carries any worth a word
+            amplifies   increases it      attenuates  reduces it
+            clean       neither makes nor carries a notable error
             unknown     no reference could be run
     """
     from divergraph.ask import roles

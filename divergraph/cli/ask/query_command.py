@@ -193,7 +193,7 @@ def _parameter(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise InputError(
-            f"{text!r} is no parameter", hint="-p name=value; value may be JSON, or @FILE"
+            f"{text!r} is not a parameter", hint="-p name=value; value may be JSON, or @FILE"
         )
     if value.startswith("@"):
         value = _file_text(Path(value[1:]))

@@ -27,7 +27,7 @@ _SHOWN = 12
 @click.option("--start", "starts", multiple=True, metavar="OP", help="A first op; repeatable.")
 @click.option("--end", "ends", multiple=True, metavar="OP", help="A last op; repeatable.")
 @click.option("--model", type=_path, help="The golden model's file, if it was moved.")
-@click.option("--weights", type=_path, help="Its weights, if they lie in a file apart.")
+@click.option("--weights", type=_path, help="Its weights, if they are in a separate file.")
 @click.option(
     "--format",
     "form",
@@ -36,8 +36,12 @@ _SHOWN = 12
 )
 @click.option("-o", "--output", type=_path, help="Write the bundle's folder into this one.")
 @click.option("--check", is_flag=True, help="Run the exported part and compare its outputs.")
-@click.option("--whole", is_flag=True, help="Add the rest of a fused op or loop, do not refuse.")
-@click.option("--all-outputs", is_flag=True, help="Give every tensor that is used outside.")
+@click.option(
+    "--whole", is_flag=True, help="Add the rest of a fused op or loop instead of refusing."
+)
+@click.option(
+    "--all-outputs", is_flag=True, help="Make every tensor that is used outside an output."
+)
 @click.option("--smallest", is_flag=True, help="Start where the fewest bytes go in.")
 @click.option("-y", "--yes", is_flag=True, help="Go on where the two models' names differ.")
 @common

@@ -51,12 +51,14 @@ _number = click.IntRange(min=0)
     help="The device's dump, at any level of {time}/{device}/{model}/{id}/{step}.",
 )
 @click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
-@click.option("--step", type=_number, metavar="N", help="Of several steps or iterations, this one.")
-@click.option("--rank", type=_number, metavar="N", help="Of several ranks or devices, this one.")
+@click.option(
+    "--step", type=_number, metavar="N", help="The step or iteration to take, of several."
+)
+@click.option("--rank", type=_number, metavar="N", help="The rank or device to take, of several.")
 @click.option("--ranks", metavar="all|0,1,4-7", help="A run for each of these ranks.")
 @click.option("--steps", metavar="all|0,1,4-7", help="A run for each of these steps.")
-@click.option("--model-id", type=_number, metavar="N", help="Of several model ids, this one.")
-@click.option("--time", metavar="TIME", help="Of several dump times (YYYYMMDDHHMMSS), this one.")
+@click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
+@click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
 @click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")

@@ -25,10 +25,12 @@ _number = click.IntRange(min=0)
 @click.argument("dump")
 @click.option("--graph", type=_path, metavar="GRAPH|DIR", help="The graph DUMP was made of.")
 @click.option("--against", type=_path, metavar="DIR", help="A second dump of the same graph.")
-@click.option("--step", type=_number, metavar="N", help="Of several steps or iterations, this one.")
-@click.option("--rank", type=_number, metavar="N", help="Of several ranks or devices, this one.")
-@click.option("--model-id", type=_number, metavar="N", help="Of several model ids, this one.")
-@click.option("--time", metavar="TIME", help="Of several dump times (YYYYMMDDHHMMSS), this one.")
+@click.option(
+    "--step", type=_number, metavar="N", help="The step or iteration to take, of several."
+)
+@click.option("--rank", type=_number, metavar="N", help="The rank or device to take, of several.")
+@click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
+@click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
 @common
 def consistency_command(
     dump: str,
@@ -43,11 +45,10 @@ def consistency_command(
 ) -> int:
     """Check a device's dump by itself, without a golden side.
 
-    DUMP is a dump folder, with --graph, or the name of a run: then its device's dump and
-    graph are taken. Found are ops where NaN, infinities or the end of float16 first
-    appear, overflows the device recorded, inputs that are not what their producer put out,
-    outputs of one value throughout, and with --against what two runs of the same model
-    do not agree on.
+    DUMP is a dump folder, with --graph, or the name of a run: then its device's dump and graph are
+    taken. Found are ops where NaN, infinities or the end of float16 first appear, overflows the
+    device recorded, inputs that are not what their producer put out, constant outputs, and with
+    --against where two runs of the same model disagree.
 
     Exit code 0: nothing, or only what may be harmless, 1: something was found, 2: bad input.
     """
@@ -105,8 +106,8 @@ def _show(report: ConsistencyReport, *, twice: bool) -> None:
         say(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
     if not report.findings:
         say("nothing found")
-    said = f"{counted(report.tensors, 'output')} looked at, "
-    said += f"{counted(report.inputs, 'input')} held against their producers"
+    said = f"{counted(report.tensors, 'output')} checked, "
+    said += f"{counted(report.inputs, 'input')} compared with their producers"
     if report.inputs_skipped:
         said += f" ({report.inputs_skipped} could not be)"
     if twice:

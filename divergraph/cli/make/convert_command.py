@@ -28,14 +28,14 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
 @click.argument("graph", required=False)
 @click.option("-d", "--dump_file", "dumps", metavar="PATH", help="Dump file, folder, or a,b,c.")
 @click.option(
-    "-out", "--output", "out", metavar="DIR|FILE", help="Where to write. Of dumps a folder."
+    "-out", "--output", "out", metavar="DIR|FILE", help="Where to write; a folder for dumps."
 )
 @click.option(
     "-t",
     "--type",
     "form",
     type=click.Choice((*_OF_DUMPS, *_OF_GRAPHS)),
-    help="What to write. Of dumps npy if not given.",
+    help="What to write; default for dumps: npy.",
 )
 @click.option("-f", "--format", "layout", metavar="LAYOUT", help="Bring tensors into NCHW, ND, …")
 @click.option("-s", "--shape", metavar="1,3,8,8", help="Their shape then, if the dump has none.")
@@ -61,7 +61,7 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
     "version",
     expose_value=False,
     type=click.Choice(("1", "2")),
-    help="Taken for old scripts; which version a dump has is found out.",
+    help="Accepted for old scripts; the version of a dump is detected.",
 )
 @click.option("--side", type=click.Choice([side.value for side in Side]), help="Graph of a run.")
 @click.option("--store", metavar="DIR|URL", help="GRAPH is a run or graph of this store.")
@@ -91,7 +91,7 @@ def convert_command(
     """
     if (graph is None) is (dumps is None):
         what = "nothing to convert" if graph is None else "a graph and dumps at once"
-        raise InputError(what, hint="give -d and dump files, or a graph file, run or graph")
+        raise InputError(what, hint="give -d with dump files; or a graph's file, a run or a graph")
     if graph is not None:
         given = {"-f": layout, "-s": shape, "-i": number_in, "-o": number_out}
         wrong = [option for option, value in given.items() if value is not None]

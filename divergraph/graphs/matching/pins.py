@@ -87,7 +87,7 @@ def _table(path: Path, content: Mapping[str, object], key: str) -> dict[str, obj
 
 def _text(path: Path, name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ConfigError(f"the value of {name!r} is no tensor name", where=str(path))
+        raise ConfigError(f"the value of {name!r} is not a tensor name", where=str(path))
     return value
 
 

@@ -61,7 +61,7 @@ class _Reader:
         for table, scope in TABLES.items():
             patterns = content.get(table, {})
             if not isinstance(patterns, dict):
-                raise self._error(table, f"{table} is no table of tables", _TABLES_HINT)
+                raise self._error(table, f"{table} is not a table of tables", _TABLES_HINT)
             for pattern, values in patterns.items():
                 yield self._rule(table, scope, pattern, values)
 
@@ -69,7 +69,7 @@ class _Reader:
         if not isinstance(values, dict):
             raise self._error(
                 pattern,
-                f"{table}.{pattern} is no table of limits",
+                f"{table}.{pattern} is not a table of limits",
                 f"[{table}.{pattern}]",
                 (table,),
             )
@@ -87,7 +87,7 @@ class _Reader:
                 for name, bound in value.items():
                     self._set(limits[key], name, bound, (*table, key))
             elif isinstance(value, dict) or key in _LEVELS:
-                raise self._error(key, f"{key} is no table of limits", _TABLES_HINT, table)
+                raise self._error(key, f"{key} is not a table of limits", _TABLES_HINT, table)
             else:
                 self._set(limits["fail"], key, value, table)
         return limits["fail"], limits["warn"]
@@ -113,7 +113,7 @@ class _Reader:
     def _bound(self, quantity: Quantity, value: Any, table: tuple[str, ...]) -> float:
         name, usual = quantity.name, "a number, or false to switch it off"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._error(name, f"{name} = {value!r} is no limit", usual, table)
+            raise self._error(name, f"{name} = {value!r} is not a limit", usual, table)
         if not math.isfinite(value):
             raise self._error(name, f"{name} = {value} limits nothing", usual, table)
         if not quantity.low <= value <= quantity.high:
@@ -129,9 +129,9 @@ class _Reader:
 def _out_of_range(quantity: Quantity, value: float) -> tuple[str, str]:
     name, side = quantity.name, "a minimum" if quantity.minimum else "a maximum"
     if name == Metric.COSINE_SIMILARITY:
-        return f"{name} = {value} is no cosine", "a minimum from -1 to 1"
+        return f"{name} = {value} is not a cosine", "a minimum from -1 to 1"
     if quantity.high == 1.0:
-        return f"{name} = {value} is no share", f"{side} from 0 to 1"
+        return f"{name} = {value} is not a share", f"{side} from 0 to 1"
     return f"{name} = {value} can never hold", f"{side}, 0 or more"
 
 

@@ -42,7 +42,7 @@ _LABELS = {
     Metric.ACCUMULATED_RELATIVE_ERROR: "accumulated relative error",
     Metric.KULLBACK_LEIBLER_DIVERGENCE: "KL divergence",
 }
-"""The metrics with one number, those that say most first."""
+"""The metrics with one number, the most telling first."""
 
 
 def page_data(report: RunReport) -> str:

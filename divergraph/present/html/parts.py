@@ -140,7 +140,7 @@ def _finding(finding: Finding) -> str:
 
 
 def blame(report: RunReport) -> str:
-    """Which ops the error at the outputs is of; empty if that was not asked."""
+    """The ops that made the error at the outputs; empty if blame was not asked for."""
     blamed = report.run.analysis.blame
     if not blamed.shares:
         return ""
@@ -201,7 +201,7 @@ def about(report: RunReport) -> str:
 
 
 def shown(text: str) -> str:
-    """*text* in HTML, whatever is in it."""
+    """*text* escaped for HTML."""
     return html.escape(printable(text))
 
 

@@ -1,8 +1,5 @@
-"""A run as one HTML file that needs nothing else: it opens offline, and asks for no network.
-
-Whatever names a model has, they stay text: the page's policy lets no script run but its own,
-which is known by its hash.
-"""
+"""A run as one self-contained HTML file that opens offline and uses no network. Names in a model
+stay text: the page's policy allows only its own script, by its hash."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The JSON the command line prints; documented in docs/reference/json.md.
 
-Field names are stable. NaN and infinity become null, and ``notes`` then says which it
-was and why; fields that are not known yet are null.
+Field names are stable. NaN and infinity become null, and ``notes`` then says which it was and why;
+unknown fields are null.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def notes_json(metrics: MetricSet | None) -> dict[str, Json]:
 
 
 def _has_odd(metrics: MetricSet) -> bool:
-    """True if some metric is NaN or infinite, and perhaps if all together are too large."""
+    """True if some metric is NaN or infinite; may also be true if their sum overflows."""
     values = _metric_values(metrics)
     return not math.isfinite(sum(sum(part) if isinstance(part, tuple) else part for part in values))
 
@@ -305,7 +305,7 @@ def link_json(link: LineageLink) -> dict[str, Json]:
 
 
 def unmatched_json(found: UnmatchedOps) -> dict[str, Json]:
-    """What ``lineage --unmatched`` prints besides the run."""
+    """What ``lineage --unmatched`` prints, except for the run."""
     return {
         "device": [record_json(op, null=("detail",)) for op in found.device],
         "golden": [{"op": op.op, "type": op.type} for op in found.golden],
@@ -327,7 +327,7 @@ def record_json(
 ) -> dict[str, Json]:
     """The fields of a frozen dataclass as JSON, in their order.
 
-    *names* has the other names some fields have there; no text in one of *null* is null.
+    *names* renames fields; an empty text in a field of *null* becomes null.
     """
     found: dict[str, Json] = {}
     kind: Any = type(record)
@@ -344,7 +344,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 def plain_json(value: object) -> Json:
-    """A value as JSON has it, a record as its fields; text for what it has no form for."""
+    """A value as JSON, a record as an object of its fields; text for values without a JSON form."""
     if isinstance(value, Enum):
         return plain_json(value.value)
     if value is None or isinstance(value, bool | int | str):

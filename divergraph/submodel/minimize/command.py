@@ -198,7 +198,7 @@ def _made(bundle: Bundle) -> Mapping[str, Array]:
             raise NoValueError(f"the program wrote no {MADE}/{name}") from None
         except (OSError, ValueError, EOFError, ImportFormatError) as error:
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise NoValueError(f"{MADE}/{name} is no array: {said}") from error
+            raise NoValueError(f"{MADE}/{name} is not an array: {said}") from error
         if not isinstance(value, np.ndarray):
             raise NoValueError(f"{MADE}/{name} is an archive of arrays, not one")
         found[entry["name"]] = value

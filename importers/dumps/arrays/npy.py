@@ -147,7 +147,7 @@ def header_of(start: bytes, size: int) -> NpyHeader:
 def _data_offset(start: bytes, size: int) -> int:
     """Where the data begins, from the file's first bytes."""
     if start[:6] != _MAGIC:
-        what = "the file is empty" if not start else "this is no .npy file: its magic is missing"
+        what = "the file is empty" if not start else "this is not a .npy file: its magic is missing"
         raise DamagedError(what, offset=0)
     if len(start) < 10 or start[6] not in (1, 2, 3):
         raise DamagedError("no known .npy version", offset=6)
@@ -167,13 +167,13 @@ def _parse(text: bytes, data_offset: int) -> NpyHeader:
         raise _bad("it should name descr, fortran_order and shape")
     shape, order = fields["shape"], fields["fortran_order"]
     if not isinstance(shape, tuple) or not all(type(dim) is int and dim >= 0 for dim in shape):
-        raise _bad("its shape is no tuple of sizes")
+        raise _bad("its shape is not a tuple of sizes")
     if not isinstance(order, bool):
         raise _bad("its fortran_order is neither True nor False")
     try:
         dtype = descr_to_dtype(fields["descr"])
     except _NO_TYPE:
-        raise _bad("its descr is no element type") from None
+        raise _bad("its descr is not an element type") from None
     return NpyHeader(dtype, shape, order, data_offset)
 
 
@@ -183,7 +183,7 @@ def _literal(text: str) -> object:
             return ast.literal_eval(attempt.strip())
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
-    raise _bad("it is no Python literal")
+    raise _bad("it is not a Python literal")
 
 
 def _bad(what: str) -> DamagedError:

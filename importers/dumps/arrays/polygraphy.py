@@ -306,7 +306,7 @@ def _decoded(text: bytes, place: TextPlace) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise DamagedError("the text is no base64", offset=place.offset) from None
+        raise DamagedError("the text is not base64", offset=place.offset) from None
 
 
 def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, memoryview]:

@@ -196,9 +196,9 @@ def _rebuilt(storage: Any, start: Any, shape: Any, strides: Any, *_: Any) -> _Te
 
 def _sizes(items: Any) -> tuple[int, ...]:
     if not isinstance(items, tuple) or len(items) > _MAX_RANK:
-        raise ValueError("a shape that is no list of sizes")
+        raise ValueError("a shape that is not a list of sizes")
     if not all(type(item) is int and 0 <= item < 1 << 62 for item in items):
-        raise ValueError("a shape that is no list of sizes")
+        raise ValueError("a shape that is not a list of sizes")
     return items
 
 

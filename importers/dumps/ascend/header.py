@@ -90,7 +90,7 @@ def _no_header(size: int, length: int) -> DamagedError:
             f"the file ends inside its header, which takes {8 + length} bytes", offset=size
         )
     return DamagedError(
-        f"this is no Ascend dump: a header of {length} bytes in a file of {size}", offset=0
+        f"this is not an Ascend dump: a header of {length} bytes in a file of {size}", offset=0
     )
 
 
@@ -104,7 +104,7 @@ def _parsed(data: bytes, start: int) -> pb.DumpData:
         header.ParseFromString(data[start:])
     except (DamagedError, DecodeError) as error:
         detail = error.detail if isinstance(error, DamagedError) else f"at byte {start}: {error}"
-        what = f"the header is damaged: it is no DumpData message ({shown(detail)})"
+        what = f"the header is damaged: it is not a DumpData message ({shown(detail)})"
         raise DamagedError(what) from None
     return header
 
@@ -241,7 +241,7 @@ def _json_header(start: bytes, size: int) -> DumpHeader:
     except (ValueError, RecursionError) as error:
         raise _bad_json(str(error) or "nested too deep") from None
     if not isinstance(content, dict):
-        raise _bad_json("it is no object")
+        raise _bad_json("it is not an object")
     told: dict[str, Any] = {key: _entries(content, key) for key in ("input", "output")}
     try:
         told["dump_time"] = content.get("dump_time")
@@ -257,9 +257,9 @@ def _entries(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
     """The tensors of a JSON header as the message has them: some write a shape as its sizes."""
     entries = content.get(key) or []
     if not isinstance(entries, list) or len(entries) > MAX_TENSORS:
-        raise _bad_json(f"its {key} is no list of tensors")
+        raise _bad_json(f"its {key} is not a list of tensors")
     if not all(isinstance(entry, dict) for entry in entries):
-        raise _bad_json(f"its {key} holds what is no tensor")
+        raise _bad_json(f"its {key} holds what is not a tensor")
     return [
         {name: {"dim": value} if isinstance(value, list) else value for name, value in each.items()}
         for each in entries

@@ -60,7 +60,7 @@ def find_tensors(path: Path, form: RawForm = NO_FORM) -> BareDump:
     finder = finder_of(path.name, path, form)
     if finder is None:
         raise InputError(
-            "this is no file with tensors",
+            "this is not a file with tensors",
             where=str(path),
             hint="of raw values say --dtype and --shape; docs/how-to/diff.md lists what is read",
         )

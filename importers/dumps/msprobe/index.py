@@ -172,7 +172,7 @@ def _statistics_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:
         or len(shape) > 64
         or not all(type(size) is int and 0 <= size < 1 << 62 for size in shape)
     ):
-        raise DamagedError(f"shape {str(shape)[:60]} is no list of sizes")
+        raise DamagedError(f"shape {str(shape)[:60]} is not a list of sizes")
     return DumpTensorRef(
         path=path,
         format=DumpFormat.STATISTICS,

@@ -87,7 +87,7 @@ def parse_statistics(text: str) -> Iterator[StatisticsRow]:
     try:
         titles = [title.strip().lower() for title in next(reader, [])]
         if not any(title in titles for title in _DIRECTION):
-            raise _bad("this is no table of statistics: no column Input/Output", 1)
+            raise _bad("this is not a table of statistics: no column Input/Output", 1)
         for values in reader:
             if any(value.strip() for value in values):
                 told = dict(zip(titles, map(str.strip, values), strict=False))
@@ -106,7 +106,9 @@ class _Line:
         direction = _IO.get(self.text(*_DIRECTION).lower())
         port = self.text(*_NUMBER)
         if direction is None or not port.isdecimal() or int(port) > _MAX_PORT:
-            raise _bad(f"{self.text(*_DIRECTION)!r} {port!r} is no input or output", self.number)
+            raise _bad(
+                f"{self.text(*_DIRECTION)!r} {port!r} is not an input or output", self.number
+            )
         shape = _shape(self.text("shape"))
         return StatisticsRow(
             io=direction,

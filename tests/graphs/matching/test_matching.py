@@ -188,7 +188,7 @@ def test_a_pin_has_the_last_word_and_a_forbidden_match_stays_away(tmp_path: Path
     [
         ('[pin]\n"nobody" = "d"\n', "the device graph has no tensor 'nobody'"),
         ('[pin]\n"hidden_c" = "nobody"\n', "the golden graph has no tensor 'nobody'"),
-        ('[pin]\n"hidden_c" = 3\n', "is no tensor name"),
+        ('[pin]\n"hidden_c" = 3\n', "is not a tensor name"),
         ("[pinn]\n", "unknown key 'pinn'"),
         ("pin = 3\n", "pin is not a table"),
         ("pin = = 3\n", "not readable as TOML"),

@@ -104,7 +104,7 @@ def test_a_name_alone_is_not_sure(tmp_path):
     (tmp_path / f"Add.a.1.1.{STAMP}").write_text("not a dump at all")
     (dump,) = detect_dumps(tmp_path)
     assert (dump.kind, dump.confidence) == (DumpKind.ASCEND, Confidence.MAYBE)
-    assert "no Ascend dump" in dump.reason
+    assert "not an Ascend dump" in dump.reason
 
 
 def test_other_folders_hold_no_dumps(tmp_path):

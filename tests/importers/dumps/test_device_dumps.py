@@ -194,8 +194,8 @@ def test_files_of_no_op_and_other_files_are_told_apart(tmp_path, write_dump, dum
 DAMAGED = {
     "empty": (b"", "only 0 bytes"),
     "shorter than a length": (b"\x05", "only 1 bytes"),
-    "no header": (bytes(64), "no Ascend dump"),
-    "length of a terabyte": ((1 << 40).to_bytes(8, "little") + bytes(64), "no Ascend dump"),
+    "no header": (bytes(64), "not an Ascend dump"),
+    "length of a terabyte": ((1 << 40).to_bytes(8, "little") + bytes(64), "not an Ascend dump"),
     "cut inside the header": ((500).to_bytes(8, "little") + bytes(64), "ends inside its header"),
     "garbage header": ((16).to_bytes(8, "little") + b"\xff" * 64, "no DumpData message"),
     "JSON header": ((16).to_bytes(8, "little") + b'{"version": "2" ' + bytes(9), "JSON"),

@@ -209,12 +209,12 @@ DAMAGED = {
     "cut in the header": (npy(HEADER)[:30], "header should take"),
     "cut in the data": (npy(HEADER, bytes(7)), "gives 8 bytes of data, the file has 7"),
     "too long": (npy(HEADER, bytes(12)), "gives 8 bytes of data, the file has 12"),
-    "no literal": (npy(b"import os\n"), "no Python literal"),
+    "no literal": (npy(b"import os\n"), "not a Python literal"),
     "no dict": (npy(b"(1, 2)\n"), "should name"),
     "negative shape": (npy(HEADER.replace(b"(2,)", b"(-2,)"), bytes(8)), "shape"),
     "order no truth": (npy(HEADER.replace(b"False", b"1"), bytes(8)), "fortran_order"),
     "wild descr": (npy(HEADER.replace(b"'<f4'", b"'<q9'"), bytes(8)), "descr"),
-    "deep": (npy(b"(" * 3000), "no Python literal"),
+    "deep": (npy(b"(" * 3000), "not a Python literal"),
 }
 
 

@@ -92,8 +92,8 @@ def test_the_latest_table_counts(tmp_path, graph):
 
 
 BROKEN = {
-    "empty": ("", "line 1: this is no table of statistics"),
-    "another table": ("a,b\n1,2\n", "line 1: this is no table of statistics"),
+    "empty": ("", "line 1: this is not a table of statistics"),
+    "another table": ("a,b\n1,2\n", "line 1: this is not a table of statistics"),
     "no number": (
         HEAD + "Output,0,4,DT_FLOAT,ND,1,big,1,1,1,0,0,0\n",
         "line 2: max value is 'big'",

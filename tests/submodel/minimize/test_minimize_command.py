@@ -136,7 +136,7 @@ def test_a_program_that_writes_what_came_out(minimize, program):
             "for t in json.load(open(sys.argv[1] + '/manifest.json'))['outputs']:\n"
             "    name = pathlib.Path(t['golden']).name.replace('.golden', '')\n"
             "    open(f'{sys.argv[1]}/made/{name}', 'wb').write(b'junk' * 50)",
-            "is no array",
+            "is not an array",
         ),
     ],
     ids=["build", "killed", "in error", "hangs", "missing", "garbage"],
