@@ -186,5 +186,5 @@ def _form(dtype: str | None, shape: Sequence[int] | str | None) -> RawForm:
         return RawForm(DType(dtype), tuple(shape))
     parts = shape.replace("x", ",").split(",")
     if not all(part.strip().isdecimal() for part in parts):
-        raise InputError(f"--shape {shape}: no shape", hint="sizes with commas: 1,3,224,224")
+        raise InputError(f"--shape {shape}: not a shape", hint="sizes with commas: 1,3,224,224")
     return RawForm(DType(dtype), tuple(map(int, parts)))

@@ -150,7 +150,7 @@ def test_raw_files_take_type_and_shape_from_the_user_or_their_name(tmp_path):
     np.testing.assert_array_equal(read_array(tensor.ref), values)
     (tensor,) = find_tensors(tmp_path / "x.bin", RawForm(DType.FLOAT32, (5, 5))).tensors
     assert "25 elements of float32 take 100 bytes, the file has 48" in tensor.damage
-    with pytest.raises(InputError, match="no file with tensors"):
+    with pytest.raises(InputError, match="not a file with tensors"):
         find_tensors(tmp_path / "x.bin")
 
 

@@ -252,7 +252,7 @@ def test_a_star_in_quotes_can_be_meant_as_a_star():
         ("state:orgin", "orgin", "did you mean origin"),
         ("level:bad", "bad", "one of pass, warn, fail"),
         ("over:cosine_similarty", "cosine_similarty", "did you mean cosine_similarity"),
-        ("shape:1,b", "1,b", "no shape"),
+        ("shape:1,b", "1,b", "not a shape"),
         ("x | y", "|", "missing before |"),
         ("x|", "|", "missing after |"),
         ("type:!Cast", "!", "!type:Cast"),

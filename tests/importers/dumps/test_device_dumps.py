@@ -197,7 +197,7 @@ DAMAGED = {
     "no header": (bytes(64), "not an Ascend dump"),
     "length of a terabyte": ((1 << 40).to_bytes(8, "little") + bytes(64), "not an Ascend dump"),
     "cut inside the header": ((500).to_bytes(8, "little") + bytes(64), "ends inside its header"),
-    "garbage header": ((16).to_bytes(8, "little") + b"\xff" * 64, "no DumpData message"),
+    "garbage header": ((16).to_bytes(8, "little") + b"\xff" * 64, "not a DumpData message"),
     "JSON header": ((16).to_bytes(8, "little") + b'{"version": "2" ' + bytes(9), "JSON"),
     "JSON without tensors": (
         (16).to_bytes(8, "little") + b'{"version": "2"}' + bytes(9),
