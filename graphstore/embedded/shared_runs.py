@@ -19,8 +19,8 @@ from graphstore.schema.tables import NODES
 
 _MOST_ROWS = 2**19
 """Tensors of a database: the engine takes its relationships into memory at once."""
-_MOST_OPEN = 4
-"""Databases whose runs come in turns: those of more graphs come one after the other."""
+_MOST_OPEN_OPS = 2**18
+"""Ops of the graphs whose runs may come in turns: larger ones must come one after the other."""
 _COLUMNS = next(node.columns for node in NODES if node.label == "Metric")
 
 
@@ -36,6 +36,11 @@ class SharedRuns:
         self._metrics = ArrowRows(_COLUMNS)
         self._firsts: set[int] = set()
         self._links: tuple[LineageLink, ...] = ()
+
+    @property
+    def ops(self) -> int:
+        """How many ops both graphs have."""
+        return sum(len(model.ops) for model in self.models)
 
     def fits(self, data: RunData) -> bool:
         """True if a run may be in this database, too."""
@@ -93,8 +98,8 @@ class SavingTogether:
             self._save(found)
             found = None
         if found is None:
-            if len(self._open) == _MOST_OPEN:
-                self._save(self._open.pop(0))
             found = SharedRuns(*models)
+            while self._open and found.ops + sum(one.ops for one in self._open) > _MOST_OPEN_OPS:
+                self._save(self._open.pop(0))
             self._open.append(found)
         return found

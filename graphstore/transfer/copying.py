@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import groupby
 
 from graphstore.contract import GraphInfo, GraphStore, RunData
 from graphstore.errors import NameTakenError, UnknownNameError
@@ -80,13 +81,25 @@ def copy_entries(
     source: GraphStore, target: GraphStore, names: list[str], *, replace_it: bool = False
 ) -> Iterator[CopiedEntry]:
     """Copy several, one after the other; that all are there is looked at first."""
-    known = StoreListing.of(source).names()
+    there = StoreListing.of(source)
+    known = there.names()
     for name in names:
         if name not in known:
             source.graph(name)  # says what is near
             raise UnknownNameError("run or graph", name)
-    for name in names:
-        yield copy_entry(source, target, name, replace_it=replace_it)
+
+    def graphs(name: str) -> tuple[str, str] | None:
+        return (run.golden, run.device) if (run := there.runs.get(name)) else None
+
+    taken = StoreListing.of(target).names()
+    for of_graphs, group in groupby(names, graphs):
+        for are_free, some in groupby(group, lambda name: name not in taken):
+            alike = list(some)
+            if of_graphs is not None and are_free and len(alike) > 1:
+                yield from keep_new_runs(target, map(source.run_data, alike))
+            else:
+                for name in alike:
+                    yield copy_entry(source, target, name, replace_it=replace_it)
 
 
 def keep_graph(
@@ -113,6 +126,27 @@ def keep_run(store: GraphStore, data: RunData, *, replace_it: bool) -> CopiedEnt
             return CopiedEntry("run", name, Done.UNCHANGED)  # another process was faster
         raise
     return CopiedEntry("run", name, Done.REPLACED if name in before.runs else Done.ADDED)
+
+
+def keep_new_runs(store: GraphStore, runs: Iterable[RunData]) -> Iterator[CopiedEntry]:
+    """Save runs of names that are free, together: the store may keep their graphs once.
+
+    Raises:
+        NameTakenError: a name was taken meanwhile; the others are there.
+    """
+    names: list[str] = []
+
+    def named() -> Iterator[RunData]:
+        for data in runs:
+            names.append(data.run.name)
+            yield data
+
+    taken = store.save_runs(named())
+    for name in names:
+        if name not in taken:
+            yield CopiedEntry("run", name, Done.ADDED)
+    for name in taken:
+        raise NameTakenError.by("run", name, or_replace=True)
 
 
 def same_graph(store: GraphStore, name: str, content: str) -> bool:

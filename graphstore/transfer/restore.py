@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,13 @@ from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError, UnknownNameError
 from graphstore.model import ModelGraph
 from graphstore.transfer.backup import FORMAT, MANIFEST, VERSION, BackupEntry, BackupMember
-from graphstore.transfer.copying import CopiedEntry, Done, StoreListing, same_graph
+from graphstore.transfer.copying import (
+    CopiedEntry,
+    Done,
+    StoreListing,
+    keep_new_runs,
+    same_graph,
+)
 from graphstore.transfer.portable import (
     content_hash,
     graph_from_lines,
@@ -88,14 +95,16 @@ class Backup:
             raise self.wrong("two ops have one id", member)
         return graph
 
-    def run(self, entry: BackupEntry) -> RunData:
-        """A run with its graphs.
+    def run(
+        self, entry: BackupEntry, graphs: tuple[ModelGraph, ModelGraph] | None = None
+    ) -> RunData:
+        """A run with its graphs, which are read if they are not given, golden first.
 
         Raises:
             InputError: it cannot be read.
         """
         member, golden = str(entry.run), str(entry.golden)
-        graphs = self.graph(golden), self.graph(entry.device)
+        graphs = graphs or (self.graph(golden), self.graph(entry.device))
         with self._placing(member):
             data = run_from_lines(self.lines(member), *graphs)
         if data.run.name != entry.name:
@@ -218,13 +227,35 @@ def restore(
     there = StoreListing.of(store)
     unchanged = {entry.name for entry in entries if _is_there(backup, store, there, entry)}
     _check_free(there, [entry for entry in entries if entry.name not in unchanged], replace_it)
-    for entry in entries:
+    taken = set(there.names())
+
+    def graphs(entry: BackupEntry) -> tuple[str, ...]:
+        is_new_run = entry.run is not None and entry.name not in taken
+        return (entry.device, str(entry.golden)) if is_new_run else (entry.name,)
+
+    for _, group in groupby(entries, graphs):
+        alike = list(group)
+        if len(alike) > 1:
+            try:
+                yield from keep_new_runs(store, _runs(backup, alike))
+            except ValueError as error:  # what one says of ops does not fit its graph
+                raise backup.wrong(str(error)) from error
+            continue
+        (entry,) = alike
         if entry.name in unchanged:
             yield CopiedEntry(entry.kind, entry.name, Done.UNCHANGED)
             continue
         _save(backup, store, entry, replace_it=replace_it)
-        done = Done.REPLACED if entry.name in there.names() else Done.ADDED
+        done = Done.REPLACED if entry.name in taken else Done.ADDED
         yield CopiedEntry(entry.kind, entry.name, done)
+
+
+def _runs(backup: Backup, entries: Sequence[BackupEntry]) -> Iterator[RunData]:
+    """The runs of *entries*, which have the same graphs."""
+    first = backup.run(entries[0])
+    yield first
+    for entry in entries[1:]:
+        yield backup.run(entry, (first.golden, first.device))
 
 
 def _save(backup: Backup, store: GraphStore, entry: BackupEntry, *, replace_it: bool) -> None:

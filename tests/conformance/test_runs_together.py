@@ -15,7 +15,9 @@ from graphstore.cypher.queries import list_queries
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import UnknownNameError
 from graphstore.model import OpState
-from graphstore.transfer.copying import whole_run_hash
+from graphstore.transfer.backup import write_backup
+from graphstore.transfer.copying import Done, copy_entries, whole_run_hash
+from graphstore.transfer.restore import open_backup, restore
 
 NAMES = ("net.rank0", "net.rank1", "net.rank2", "net.rank3")
 
@@ -100,6 +102,27 @@ def test_names_that_are_taken_are_told_and_the_others_kept(store: GraphStore, sa
     for data in runs:
         assert same(store, data)
     assert store.info().pending == ()
+
+
+def test_copies_and_backups_carry_their_graphs_once(
+    together: GraphStore, sample_run, tmp_path: Path
+) -> None:
+    data = list(places(sample_run))
+    with EmbeddedStore(tmp_path / "copy") as copy:
+        copied = list(copy_entries(together, copy, list(NAMES)))
+        assert [(each.name, each.done) for each in copied] == [(n, Done.ADDED) for n in NAMES]
+        assert all(same(copy, each) for each in data)
+        assert {each.done for each in copy_entries(together, copy, list(NAMES))} == {Done.UNCHANGED}
+    with (tmp_path / "backup").open("wb") as file:
+        list(write_backup(together, file))
+    with EmbeddedStore(tmp_path / "restored") as restored:
+        restored.save_run(data[1])
+        with open_backup(tmp_path / "backup") as backup:
+            assert {each.name: each.done for each in restore(backup, restored)} == {
+                name: Done.ADDED if name != NAMES[1] else Done.UNCHANGED for name in NAMES
+            }
+        assert all(same(restored, each) for each in data)
+    assert len(shared(tmp_path / "copy")) == len(shared(tmp_path / "restored")) == 1
 
 
 def shared(root: Path) -> list[Path]:
