@@ -116,10 +116,10 @@ def test_copies_and_backups_carry_their_graphs_once(
     with (tmp_path / "backup").open("wb") as file:
         list(write_backup(together, file))
     with EmbeddedStore(tmp_path / "restored") as restored:
-        restored.save_run(data[1])
+        restored.save_run(data[0])
         with open_backup(tmp_path / "backup") as backup:
             assert {each.name: each.done for each in restore(backup, restored)} == {
-                name: Done.ADDED if name != NAMES[1] else Done.UNCHANGED for name in NAMES
+                name: Done.ADDED if name != NAMES[0] else Done.UNCHANGED for name in NAMES
             }
         assert all(same(restored, each) for each in data)
     assert len(shared(tmp_path / "copy")) == len(shared(tmp_path / "restored")) == 1
