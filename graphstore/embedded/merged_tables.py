@@ -146,8 +146,15 @@ class MergedTables:
             start = run.key if rel.source in _OF_RUNS else run.device
             end = run.golden if rel.type in _TO_GOLDEN else run.device
             count = run.counts.get(rel.source, run.ops)
+            of_run = "" if rel.source in _OF_RUNS else f" AND r.run = {_quoted(run.key.old)}"
             for where in _ranges("a.id", start.first, count):
-                yield _read_rels(run.database, rel, where, (start, end), {"run": run.key.new})
+                same = {"run": run.key.new}
+                yield _read_rels(run.database, rel, where + of_run, (start, end), same)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _run(

@@ -19,7 +19,15 @@ from graphstore.transfer.backup import write_backup
 from graphstore.transfer.copying import Done, copy_entries, whole_run_hash
 from graphstore.transfer.restore import open_backup, restore
 
-NAMES = ("net.rank0", "net.rank1", "net.rank2", "net.rank3")
+NAMES = ("net.rank0", "net.rank1's", "net.rank2", "net.rank3")
+
+COUNTS = (
+    "MATCH (m:Metric) RETURN m.run AS run, count(*) ORDER BY run",
+    "MATCH (r:Run)-[:COMPARED]->(:Metric)-[:OF]->(:Op) RETURN r.name AS run, count(*) ORDER BY run",
+    "MATCH (:Op)-[f:FUSES]->(:Op) RETURN f.run AS run, count(*) ORDER BY run",
+    "MATCH (:Op)-[n:NEXT_MEASURED]->(:Op) RETURN n.run AS run, count(*) ORDER BY run",
+    "MATCH (r:Run)-[:FOUND]->(f:Finding) RETURN r.name AS run, count(*) ORDER BY run",
+)
 
 
 def places(sample_run) -> Iterator[RunData]:
@@ -68,10 +76,10 @@ def test_each_answers_as_if_it_were_alone(together: GraphStore, sample_run, tmp_
             alone.save_run(data)
         for name in NAMES:
             assert answers(together, name) == answers(alone, name)
-            asked = "MATCH (m:Metric) RETURN m.run, count(*)", QueryParameters(), name
-            assert together.query(*asked) == alone.query(*asked)
-        for text in ("MATCH (m:Metric) RETURN m.run, count(*) AS n ORDER BY m.run",):
-            assert together.query(text, QueryParameters()) == alone.query(text, QueryParameters())
+        for text in COUNTS:
+            for target in (*NAMES, None):
+                asked = text, QueryParameters(), target
+                assert together.query(*asked) == alone.query(*asked)
 
 
 def test_one_of_them_is_renamed_replaced_and_deleted(together: GraphStore, sample_run) -> None:
