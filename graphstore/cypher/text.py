@@ -9,7 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import islice, pairwise
 
 from graphstore.errors import QueryError
 
@@ -17,7 +18,7 @@ from graphstore.errors import QueryError
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
       | (?P<comment>//[^\n\r]*|/\*.*?\*/)
-      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<text>'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")
       | (?P<quoted>`(?:[^`]|``)*`)
       | (?P<open>/\*|'|"|`)
       | (?P<word>[^\W\d]\w*)
@@ -27,6 +28,9 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\(?:(?P<pair>\\)|u(?P<code>[0-9a-fA-F]{4}))")
 _BARE_ESCAPE = re.compile(r"\\u(?P<code>[0-9a-fA-F]{4})")
+_HALF = re.compile("[\ud800-\udfff]")
+_MOST = 100_000
+"""Words and marks a text may have; the engines take seconds over more, and their stacks end."""
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
 
 
@@ -66,9 +70,26 @@ def tokens(cypher: str) -> list[Token]:
     """The tokens of *cypher* without space and comments.
 
     Raises:
-        QueryError: a quote or comment is not closed, or there is an invisible character.
+        QueryError: a quote or comment is not closed, there is an invisible character or half
+            of one, or the text is too long.
     """
-    return list(_tokens(cypher))
+    return list(_all_tokens(cypher))
+
+
+@lru_cache(maxsize=4)  # each check of a text asks for them
+def _all_tokens(cypher: str) -> tuple[Token, ...]:
+    half = _HALF.search(cypher)
+    if half is not None:
+        raise QueryError(
+            f"the query has half of a character, U+{ord(half[0]):04X}", position=half.start()
+        )
+    found = tuple(islice(_tokens(cypher), _MOST + 1))
+    if len(found) > _MOST:
+        raise QueryError(
+            f"the query has more than {_MOST} words and signs",
+            hint="give long lists as parameters",
+        )
+    return found
 
 
 def parameters(found: list[Token]) -> dict[str, int]:

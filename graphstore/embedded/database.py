@@ -18,13 +18,15 @@ from graphstore.contract import QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.embedded.engine import connect, engine_errors, open_file
 from graphstore.errors import DivergraphError, QueryError, StoreError
-from graphstore.schema.tables import NODES, RELS
+from graphstore.schema.tables import NODES, RELS, ColumnType
 
 _POOL_A_BYTE = 2
 """The memory the engine may take for each byte of the file it reads."""
 _MANY_ROWS = 1000
 """From here on, taking all rows through Arrow is faster than one by one."""
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
+_NUMBERED = frozenset(node.label for node in NODES if node.columns[0].type is ColumnType.INT64)
+"""Labels whose ids are numbers."""
 
 
 class ReadDatabase:
@@ -74,6 +76,11 @@ class ReadDatabase:
                 raise QueryError("one statement at a time")
             try:
                 return _collect(result, limits.limit, stopped)
+            except ValueError as error:  # a text that is none, or a number that is none
+                raise QueryError(
+                    "the embedded engine mixes up the ids of nodes of several labels",
+                    hint="name one label for each node, or the properties you want",
+                ) from error
             except RuntimeError as error:
                 stopped.check()
                 raise query_error(cypher, str(error), timeout) from error
@@ -173,7 +180,11 @@ def _plain(value: Any) -> object:
     """Nodes and relationships as dicts of what is set, without the engine's own ids."""
     if isinstance(value, dict) and "_LABEL" in value:
         kept = {k: v for k, v in value.items() if v is not None and k not in _INTERNAL_KEYS}
-        return {"_label": kept.pop("_LABEL"), **kept}
+        label = kept.pop("_LABEL")
+        if label in _NUMBERED and isinstance(kept.get("id"), str):
+            # beside nodes whose ids are texts, the engine makes texts of numbers
+            kept["id"] = int(kept["id"])
+        return {"_label": label, **kept}
     return value
 
 

@@ -8,6 +8,7 @@ Here the system refuses the memory instead, and only the child ends.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -69,7 +70,7 @@ class QueryProcesses:
             raise StoreError("the store was closed while a query ran")
         if late.is_set():
             raise too_long(limits.timeout)
-        raise _too_large(self._memory)
+        raise _too_large(self._memory) if _is_memory(process) else _deadly()
 
     def retire(self) -> None:
         """End the processes; those that answer just now, when they have."""
@@ -140,6 +141,20 @@ def _killed_after(
         yield
     finally:
         timer.cancel()
+
+
+def _is_memory(process: ChildProcess) -> bool:
+    """Whether it ended for want of memory: said so, or was killed by the system."""
+    said = process.said.decode(errors="replace").lower()
+    by_system = process.ended == -signal.SIGKILL
+    return by_system or any(word in said for word in ("memoryerror", *_OUT_OF_MEMORY))
+
+
+def _deadly() -> QueryError:
+    return QueryError(
+        "the embedded engine died of the query: it is nested too deep, or meets a defect of its",
+        hint="write it otherwise; the store is as it was",
+    )
 
 
 def _too_large(memory: int) -> QueryError:

@@ -15,6 +15,9 @@ from graphstore.contract import QueryResult
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import QueryError, StoreError
+from graphstore.neo4j.address import parse_address
+from graphstore.neo4j.local_server.coming_back import comes_back, heap_of, is_started_again
+from graphstore.neo4j.local_server.managed import is_running
 from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.server_errors import (
     ServerRequest,
@@ -97,12 +100,43 @@ class Connection:
         except (neo4j.exceptions.ConfigurationError, ValueError) as error:
             raise bad_driver_url(error, url) from error
 
+    def ask(self, cypher: str, params: Mapping[str, object], limits: QueryLimits) -> QueryResult:
+        """The rows of a user's own query; as :meth:`read`, but what ends the managed server is
+        not asked again: the server is started again instead.
+        """
+        address = parse_address(self.url)
+        heap = heap_of(address)
+        if not heap:
+            return self.read(cypher, params, limits)
+        if not is_running():
+            comes_back(address)
+        try:
+            return self.read(cypher, params, limits, patience=0.0)
+        except StoreError as error:
+            if not error.retryable:
+                raise
+            if is_started_again(address):
+                self._met = False
+                raise QueryError(
+                    f"the server ended over the query, which takes more than its memory of {heap}; "
+                    "it is started again",
+                    hint="narrow it, or give the server more: `divergraph neo4j stop`, then "
+                    "`divergraph neo4j start --heap 4g`",
+                ) from error
+        return self.read(cypher, params, limits)
+
     def read(
-        self, cypher: str, params: Mapping[str, object], limits: QueryLimits = NO_LIMITS
+        self,
+        cypher: str,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+        *,
+        patience: float | None = None,
     ) -> QueryResult:
         """The rows of a query that only reads.
 
-        If the connection is lost on the way, all is asked again: nothing was handed out.
+        If the connection is lost on the way, all is asked again, for *patience* seconds: nothing
+        was handed out.
 
         Raises:
             QueryError: the server refuses the query, it takes too long or is cancelled.
@@ -133,7 +167,7 @@ class Connection:
 
         with (
             self._errors(cypher, timeout, stopped),
-            self._session(neo4j.READ_ACCESS) as session,
+            self._session(neo4j.READ_ACCESS, patience) as session,
             stopped.stopping(lambda: self._terminate(name)),
         ):
             return session.execute_read(work)
@@ -250,27 +284,40 @@ class Connection:
         self.close()
 
     @contextmanager
-    def _session(self, access: str) -> Iterator[neo4j.Session]:
+    def _session(self, access: str, patience: float | None = None) -> Iterator[neo4j.Session]:
         import neo4j
 
         self._meet()
-        reads = access == neo4j.READ_ACCESS
+        if patience is None:
+            reads = access == neo4j.READ_ACCESS
+            patience = _READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS
         with self._driver.session(
             database=self.database,
             default_access_mode=access,
-            max_transaction_retry_time=_READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS,
+            max_transaction_retry_time=patience,
         ) as session:
             yield session
 
     def _meet(self) -> None:
         """Look at the server before it is first used: is it there, does it let us in, is it new?
 
-        Nothing is tried again here: a wrong URL or password is said at once.
+        Nothing is tried again here: a wrong URL or password is said at once. Only a managed
+        server that ended by itself is waited for.
         """
         with self._meeting:
             if not self._met:
-                check_server_version(str(self._driver.get_server_info().agent), self.url)
+                check_server_version(self._agent(), self.url)
                 self._met = True
+
+    def _agent(self) -> str:
+        import neo4j
+
+        try:
+            return str(self._driver.get_server_info().agent)
+        except neo4j.exceptions.DriverError:
+            if not comes_back(parse_address(self.url)):
+                raise
+            return str(self._driver.get_server_info().agent)
 
     def _asked(self, cypher: str | None = None, timeout: float | None = None) -> ServerRequest:
         return ServerRequest(self.url, self.database, self._source, cypher, timeout)

@@ -185,7 +185,7 @@ def _known_trouble(code: str, asked: ServerRequest) -> DivergraphError | None:
     if "OutOfMemory" in code and asked.cypher is not None:
         return QueryError(
             "the query needs more memory than the server allows",
-            hint="narrow it; the server's limit is db.memory.transaction.max",
+            hint=f"narrow it; the server's limit is db.memory.transaction.max{_more(asked)}",
         )
     if "OutOfMemory" in code:
         return StoreError(
@@ -203,6 +203,11 @@ def bad_driver_url(error: Exception, url: str) -> InputError:
 
 def _from(asked: ServerRequest) -> str:
     return f", from {asked.source}" if asked.source else ""
+
+
+def _more(asked: ServerRequest) -> str:
+    ours = ", half of its memory: `divergraph neo4j start --heap 4g` after a stop gives more"
+    return ours if _is_ours(asked) else ""
 
 
 def _is_ours(asked: ServerRequest) -> bool:

@@ -101,7 +101,7 @@ class Neo4jStore(CypherStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
         self._check_version()
-        return self._wire.read(cypher, values, limits)
+        return self._wire.ask(cypher, values, limits)
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
@@ -51,7 +51,7 @@ def _quiet(text: str) -> None:
     """Say nothing: for callers who show no progress."""
 
 
-_STARTED: list[subprocess.Popen[bytes]] = []
+STARTED: list[subprocess.Popen[bytes]] = []
 _OURS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -76,21 +76,29 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class _Noted:
+class NotedServer:
+    """The managed server as it was last started."""
+
     version: str
     port: int
     home: Path
+    heap: str | None = None
+    should_run: bool = False
+    """False once the user has stopped it."""
 
     @property
     def url(self) -> str:
+        """Where its store is."""
         return f"bolt://127.0.0.1:{self.port}"
 
     @property
     def password_file(self) -> Path:
+        """The password, readable by its owner only."""
         return self.home / "password"
 
     @property
     def pid_file(self) -> Path:
+        """The process's number."""
         return self.home / "run" / "neo4j.pid"
 
 
@@ -102,7 +110,8 @@ def start(
 ) -> ServerStatus:
     """Start the server, or find it running; returns when it answers.
 
-    None means: as at the last start, else lts, 7687 and 1g.
+    None means: as at the last start, else lts, 7687 and 1g; but a memory is only that of the last
+    start where the server ended by itself.
 
     Raises:
         InputError: no such version or memory; it runs with another version or port; the
@@ -110,28 +119,32 @@ def start(
         StoreError: no fitting Java, jars that cannot be fetched, or a server that does
             not start; nothing is left running then.
     """
-    check_memory(heap or DEFAULT_HEAP)
+    if heap is not None:
+        check_memory(heap)
     folder = _folder()
     private_folder(folder)
     with held_lock(folder / "starting.lock"):
-        noted = _noted()
+        noted = noted_server()
         wanted = _wanted(noted, version, port)
         if is_locked(_running_lock()):
             _check_same(noted, wanted, asked=version is not None, port=port)
-            running = _settled()
+            running = settled()
             if running is not None:
                 return running
         _check_not_older(wanted)
         _check_port(wanted.port)
         java = find_java(wanted.version)
         jars = fetch_jars(wanted.version, say)
-        setup = Setup(wanted.home, java, jars, wanted.port, heap or DEFAULT_HEAP)
+        kept = noted.heap if noted is not None and noted.should_run else None
+        wanted = replace(wanted, heap=heap or kept or DEFAULT_HEAP)
+        setup = Setup(wanted.home, java, jars, wanted.port, wanted.heap or DEFAULT_HEAP)
         say(f"starting Neo4j {wanted.version} on Java {java.major}")
         password = prepare(setup)
         _note(wanted)
         process = _launched(setup, password)
+        _write(replace(wanted, should_run=True))
     # it outlives us; Python would warn about a child nobody waits for
-    _STARTED.append(process)
+    STARTED.append(process)
     return status()
 
 
@@ -141,8 +154,11 @@ def stop_server(say: Callable[[str], None] = _quiet) -> bool:
     Raises:
         StoreError: it does not end.
     """
-    noted = _noted()
-    if noted is None or not is_locked(_running_lock()):
+    noted = noted_server()
+    if noted is None:
+        return False
+    _write(replace(noted, should_run=False))
+    if not is_running():
         return False
     pid = _pid(noted)
     if pid is None:
@@ -159,7 +175,7 @@ def stop_server(say: Callable[[str], None] = _quiet) -> bool:
 
 def status() -> ServerStatus:
     """Whether the server runs and answers."""
-    noted = _noted()
+    noted = noted_server()
     if noted is None:
         return ServerStatus(False, False, None, None, None, None)
     running = is_locked(_running_lock())
@@ -173,7 +189,7 @@ def managed_password(address: Address) -> Password | None:
     """The password of the managed server, if *address* is its; it need not run."""
     if address.host not in _OURS:
         return None
-    noted = _noted()
+    noted = noted_server()
     if noted is None or noted.port != address.port or not noted.password_file.exists():
         return None
     check_private(noted.password_file)
@@ -182,7 +198,7 @@ def managed_password(address: Address) -> Password | None:
 
 def is_managed(address: Address) -> bool:
     """Whether *address* is where the managed server listens, or did at its last start."""
-    noted = _noted()
+    noted = noted_server()
     return noted is not None and address.host in _OURS and noted.port == address.port
 
 
@@ -201,14 +217,16 @@ def _launched(setup: Setup, password: Password) -> subprocess.Popen[bytes]:
     return process
 
 
-def _wanted(noted: _Noted | None, version: str | None, port: int | None) -> _Noted:
+def _wanted(noted: NotedServer | None, version: str | None, port: int | None) -> NotedServer:
     number = version_number(version or (noted.version if noted else DEFAULT_VERSION))
     line = "5" if number.startswith("5.") else "calendar"
     default_port = noted.port if noted else DEFAULT_PORT
-    return _Noted(number, port or default_port, _folder() / line)
+    return NotedServer(number, port or default_port, _folder() / line)
 
 
-def _check_same(noted: _Noted | None, wanted: _Noted, *, asked: bool, port: int | None) -> None:
+def _check_same(
+    noted: NotedServer | None, wanted: NotedServer, *, asked: bool, port: int | None
+) -> None:
     if noted is not None and asked and wanted.version != noted.version:
         raise InputError(
             f"Neo4j {noted.version} is running", hint="`divergraph neo4j stop` ends it first"
@@ -219,10 +237,21 @@ def _check_same(noted: _Noted | None, wanted: _Noted, *, asked: bool, port: int 
         )
 
 
-def _settled() -> ServerStatus | None:
-    """The server once it answers; None if it ends instead, as one just killed does."""
+def is_running() -> bool:
+    """Whether the process is there."""
+    return is_locked(_running_lock())
+
+
+def settled(*, may_start: bool = False) -> ServerStatus | None:
+    """The server once it answers; None if it ends instead, as one just killed does.
+
+    With *may_start*, it need not have started yet.
+
+    Raises:
+        StoreError: a minute has gone by.
+    """
     until = time.monotonic() + SETTLE_SECONDS
-    while is_locked(_running_lock()):
+    while is_running() or may_start:
         state = status()
         if state.ready:
             return state
@@ -237,7 +266,7 @@ def _settled() -> ServerStatus | None:
     return None
 
 
-def _check_not_older(wanted: _Noted) -> None:
+def _check_not_older(wanted: NotedServer) -> None:
     """Neo4j brings data forward to a newer version, never back."""
     used = wanted.home / "version"
     if not used.exists():
@@ -277,11 +306,18 @@ def _running_lock() -> Path:
     return _folder() / "running.lock"
 
 
-def _noted() -> _Noted | None:
+def noted_server() -> NotedServer | None:
+    """What the last start noted.
+
+    Raises:
+        StoreError: the note cannot be read.
+    """
     path = _folder() / "server.json"
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return _Noted(str(values["version"]), int(values["port"]), Path(values["home"]))
+        heap, should_run = values.get("heap"), values.get("should_run") is True
+        place = str(values["version"]), int(values["port"]), Path(values["home"])
+        return NotedServer(*place, None if heap is None else str(heap), should_run)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -292,16 +328,20 @@ def _noted() -> _Noted | None:
         ) from error
 
 
-def _note(wanted: _Noted) -> None:
-    values = {"version": wanted.version, "port": wanted.port, "home": str(wanted.home)}
+def _note(wanted: NotedServer) -> None:
+    _write(wanted)
+    (wanted.home / "version").write_text(wanted.version + "\n", encoding="utf-8")
+
+
+def _write(noted: NotedServer) -> None:
+    values = {**asdict(noted), "home": str(noted.home)}
     path = _folder() / "server.json"
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     draft.replace(path)
-    (wanted.home / "version").write_text(wanted.version + "\n", encoding="utf-8")
 
 
-def _pid(noted: _Noted) -> int | None:
+def _pid(noted: NotedServer) -> int | None:
     try:
         return int(noted.pid_file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -202,6 +202,9 @@ def _write_settings(setup: Setup) -> None:
         "server.memory.heap.initial_size": setup.heap,
         "server.memory.heap.max_size": setup.heap,
         "server.memory.pagecache.size": f"{max(128, _megabytes(setup.heap) // 2)}m",
+        # One query may not take what all others need; a server without memory left ends.
+        "db.memory.transaction.max": f"{_megabytes(setup.heap) // 2}m",
+        "dbms.memory.transaction.total.max": f"{_megabytes(setup.heap) * 7 // 10}m",
         "dbms.usage_report.enabled": "false",
         "dbms.security.allow_csv_import_from_file_urls": "false",
         # signs of life: after twice that, a client takes a silent server for frozen
