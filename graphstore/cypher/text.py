@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
@@ -31,6 +31,8 @@ _BARE_ESCAPE = re.compile(r"\\u(?P<code>[0-9a-fA-F]{4})")
 _HALF = re.compile("[\ud800-\udfff]")
 _MOST = 100_000
 """Words and marks a text may have; the engines take seconds over more, and their stacks end."""
+_DEEPEST = 50
+"""Brackets within brackets; over 300 of them Neo4j thinks for minutes, whatever its time limit."""
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(?:\s+LOGICAL\b)?", re.IGNORECASE)
 
 
@@ -89,7 +91,17 @@ def _all_tokens(cypher: str) -> tuple[Token, ...]:
             f"the query has more than {_MOST} words and signs",
             hint="give long lists as parameters",
         )
+    _check_depth(found)
     return found
+
+
+def _check_depth(found: Iterable[Token]) -> None:
+    depth = 0
+    for token in found:
+        if token.kind == "mark":
+            depth += (token.text in "([{") - (token.text in ")]}")
+        if depth > _DEEPEST:
+            raise QueryError(f"brackets nested deeper than {_DEEPEST}", position=token.start)
 
 
 def parameters(found: list[Token]) -> dict[str, int]:
