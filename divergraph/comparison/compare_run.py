@@ -77,7 +77,7 @@ def compare(
     graphs = graphs or GraphsOnce()
     progress.stage("reading graphs")
     golden_graph, device_graph = (
-        load_graph(path, dump, side, choice=request.choice, read=graphs.read)
+        load_graph(path, dump, side, choice=request.choice, files=graphs)
         for path, dump, side in (
             (request.golden, request.golden_dump, "golden"),
             (request.device, request.device_dump, "device"),
@@ -85,7 +85,7 @@ def compare(
     )
     progress.stage("finding dumps")
     golden_dump, device_dump = (
-        load_dumps(path, source.graph, side, request.choice, graphs.scan)
+        load_dumps(path, source.graph, side, request.choice, graphs)
         for path, source, side in (
             (request.golden_dump, golden_graph, "golden"),
             (request.device_dump, device_graph, "device"),

@@ -116,12 +116,12 @@ def compare_many(
     Raises:
         InputError: no such ranks or steps, or the first place already has a run.
     """
-    places = list(find_places(request, ranks, steps))
+    dumps = [_dumps(path, request) for path in (request.device_dump, request.golden_dump)]
+    places = list(_places(request, ranks, steps, dumps))
     if len(places) == 1:
         return _only_one(store, request, places[0], name, replace_it=replace_it, progress=progress)
     store.check_writable()  # a comparison takes long: better said now
-    dumps = [*_dumps(request.device_dump, request), *_dumps(request.golden_dump, request)]
-    work = _Places(store, request, places, dumps, replace_it, progress)
+    work = _Places(store, request, places, [*dumps[0], *dumps[1]], replace_it, progress)
     return work.run(name)
 
 
@@ -284,7 +284,16 @@ def find_places(
     Raises:
         InputError: neither dump has such a level, or one of the numbers is not there.
     """
-    dumps = [_dumps(request.device_dump, request), _dumps(request.golden_dump, request)]
+    dumps = [_dumps(path, request) for path in (request.device_dump, request.golden_dump)]
+    return _places(request, ranks, steps, dumps)
+
+
+def _places(
+    request: CompareRequest,
+    ranks: Chosen | None,
+    steps: Chosen | None,
+    dumps: Sequence[list[FoundDump]],
+) -> Iterator[RankStep]:
     by_rank = [dump for dump in dumps if any(found.rank for found in dump)]
     by_step = [dump for dump in dumps if any(found.step for found in dump)]
     if ranks is None and request.choice.rank is not None:

@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers.dumps.detect import detect_dumps, list_dumps, scan_dumps
-from importers.dumps.folder import ANY_DUMP, DumpChoice, find_dump_folder, model_names
+from importers.dumps.folder import (
+    ANY_DUMP,
+    DumpChoice,
+    Leaf,
+    dump_leaves,
+    find_dump_folder,
+    model_names,
+)
 from importers.dumps.index import DumpIndex
 from importers.ge_proto.importer import candidates, choose_graph
 from importers.msprobe.importer import runs_in
 from importers.registry import read_graph
 from importers.source import read_head
 
-GraphReader: TypeAlias = Callable[[Path, Mapping[str, str] | None], ModelGraph]
-"""Reads the graph in a file, with options for its importer."""
 
-DumpScanner: TypeAlias = Callable[[Path, ModelGraph, int | None], DumpIndex]
-"""Indexes the dumps of a graph in a folder, perhaps of a step."""
+class InputFiles:
+    """Reads graphs and dump trees; a subclass may keep what it has read."""
+
+    def read(self, path: Path, options: Mapping[str, str] | None = None) -> ModelGraph:
+        """The graph in a file, as :func:`importers.registry.read_graph`."""
+        return read_graph(path, options)
+
+    def walk(self, root: Path) -> list[Leaf]:
+        """The dumps below a folder, as :func:`importers.dumps.folder.dump_leaves`."""
+        return dump_leaves(root)
+
+    def scan(self, path: Path, graph: ModelGraph, step: int | None = None) -> DumpIndex:
+        """The tensors of a dump, as :func:`importers.dumps.detect.scan_dumps`."""
+        return scan_dumps(path, graph, step=step)
+
+
+READ_ANEW = InputFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +72,38 @@ def load_graph(
     side: str = "device",
     options: Mapping[str, str] | None = None,
     choice: DumpChoice | None = None,
-    read: GraphReader = read_graph,
+    files: InputFiles = READ_ANEW,
 ) -> GraphSource:
     """Read a graph file, or the right graph of a folder of ``ge_proto_*`` files.
 
     *options* go to the importer of the file's format. Of a folder with several msprobe
-    runs *choice* (None: no choice is made) takes one as it does of dumps. *read* reads files.
+    runs *choice* (None: no choice is made) takes one as it does of dumps. *files* reads.
 
     Raises:
         InputError: the path is missing, unreadable or no graph.
     """
     read_head(path)  # says in one line what is missing or may not be read
     if choice is not None and path.is_dir() and len(runs_in(path)) > 1:
-        return _one_run(path, dump_dir, side, choice, read)
+        return _one_run(path, dump_dir, side, choice, files)
     if not path.is_dir() or not candidates(path):
-        return GraphSource(read(path, options), path)
+        return GraphSource(files.read(path, options), path)
     names: list[str] = []
     if dump_dir is not None:
         _check_folder(dump_dir, side)
-        names = model_names(dump_dir)
+        names = model_names(dump_dir, files.walk)
     chosen = choose_graph(path, names)
     note = f"{side} graph {chosen.reason}"
-    return GraphSource(read(chosen.path, None), chosen.path, (note,))
+    return GraphSource(files.read(chosen.path), chosen.path, (note,))
 
 
 def _one_run(
-    path: Path, dump_dir: Path | None, side: str, choice: DumpChoice, read: GraphReader
+    path: Path, dump_dir: Path | None, side: str, choice: DumpChoice, files: InputFiles
 ) -> GraphSource:
     """The graph of one of the msprobe runs below *path*: the one whose dump is taken."""
     inside = dump_dir is not None and dump_dir.resolve().is_relative_to(path.resolve())
-    found = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice)
+    found = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice, files.walk)
     note = f"{side} graph {_below(path, found.path)}: {found.reason}"
-    return GraphSource(read(found.path, None), found.path, (note,))
+    return GraphSource(files.read(found.path), found.path, (note,))
 
 
 def _below(root: Path, path: Path) -> str:
@@ -96,28 +115,28 @@ def load_dumps(
     graph: ModelGraph,
     side: str,
     choice: DumpChoice = ANY_DUMP,
-    scan: DumpScanner = scan_dumps,
+    files: InputFiles = READ_ANEW,
 ) -> DumpSource:
     """Find and index the dumps of *graph* under *path*, a folder or a file of results.
 
-    *scan* indexes them.
+    *files* reads.
 
     Raises:
         InputError: no such folder, nothing of this *choice*, or no file in it belongs to
             the graph.
     """
     if _is_results_file(path):
-        index = scan(path, graph, choice.step)
+        index = files.scan(path, graph, choice.step)
         decided = frozenset({"step"} if choice.step is not None else ())
         return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
     _check_folder(path, side)
     is_device = graph.framework is Framework.ASCEND
     if not is_device and detect_dumps(path):
-        index = scan(path, graph, choice.step)
+        index = files.scan(path, graph, choice.step)
         if index.tensors or not _has_dumps_below(path):
             return _checked(DumpSource(index, path, _said(side, index)), graph, side)
-    found = find_dump_folder(path, graph.name if is_device else None, choice)
-    index = scan(found.path, graph, None)
+    found = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
+    index = files.scan(found.path, graph)
     said = _said(side, index)
     if found.path != path:
         said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)

@@ -174,7 +174,7 @@ _READERS = {DumpKind.ASCEND: _device_file, DumpKind.NPY: _array_file}
 """What tries to read a file of a kind, and says in words what it is."""
 
 
-def scan_dumps(path: Path, graph: ModelGraph, step: int | None = None) -> DumpIndex:
+def scan_dumps(path: Path, graph: ModelGraph, *, step: int | None = None) -> DumpIndex:
     """The tensors of the dump at *path*, by op of *graph*.
 
     *path* is a folder that directly holds dump files of any kind, a session folder of

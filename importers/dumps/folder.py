@@ -218,20 +218,23 @@ class DumpFolder:
 
 
 def find_dump_folder(
-    root: Path, graph_name: str | None, choice: DumpChoice = ANY_DUMP
+    root: Path,
+    graph_name: str | None,
+    choice: DumpChoice = ANY_DUMP,
+    walk: Callable[[Path], list[Leaf]] = dump_leaves,
 ) -> DumpFolder:
     """The folder with the dump files of the graph *graph_name* in the tree *root*.
 
     The model level decides: the graph's name, the name with or without ``_0``, or else
     the same trailing number; with *graph_name* None it is not looked at. Then the
     user's *choice*, or the newest time, the lowest device, the lowest model id and the
-    first step with files. ``reason`` says every choice there was.
+    first step with files. ``reason`` says every choice there was. *walk* lists the tree.
 
     Raises:
         InputError: no dump files, none of this graph's, nothing of this *choice*, or the
             folder cannot be read.
     """
-    leaves = dump_leaves(root)
+    leaves = walk(root)
     if not leaves:
         raise InputError("no dump files in this folder", where=str(root), hint=_EXPECTED)
     if leaves[0].path == root:
@@ -250,16 +253,16 @@ def find_dump_folder(
     return DumpFolder(chosen.path, reason, others, decided)
 
 
-def model_names(root: Path) -> list[str]:
+def model_names(root: Path, walk: Callable[[Path], list[Leaf]] = dump_leaves) -> list[str]:
     """The names of the model folders in a dump tree, sorted.
 
     If *root* lies at the model level or below, the one name the levels above tell.
-    Empty without dump files.
+    Empty without dump files. *walk* lists the tree.
 
     Raises:
         InputError: the folder cannot be read.
     """
-    leaves = dump_leaves(root)
+    leaves = walk(root)
     names = {leaf.model for leaf in leaves if leaf.model}
     if leaves and not names:
         names.add(_model_above(root))
