@@ -103,7 +103,7 @@ def minimize_command(
 
     Suspects are tried alone first, then together with more and more of the ops around them.
     All answers are kept: a search that was stopped goes on where it was. Exit code 1: a
-    failing part was found; 0: nothing fails; 2: it cannot be told.
+    failing part was found; 0: nothing fails; 2: undecided.
     """
     if template is not None:
         from divergraph.api.runs.model_parts import template_text
