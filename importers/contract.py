@@ -1,4 +1,4 @@
-"""What an importer is. Built-in and third-party importers are registered the same way."""
+"""The contract of importers. Built-in and third-party importers are registered the same way."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class Importer(Protocol):
 
 @runtime_checkable
 class OptionImporter(Protocol):
-    """An importer that can be told more than a path."""
+    """An importer that takes options beside the path."""
 
     options: Mapping[str, str]
-    """What it can be told, by name, with a phrase that explains it."""
+    """Its options by name, each with a phrase that explains it."""
 
     def read_with(self, path: Path, options: Mapping[str, str]) -> ModelGraph:
         """The graph in *path*; *options* holds only names this importer lists.

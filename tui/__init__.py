@@ -1,1 +1,1 @@
-"""The terminal user interface; reads through :mod:`divergraph.ask` only."""
+"""The terminal user interface; it reads through :mod:`divergraph.ask` only."""

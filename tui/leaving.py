@@ -1,4 +1,4 @@
-"""Running the app so that it can be left at once: by key, by signal, during a long query."""
+"""Runs the app so that the user can quit at once, by key or by signal, even during a long query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What views and widgets tell the app. Names travel; widgets never hold each other."""
+"""Messages from views and widgets to the app. They carry names; widgets never refer to each
+other."""
 
 from __future__ import annotations
 

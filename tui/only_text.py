@@ -1,7 +1,8 @@
-"""What no line of the screen lets through, whichever widget drew it: the terminal's own language.
+"""A filter for every line of the screen, whichever widget drew it, against terminal control
+characters.
 
 Every widget of the app, also those of the framework, hands its lines to these filters before they
-are written. Views show such characters as escapes; this is for the text nobody thought of.
+are written. Views show such characters as escapes; this catches any text they missed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What views, palette and start ask of the app they belong to."""
+"""The interface of the app that views, palette and start use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers which part lies between the marks. Knows no widget; used from threads."""
+"""Finds the part between the marks. Independent of widgets; used from threads."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class PartChooser:
 
         self.data = data
         self.structure_only = ""
-        """Why the dumps are not known."""
+        """Why the dumps could not be opened."""
         self.opened = False
         self._parts = ModelParts(data)
         self._lock = threading.Lock()

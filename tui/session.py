@@ -1,8 +1,6 @@
-"""What is open: the store, the run, the answers it gave and the places visited.
-
-Knows nothing of the screen. The methods that ask the store block; views call them in
-threads, and one lock lets one question at a time reach the store.
-"""
+"""What is open: the store, the run, cached answers and the places visited. Independent of the
+screen. The methods that ask the store block; views call them in threads, and one lock lets one
+question at a time reach the store."""
 
 from __future__ import annotations
 
@@ -45,10 +43,8 @@ class JumpList:
         self.at = len(self.places) - 1
 
     def update(self, place: ScreenAddress) -> None:
-        """Say that the present place now looks so (cursor, filter, order).
-
-        A late word from a view already left changes nothing.
-        """
+        """Update the present place (cursor, filter, order). A late update from a view already left
+        is ignored."""
         if self.at >= 0:
             here = self.places[self.at]
             if (here.target, here.view) == (place.target, place.view):
@@ -203,7 +199,7 @@ class Session:
             self.commands.append(line)
 
     def close(self) -> bool:
-        """Let go of the store for good, unless a question still runs: then False, at once."""
+        """Close the store for good; False, at once, if a question is still running."""
         self._closed = True
         if not self._lock.acquire(blocking=False):
             return False

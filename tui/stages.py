@@ -1,4 +1,4 @@
-"""Tells a view how far work in a thread is, and stops it there."""
+"""Reports the progress of work in a thread to a view, and stops that work."""
 
 from __future__ import annotations
 

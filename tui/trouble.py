@@ -1,4 +1,4 @@
-"""Trouble nobody foresaw, as an error the user can read and report."""
+"""Unexpected errors, in a form the user can read and report."""
 
 from __future__ import annotations
 

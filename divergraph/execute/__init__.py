@@ -1,1 +1,1 @@
-"""Run original models on this machine: whole, or piece by piece on given inputs."""
+"""Run original models on this machine: whole, or subgraph by subgraph on given inputs."""

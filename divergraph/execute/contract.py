@@ -19,16 +19,13 @@ from graphstore.errors import InputError
 from graphstore.model import AttrValue, ModelGraph, Tensor
 
 DEFAULT_MEMORY = 1 << 30
-"""Bytes of tensors an executor may hold at once, weights not counted."""
+"""Bytes of tensors an executor may hold at once, not counting weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnableSubgraph:
-    """A part of the model: all that lies between *inputs* and *outputs* (tensor names).
-
-    An op or a group of ops between measured tensors. Constants between them belong to
-    it without being named.
-    """
+    """A part of the model, such as the ops between measured tensors: everything between *inputs*
+    and *outputs* (tensor names). Constants belong to it without being named."""
 
     key: str
     inputs: tuple[str, ...]
@@ -37,7 +34,7 @@ class RunnableSubgraph:
 
 @dataclass(frozen=True, slots=True)
 class SubgraphResult:
-    """What a piece made of its inputs; ``failure`` says why there is nothing."""
+    """The outputs of a subgraph by name (``values``); ``failure`` says why there are none."""
 
     key: str
     values: Mapping[str, Array]
@@ -46,30 +43,30 @@ class SubgraphResult:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A tensor an executor cannot give, and why."""
+    """A tensor an executor cannot give, with the reason."""
 
     tensor: str
     reason: str
 
 
 SubgraphValues: TypeAlias = Callable[[RunnableSubgraph], Mapping[str, Array]]
-"""Gives the input values of a piece, by tensor name; asked when they are needed."""
+"""Gives the input values of a subgraph, by tensor name; called when they are needed."""
 
 
 class Executor(Protocol):
     """Runs one model, op by op as its author wrote it: no fusion, no rewriting.
 
-    Tensors are called as in the model graph of the same file: by ``Tensor.name``.
+    Tensors have the names of the model graph of the same file: ``Tensor.name``.
     """
 
     name: str
-    """What runs the model, with its version: ``onnxruntime 1.31.1``."""
+    """The engine with its version: ``onnxruntime 1.31.1``."""
     inputs: tuple[Tensor, ...]
-    """What a run must be fed."""
+    """The inputs a run must be fed."""
     tensors: tuple[str, ...]
-    """The tensors a run can give, in execution order; inputs and constants not among them."""
+    """The tensors a run can give, in execution order, without inputs and constants."""
     unavailable: tuple[Unavailable, ...]
-    """The tensors of the graph a run cannot give; grows by what a run could not give after all."""
+    """The tensors of the graph a run cannot give; a run adds those it turned out not to give."""
 
     def run(
         self,
@@ -80,8 +77,8 @@ class Executor(Protocol):
     ) -> Iterator[tuple[str, Array]]:
         """The values of *wanted* (default: all of :attr:`tensors`), each once.
 
-        They come in batches of about *memory* bytes, so take one, use it and let it go.
-        bfloat16 and float8 tensors come as float32 of the same value.
+        They come in batches of about *memory* bytes, so that each can be used and freed. bfloat16
+        and float8 tensors come as float32 of the same value.
 
         Raises:
             InputError: a feed is missing, unknown or of another type or shape.
@@ -96,22 +93,20 @@ class Executor(Protocol):
         *,
         memory: int = DEFAULT_MEMORY,
     ) -> Iterator[SubgraphResult]:
-        """Run each piece alone on the inputs *values* gives for it.
-
-        A piece that does not run gives its failure; the others run all the same.
-        """
+        """Run each subgraph alone on the inputs *values* gives for it. One that fails has a
+        ``failure`` in its result; the others still run."""
         ...
 
     def close(self) -> None:
-        """Let go of the model; the executor is not used afterwards."""
+        """Release the model; the executor must not be used afterwards."""
         ...
 
 
 class AdditiveRun(Protocol):
-    """A model that can be run again and again with something added to tensors inside."""
+    """A model that can be run repeatedly with values added to inner tensors."""
 
     tensors: tuple[str, ...]
-    """The tensors something can be added to: those asked for that are floats."""
+    """The tensors values can be added to: those asked for that are floats."""
 
     def run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         """The outputs, by name, with *additions* added to the tensors of those names.
@@ -124,7 +119,7 @@ class AdditiveRun(Protocol):
 
 @runtime_checkable
 class Additive(Protocol):
-    """An executor that can add to tensors inside of the model."""
+    """An executor that can add values to inner tensors of the model."""
 
     def with_additions(
         self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
@@ -142,11 +137,9 @@ class Additive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuantisedRead:
-    """That the op whose first output is ``maker`` reads ``tensor`` through 8 bits.
-
-    Rounded to ``scale`` times integers, ``zero`` being the integer of 0; ``signed`` ones of
-    -128..127, others of 0..255. Of several scales ``axis`` is the axis they belong to.
-    """
+    """The op whose first output is ``maker`` reads ``tensor`` in 8 bits: rounded to ``scale`` times
+    an integer of -128..127 (``signed``) or 0..255, where ``zero`` is the integer that stands for 0.
+    Several scales run along ``axis``."""
 
     maker: str
     tensor: str
@@ -158,7 +151,7 @@ class QuantisedRead:
 
 @runtime_checkable
 class QuantisedRun(AdditiveRun, Protocol):
-    """As an additive run, all ops exact; and with what ops read quantised."""
+    """An additive run in which chosen ops may also read their operands quantised."""
 
     makers: tuple[str, ...]
     """The ops with readings, by their first outputs."""
@@ -176,7 +169,7 @@ class QuantisedRun(AdditiveRun, Protocol):
 
 @runtime_checkable
 class Quantising(Protocol):
-    """An executor that can quantise what ops of the model read."""
+    """An executor that can quantise the operands of ops of the model."""
 
     def with_readings(
         self,
@@ -196,7 +189,7 @@ class Quantising(Protocol):
 
 @runtime_checkable
 class Alterable(Protocol):
-    """An executor that can run an op with other attributes than its author gave it."""
+    """An executor that can run an op with other attributes than those of the file."""
 
     def run_altered(
         self,
@@ -234,23 +227,21 @@ class ExecutorFactory(Protocol):
 
 @runtime_checkable
 class ConfinedFactory(ExecutorFactory, Protocol):
-    """A factory whose models are run in a process of their own, without network.
-
-    That process imports the factory's module, and reads the model's folder; of others, models
-    are run in this process.
-    """
+    """A factory whose models run in a process of their own, without network access. That process
+    imports the factory's module and reads the model's folder. Models of other factories run in this
+    process."""
 
     packages: tuple[str, ...]
-    """What has to be installed for a model to run."""
+    """The packages that must be installed for a model to run."""
 
     def load(self) -> None:
-        """Import the framework. What that takes does not count as the model's memory."""
+        """Import the framework, whose memory does not count as the model's."""
         ...
 
 
 @runtime_checkable
 class OptionFactory(ExecutorFactory, Protocol):
-    """A factory that can be told more than the file says."""
+    """A factory that takes options beside the file."""
 
     options: Mapping[str, str]
     """What each option means, by name."""
@@ -296,7 +287,7 @@ def checked_feeds(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> dict[
 
 
 def checked_feed(tensor: Tensor, value: Array) -> Array:
-    """*value* as the input *tensor* takes it, floats cast to its float type.
+    """*value* converted for the input *tensor*: floats are cast to its float type.
 
     Raises:
         InputError: another kind of element, rank or dimension.

@@ -11,8 +11,8 @@ from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
 
 
 def argument_values(graph: ModelGraph) -> dict[str, TensorRef]:
-    """By the name a body has for an argument, the tensor outside of all bodies, or made in
-    one, that it stands for; what cannot be told is not there."""
+    """By the name of a body's argument the tensor it stands for, outside of all bodies or made in
+    one; arguments that cannot be resolved are missing."""
     if graph.framework is not Framework.TENSORFLOW or not graph.subgraphs:
         return {}
     ops = graph.op_index()
@@ -28,7 +28,7 @@ def argument_values(graph: ModelGraph) -> dict[str, TensorRef]:
 
 
 def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, int]]:
-    """By body which input of its owner each of its arguments is."""
+    """By body: for each argument the number of the owner's input."""
     readers: dict[str, list[tuple[str, set[str]]]] = {body.name: [] for body in graph.subgraphs}
     for op in graph.ops:
         names = {ref.tensor for ref in op.inputs if ref is not None and ref.producer is None}
@@ -43,7 +43,7 @@ def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, in
         around = ops[body.owner].subgraph if body.owner in ops else ""
         if around not in readers:
             continue
-        for reader, names in readers[body.name]:  # they read what the owner was handed, too
+        for reader, names in readers[body.name]:  # they read the owner's input directly, too
             handed = [_given(ops, body.owner, own[name]) for name in names if name in own]
             outer = {ref.tensor for ref in handed if ref is not None and ref.producer is None}
             if len(outer) == len(names):
@@ -59,7 +59,7 @@ def _given(ops: Mapping[str, Op], owner: str, entry: int) -> InputRef | None:
 def _told_apart(
     readers: list[tuple[str, set[str]]], entries: dict[str, set[int]]
 ) -> dict[str, int]:
-    """Which input of the owner each argument is, as far as its readers say."""
+    """The number of the owner's input for each argument, as far as its readers show it."""
     possible: dict[str, set[int]] = {}
     for op, names in readers:
         for name in names:

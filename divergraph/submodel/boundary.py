@@ -1,4 +1,4 @@
-"""What goes into a part of a graph and comes out of it."""
+"""The boundary of a part of a graph: its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_TENSOR = frozenset(
         *("SplitToSequence", "Optional", "ZipMap"),
     )
 )
-"""ONNX ops that make something no tensor holds."""
+"""ONNX ops whose results are not tensors."""
 _SHAPE_TELLERS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
@@ -54,7 +54,7 @@ class Boundaries:
         return {self._arrays.ids[number] for found in numbers for number in found}
 
     def fed(self, chosen: set[str]) -> set[str]:
-        """Those of *chosen* that only stand for what the model is given."""
+        """Those of *chosen* that only stand for inputs of the model."""
         return {op for op in chosen if feeds_the_model(self._ops[op])}
 
     def feeding_constants(self, chosen: set[str]) -> set[str]:
@@ -86,7 +86,7 @@ class Boundaries:
         return BoundaryTensor(name, ref, dtype, shape, tensor.layout, by, dumped=facts.dumped)
 
     def _taken(self, op: Op) -> Iterator[tuple[TensorRef | None, str]]:
-        """What an op takes, what its bodies take from around it too."""
+        """The inputs of an op, including what its bodies read from outside."""
         for taken in op.inputs if op.type != READS else ():  # its value is a constant's
             if taken is not None:
                 yield taken.producer or self._arguments.get(taken.tensor), taken.tensor
@@ -101,7 +101,7 @@ class Boundaries:
         return ref.op in self._ops and self._ops[ref.op].subgraph == owner.subgraph
 
     def _tells_shape(self, ref: TensorRef) -> bool:
-        """Whether a tensor follows from shapes alone, so that its value is fixed with them."""
+        """Whether a tensor depends on shapes alone, so that its value is fixed with them."""
         waiting, seen = [ref.op], {ref.op}
         if ref.op in self.constants:
             return False
@@ -161,8 +161,7 @@ class Boundaries:
         outputs: Sequence[BoundaryTensor],
         ends: Sequence[str],
     ) -> Iterable[Refusal]:
-        """Refusals for tensors nobody knows the shape or type of, with ops to start or end
-        at instead."""
+        """Refusals for tensors of unknown shape or type, with ops to start or end at instead."""
         for tensor in (*inputs, *outputs):
             missing = [
                 word
@@ -231,7 +230,7 @@ class Boundaries:
         return self.in_order(found)
 
     def notes(self, inputs: Sequence[BoundaryTensor], added: set[str]) -> Iterable[str]:
-        """What was decided about the boundary, in words."""
+        """Sentences on the decisions about the boundary."""
         if added:
             yield f"{len(added)} ops were added so that nothing is cut in the middle"
         for tensor in inputs:

@@ -43,17 +43,15 @@ from importers.kept import some
 MANIFEST = "manifest.json"
 FORMAT_VERSION = 1
 _OTHER_ENGINE = 1e-5
-"""What float32 summed in another order may be off: a dump not captured here was made by
-another engine, or with optimisations."""
+"""Tolerance for float32 sums in another order: a dump that was not captured here comes from another
+engine, or from an optimised model."""
 
 
 @dataclass(frozen=True, slots=True)
 class BundleRequest:
-    """What to write where: *output* is the folder the bundle's folder is made in.
-
-    *weights* is the file with weights where the model has one apart. *variant* says whose
-    inputs show the failure; both sides' values are written where there are any.
-    """
+    """What to write where: the bundle's folder is made in *output*. *weights* is the model's
+    separate file of weights, if it has one. *variant* says whose inputs show the failure; the
+    values of both sides are written where there are any."""
 
     output: Path
     format: PartFormat | None = None
@@ -64,7 +62,7 @@ class BundleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was written."""
+    """The bundle that was written."""
 
     path: Path
     files: tuple[str, ...]
@@ -72,7 +70,7 @@ class Bundle:
 
 
 def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bundle:
-    """Write *part* of the run's golden graph with its data. Nothing half-written stays.
+    """Write *part* of the run's golden graph with its data. Nothing half-written is left behind.
 
     Raises:
         InputError: the part is refused, cannot be written in this form, or the folder not
@@ -118,8 +116,8 @@ def _source(
 
 
 def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selection | None:
-    """Write ``device/dump.txt``, what stands for *part*: with the dumps the bundle is
-    compared again as a run. None if the device's graph is not GE's."""
+    """Write ``device/dump.txt``, the device's ops for *part*, so that the bundle can be compared as
+    a run. None if the device's graph is not GE's."""
     if parts.device.framework is not Framework.ASCEND:
         return None
     found = standing_for(parts, part)
@@ -132,7 +130,7 @@ def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selec
 
 
 def _read_again(written: WrittenPart) -> ModelGraph:
-    """What was written, as an importer sees it."""
+    """The written model, as an importer reads it."""
     from importers.registry import read_graph
 
     options = {"weights": str(written.files[1])} if written.files[0].suffix == ".prototxt" else {}

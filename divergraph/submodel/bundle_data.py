@@ -1,4 +1,4 @@
-"""The dumped data of a part: what goes in and comes out, and every op's dumps of both sides."""
+"""The dumped data of a part: its inputs and outputs, and the dumps of every op of both sides."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from divergraph.values.unread import or_raise
 from graphstore.model import DumpTensorRef, ModelGraph, TensorIO, TensorRef
 
 TIMESTAMP = 1_600_000_000_000_000
-"""In names of golden dumps; always the same, so that equal parts have equal bundles."""
+"""The time in names of golden dumps; always the same, so that equal parts have equal bundles."""
 _LONGEST = 80
 _LIKELY = 1e-2
-"""Tolerance where the analysis gave no floor: more than float16 needs."""
+"""The tolerance where the analysis gave no floor; more than float16 needs."""
 
 
 @dataclass
@@ -57,8 +57,8 @@ class PartData:
         return self._files.get(tensor.name, {"golden": None, "device": None})
 
     def device_tolerance(self) -> float:
-        """How far the golden part may be from the device on the device's own inputs: what
-        still counts as the device's rounding."""
+        """How far the golden part may be from the device on the device's own inputs, to count as
+        rounding."""
         refs = [tensor.ref for tensor in self.part.outputs if tensor.ref is not None]
         floors = [floor for ref in refs if (floor := self.parts.floor(ref)) is not None]
         return self.parts.data.run.analysis.guilty * max(floors) if floors else _LIKELY
@@ -100,9 +100,9 @@ class PartData:
         yield "device", self.parts.device_value(tensor.key)
 
     def _write_raw(self, stem: str, value: Array) -> None:
-        """The bytes alone, as inference tools take them, floats in both usual widths."""
+        """Write the raw bytes for inference tools, floats as float16 and float32."""
         if value.dtype.kind in "US":
-            return  # tools take text in forms of their own
+            return  # tools have their own formats for strings
         if value.dtype.kind != "f":
             write_raw(self.folder / f"{stem}.{value.dtype}.bin", value)
             return
@@ -111,7 +111,8 @@ class PartData:
             write_raw(self.folder / f"{stem}.fp16.bin", value.astype(np.float16))
 
     def _write_golden(self) -> None:
-        """Named by the written part's own graph, so that the two make a new run."""
+        """Write the golden dumps, named for the written part's own graph, so that both make a new
+        run."""
         folder = self.folder / "dump_data" / "golden"
         folder.mkdir(parents=True)
         names = DumpFileNames(self.graph, TIMESTAMP)
@@ -127,7 +128,7 @@ class PartData:
         names.write_mapping(folder)
 
     def _keys_by_name(self) -> dict[str, TensorRef | str]:
-        """The golden tensors of the part by what they are called in the written one."""
+        """The golden tensors of the part by their names in the written part."""
         ops = self.parts.selector.ops
         found: dict[str, TensorRef | str] = {
             tensor.name: TensorRef(op, port)

@@ -1,8 +1,6 @@
-"""Which ops of a graph go along with a part because they make the same in every run.
-
-Ops that draw numbers or fetch data take nothing either, but what they make is dumped and
-given to the part: another run of it would make something else.
-"""
+"""Which ops of a graph are exported with a part because they give the same in every run. Ops that
+draw numbers or fetch data have no inputs either, but their dumped outputs are fed to the part:
+another run would give something else."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _DRAWS = ("Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNorma
 
 
 def feeds_the_model(op: Op) -> bool:
-    """Whether an op only stands for what the model is given, or fetches it."""
+    """Whether an op only stands for an input of the model, or fetches one."""
     return (not op.inputs and _is_fed(op)) or op.type.startswith(_FETCHES)
 
 
@@ -74,8 +72,8 @@ def constant_ops(graph: ModelGraph) -> frozenset[str]:
 def values_of_the_run(
     ops: Mapping[str, Op], chosen: Iterable[str], value: Callable[[TensorRef], Array | None]
 ) -> dict[str, Array]:
-    """By tensor name what *chosen* ops hold but no model file does: variables, what reads
-    them, numbers that were drawn. *value* gives what was dumped of a tensor."""
+    """By tensor name the values of *chosen* ops that are in no model file: variables, reads of
+    them, random numbers. *value* gives the dumped value of a tensor."""
     found: dict[str, Array] = {}
     for op in map(ops.__getitem__, chosen):
         first = op.source()

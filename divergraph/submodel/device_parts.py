@@ -1,4 +1,4 @@
-"""Parts of a run's device graph: those asked for, and those that stand for a golden part."""
+"""Parts of a run's device graph, chosen directly or as the counterpart of a golden part."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _device_ops(graphs: RunGraphs, name: str, *, last: bool) -> tuple[str, ...]:
 
 
 def _with_inserted(selector: Selector, part: Selection, wish: SelectionRequest) -> Selection:
-    """*part* with the ops before and behind it that a compiler inserted for it."""
+    """*part* with the adjacent ops that a compiler inserted."""
     chosen = set(part.chosen)
     body = selector.ops[part.chosen[0]].subgraph
     arrays = selector.arrays

@@ -1,4 +1,4 @@
-"""The two graphs of a run and which ops stand for which: enough to choose a part of it."""
+"""The two graphs of a run and the correspondence of their ops: enough to choose a part."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class RunGraphs:
 
     @cached_property
     def fused(self) -> Mapping[str, Sequence[str]]:
-        """The originals of each op made of several; an op split over several is no such."""
+        """The originals of each fused device op; originals split over several device ops are left
+        out."""
         return {
             op: group
             for op, group in self.originals.items()

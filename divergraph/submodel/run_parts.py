@@ -43,7 +43,7 @@ class RunParts(RunGraphs):
             if item.io is TensorIO.OUTPUT and item.shape is not None
         }
         self.matched_outputs: dict[TensorRef, TensorRef] = {}
-        """The device output that was held against each golden one."""
+        """The device output that each golden tensor was compared with."""
         for output, pair in pairs.items():
             if output in shapes:
                 self.matched_outputs.setdefault(pair.match.golden, output)
@@ -62,8 +62,8 @@ class RunParts(RunGraphs):
         return Selector(self.device, _facts_of(self.sources.device_dump, as_stored=True))
 
     def floor(self, key: TensorRef) -> float | None:
-        """The relative error the device's arithmetic explains in a golden tensor, if the
-        root-cause analysis told."""
+        """The relative error the device's arithmetic explains in a golden tensor; None without a
+        root-cause analysis."""
         output = self.matched_outputs.get(key)
         return None if output is None else self._floors.get(output)
 
@@ -104,8 +104,8 @@ class RunParts(RunGraphs):
         return values_of_the_run(self.selector.ops, part.ops, dumped)
 
     def device_value(self, key: TensorRef | str) -> Array | None:
-        """What the device made of the golden tensor *key*, or was fed as the model's input, in
-        golden layout and shape; None if nothing stands for it or can be read."""
+        """The device's value of the golden tensor *key*, or of the model's input, in golden's
+        layout and shape; None if it has no counterpart or cannot be read."""
         if isinstance(key, str):
             return self._values.device_input(key)
         output = self.matched_outputs.get(key)
@@ -129,7 +129,7 @@ def opened(
 def _facts_of(
     dump: DumpIndex, *, as_stored: bool = False, texts: TextValues | None = None
 ) -> Facts:
-    """What a dump knows of tensors; *as_stored*: their shape in the layout they have."""
+    """The facts a dump has of tensors; with *as_stored*, shapes are those of the stored layout."""
 
     def facts(key: TensorRef | str) -> TensorFacts:
         found = _ref_of(dump, key)

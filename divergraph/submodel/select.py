@@ -1,4 +1,4 @@
-"""Find the part of a graph between starts and ends, and whether it may be cut out."""
+"""Find the part of a graph between starts and ends, and check that it may be cut out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JUST_SO = SelectionRequest()
 
 
 class Selector:
-    """Answers for one graph; making it takes as long as walking the graph once."""
+    """Selects parts of one graph; creating it takes one pass over the graph."""
 
     def __init__(
         self, graph: ModelGraph, facts: Facts = nothing_known, arrays: GraphArrays | None = None
@@ -57,8 +57,8 @@ class Selector:
         return replace(part, refused=tuple(self._nearest(one, part, wish) for one in part.refused))
 
     def _nearest(self, refusal: Refusal, part: Selection, wish: SelectionRequest) -> Refusal:
-        """*refusal* with a choice that may be cut: what it offers, or what is offered instead
-        of that; with none if that leads nowhere."""
+        """*refusal* with a choice that may be cut: its own offer, or the one offered for that in
+        turn; without one if none is found."""
         offered: tuple[tuple[str, ...], tuple[str, ...]] = refusal.starts, refusal.ends
         seen = {(part.starts, part.ends)}
         while any(offered):
@@ -91,7 +91,7 @@ class Selector:
         return self.closed(*self._edges_of(chosen), chosen, wish)
 
     def taken(self, op: str) -> tuple[BoundaryTensor, ...]:
-        """What one op takes of other ops and the model's inputs; constants left out."""
+        """The inputs of one op, from other ops or the model's inputs, without constants."""
         constants = self._boundaries.feeding_constants({op})
         return tuple(self._boundaries.going_in({op}, constants, {op}))
 
@@ -120,7 +120,7 @@ class Selector:
         refused: list[Refusal] = []
         ends_of_it = {*starts, *ends}
         around = [loop for loop in self._all_loops() if not loop & ends_of_it]
-        chosen = self._with_wholes(chosen, around)  # nobody asked for a cut through these
+        chosen = self._with_wholes(chosen, around)  # the user did not ask for a cut through these
         named = set(chosen)
         if wish.whole:
             chosen = self._with_wholes(chosen, [group for _, group, _ in self._wholes(wish)])
@@ -168,8 +168,8 @@ class Selector:
     def _without_fed(
         self, starts: Sequence[str], ends: Sequence[str], chosen: set[str]
     ) -> tuple[Sequence[str], Sequence[str], set[str]]:
-        """The same without ops that only stand for the model's inputs: what they give is
-        given to the part."""
+        """The part without ops that only stand for the model's inputs: their outputs become inputs
+        of the part."""
         fed = self._boundaries.fed(chosen)
         if not fed or fed == chosen:
             return starts, ends, chosen

@@ -1,8 +1,6 @@
-"""A chosen part of a graph: its ops, what goes in and out, and why it may not be cut so.
-
-The set is what lies on ways from the starts to the ends, so it is convex: nothing leaves
-it and comes back. Rules: the project's study of submodels and the design of its screen.
-"""
+"""A chosen part of a graph: its ops, its boundary, and why it may not be cut so. It holds all ops
+on ways from the starts to the ends, so it is convex: no way leaves it and comes back. Rules: the
+project's study of submodels and the design of its screen."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class RefusalRule(StrEnum):
     FUSED_CUT = "fused_cut"
     """Some originals of one fused op, others not."""
     NOTHING = "nothing"
-    """Nothing in it is computed: it only stands for what the model is given."""
+    """Nothing in it is computed: it only stands for inputs of the model."""
     NO_FORM = "no_form"
     """A tensor at the boundary has no known shape or type."""
     NO_DATA = "no_data"
@@ -84,10 +82,10 @@ class BoundaryTensor:
 class Selection:
     """A part of a graph. Op ids are in execution order.
 
-    ``chosen`` are the ops between starts and ends; ``constants`` are ops that only make
-    constants and go along; ``weights`` names constants that are no ops. ``added`` of the
-    chosen were not asked for: the rest of a fused op or of a loop. ``notes`` says what was
-    decided. With a refusal nothing may be exported.
+    ``chosen`` are the ops between starts and ends; ``constants`` are ops that only make constants
+    and go along; ``weights`` names constants that are no ops. ``added`` of the chosen were not
+    asked for: the rest of a fused op or of a loop. ``notes`` explains decisions. A refused part
+    must not be exported.
     """
 
     starts: tuple[str, ...]
@@ -109,7 +107,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
-    """What is known of a tensor besides what the graph says."""
+    """What is known of a tensor from other sources than the graph."""
 
     dtype: DType | None = None
     shape: tuple[int, ...] | None = None
@@ -117,7 +115,7 @@ class TensorFacts:
 
 
 Facts = Callable[["TensorRef | str"], TensorFacts]
-"""Asked with an op's output or the name of a model's input."""
+"""Called with an op's output or the name of a model's input."""
 
 
 def nothing_known(_: TensorRef | str) -> TensorFacts:
@@ -141,6 +139,6 @@ class SelectionRequest:
 def with_facts(
     tensor: Tensor, facts: TensorFacts
 ) -> tuple[DType | None, tuple[int | None, ...] | None]:
-    """Type and shape: the graph's type, as narrow floats may be dumped as float32, and the
-    dumped shape, which is exact; else what the other says."""
+    """Type and shape: preferably the graph's type, as narrow floats may be dumped as float32, and
+    the dumped shape, which is exact."""
     return tensor.dtype or facts.dtype, facts.shape if facts.shape is not None else tensor.shape

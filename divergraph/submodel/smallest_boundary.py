@@ -12,7 +12,7 @@ from divergraph.submodel.select import Selector
 from divergraph.submodel.selection import Selection, SelectionRequest
 
 LEVELS = 6
-"""How far upstream a better place is looked for."""
+"""How many ops upstream a better cut is looked for."""
 _UNKNOWN = 1 << 50
 _SOURCE, _SINK = "source", "sink"
 
@@ -29,10 +29,8 @@ class Suggestion:
 def smallest_boundary(
     selector: Selector, part: Selection, wish: SelectionRequest
 ) -> Suggestion | None:
-    """The part grown upstream to where the least goes in; None if it is so already.
-
-    Whether it still fails has to be tried once more.
-    """
+    """The part grown upstream to where the fewest bytes go in; None if it is so already. The larger
+    part has to be tested again."""
     before = _bytes_in(part)
     if before is None or part.refused or not part.chosen:
         return None

@@ -1,1 +1,1 @@
-"""All Cypher: the named queries, users' own questions, and what a question may do."""
+"""All Cypher: named queries, users' own queries, and what a query may do."""

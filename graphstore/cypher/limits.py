@@ -1,4 +1,4 @@
-"""What a query may take and is given: rows, seconds, parameters."""
+"""The limits and parameters of a query: rows, seconds, values."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ NO_LIMITS = QueryLimits()
 
 
 def limited(query: NamedQuery, limit: int | None) -> tuple[NamedQuery, dict[str, object]]:
-    """*query* that fetches no more rows than show that there are more than *limit*.
-
-    With the value of the parameter it has then: a server keeps one plan for all limits.
-    """
+    """*query* limited to one row more than *limit*, which shows that there are more, and the value
+    of its limit parameter: a server then keeps one plan for all limits."""
     if limit is None or re.search(r"\bLIMIT \$?\w+$", query.text):
         return query, {}
     most = min(limit + 1, _LARGEST)
@@ -44,7 +42,7 @@ def limited(query: NamedQuery, limit: int | None) -> tuple[NamedQuery, dict[str,
 
 
 def cut(answer: QueryResult, limit: int | None) -> QueryResult:
-    """*answer* with no more than *limit* rows."""
+    """*answer* cut to *limit* rows."""
     if limit is None or len(answer.rows) <= limit:
         return answer
     return replace(answer, rows=answer.rows[:limit], truncated=True)
@@ -98,7 +96,7 @@ def planned_values(cypher: str, dialect: Dialect) -> dict[str, object]:
 def check_parameters(cypher: str, values: Mapping[str, object]) -> None:
     """Return if every parameter of *cypher* has a value.
 
-    ladybug takes one without a value for true in a comparison, and answers wrongly.
+    ladybug treats a comparison with a missing parameter as true, and answers wrongly.
 
     Raises:
         QueryError: one has none; says which and where.

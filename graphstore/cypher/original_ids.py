@@ -1,4 +1,4 @@
-"""Op ids a database cannot hold, given back to what it answers."""
+"""Restores op ids that a database cannot hold in its answers."""
 
 from __future__ import annotations
 

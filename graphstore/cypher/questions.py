@@ -1,7 +1,5 @@
-"""Questions in Cypher that every Cypher store answers alike: named ones, and the user's own.
-
-A store adds how a query is sent.
-"""
+"""Cypher queries, named ones and the user's own, that every Cypher store answers alike; a store
+only adds how a query is sent."""
 
 from __future__ import annotations
 
@@ -41,7 +39,8 @@ _KEPT = (
     "sides",
     "unlinked_ops",
 )
-"""Queries that look at a whole run for a few rows: these are kept, a run does not change."""
+"""Queries that read a whole run for a few rows; their answers are cached, as a run does not
+change."""
 
 
 class CypherQueries(CypherTargets):
@@ -174,7 +173,8 @@ class CypherQueries(CypherTargets):
     def _windows(
         self, place: TargetKeys, text: str, limit: int | None
     ) -> Iterator[dict[str, object]]:
-        """Where to look for *limit* rows, farther and farther; the last is everywhere."""
+        """Growing ranges of ops in which to look for *limit* rows; the last one is the whole
+        graph."""
         key, content = place.graph(Side.DEVICE)
         first, edge = first_id(key), None
         if "$end_target" in text and limit is not None:

@@ -1,7 +1,5 @@
-"""What every Cypher store answers alike: look-ups by named query, values from rows.
-
-A store adds how a target is found, how a query is sent, and how rows are written.
-"""
+"""What all Cypher stores have in common: look-ups by named query, and values from rows. A store
+adds how a target is found, how a query is sent, and how rows are written."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ from graphstore.schema.stored_graph import StoredGraph, first_id, graph_info
 from graphstore.traverse.arrays import GraphArrays
 
 _TRIES = 3
-"""How often a run that is replaced while it is read whole is read again."""
+"""How often reading a whole run is retried if the run is replaced meanwhile."""
 
 
 def utc_now() -> datetime:
@@ -252,7 +250,9 @@ class CypherStore(CypherQueries):
             if self.run(name) == run:  # not replaced while it was being read
                 return data
         raise StoreError(
-            f"the run {name!r} is replaced all the time", where=self.url, retryable=True
+            f"the run {name!r} keeps being replaced while it is read",
+            where=self.url,
+            retryable=True,
         )
 
 

@@ -1,4 +1,4 @@
-"""Where the targets of a Cypher store are, and what is read of them whole and kept in memory."""
+"""Finds the targets of a Cypher store, and caches what is read of them as a whole."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from graphstore.traverse.run_outputs import RunOutputs
 
 _OP_COLUMNS = ("topo", "op", "type")
 _SMALL = 0.001
-"""Errors up to this are nobody's amplification."""
+"""Errors up to this do not count as amplified."""
 
 
 @dataclass(frozen=True)

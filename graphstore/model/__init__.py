@@ -1,4 +1,4 @@
-"""Plain frozen values every part of the product speaks: graphs, lineage, dumps, results.
+"""Plain frozen values shared by all parts of the product: graphs, lineage, dumps, results.
 
 Imports only the standard library and numpy, and nothing else of ours.
 """

@@ -1,4 +1,4 @@
-"""What the analyses of a run say of the run as a whole."""
+"""The results of analyses that concern a run as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 from graphstore.model.root_cause import Reckoning
 
 SUSPECT, GUILTY = 6.0, 10.0
-"""Above these suspicions an op is suspect, guilty, where nothing else was asked for."""
+"""The default limits: above these suspicions an op is suspect, or guilty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +17,10 @@ class DeviceArithmetic:
     """What the device computes in, as the root-cause analysis found it or was told.
 
     ``precision`` is the word of ``--precision`` (``fp16``), "" where no analysis was made;
-    ``quantised`` says that integers of 8 bits are among its tensors, too. ``operands`` has by
-    family of matrix ops how they take float32 operands (``hf32``), ``functions`` by op type how
-    far approximated functions are off; both only what is not exact. ``fp32_ops`` are device
-    ops that stay in float32 on a device of 16 bits.
+    ``quantised`` says that integers of 8 bits are among its tensors, too. ``operands`` gives the
+    operand precision of families of matrix ops (``hf32``), ``functions`` by op type the relative
+    error of approximated functions; both list only what is not exact. ``fp32_ops`` are device ops
+    that stay in float32 on a device of 16 bits.
     """
 
     precision: str = ""
@@ -53,7 +53,7 @@ class InputMismatch:
 
 @dataclass(frozen=True, slots=True)
 class OutputShares:
-    """By device op its part of the error at the outputs (signed), and what no op explains."""
+    """By device op its signed share of the error at the outputs, and the share no op explains."""
 
     shares: Mapping[str, float] = field(default_factory=dict)
     unexplained: float | None = None
@@ -65,13 +65,13 @@ class PartVerdict(StrEnum):
     FAIL = "fail"
     PASS = "pass"
     UNKNOWN = "unknown"
-    """It cannot be told: it does not compile, does not end, was not dumped."""
+    """Undecided: it does not compile, does not end, or was not dumped."""
 
 
 @dataclass(frozen=True, slots=True)
 class OracleAnswer:
-    """What one call of an oracle said. ``detail`` is a sentence, ``error`` the relative
-    error of the worst output and ``limit`` what is allowed, where they were measured."""
+    """The answer of one call of an oracle. ``detail`` is a sentence, ``error`` the relative error
+    of the worst output and ``limit`` what is allowed, where they were measured."""
 
     verdict: PartVerdict
     detail: str = ""

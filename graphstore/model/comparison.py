@@ -63,7 +63,7 @@ class MetricSet:
 
 
 class Level(StrEnum):
-    """What the thresholds say of one compared tensor."""
+    """The level of one compared tensor by the thresholds."""
 
     PASS = "pass"
     WARN = "warn"
@@ -103,7 +103,7 @@ class Reason(StrEnum):
 
 
 class OpState(StrEnum):
-    """What one op shows in a run; the words and marks of every front end."""
+    """The state of an op in a run; the same words and marks in every front end."""
 
     ORIGIN = "origin"
     INHERITED = "inherited"
@@ -114,7 +114,7 @@ class OpState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a run says as a whole."""
+    """The verdict on a run."""
 
     CLEAN = "clean"
     NOISE = "noise"

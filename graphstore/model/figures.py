@@ -1,4 +1,4 @@
-"""What one sweep over a tensor pair tells beside the ten metrics."""
+"""Figures of a tensor pair from the same sweep as the ten metrics."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ class Figures:
     """1 - cosine, with the digits a cosine of 0.999999... loses; None where it is not
     defined (a side is all zero)."""
     where_bad: str = ""
-    """Where the bad elements sit if that is a pattern: ``channels 8-15 of axis 1``."""
+    """The pattern of the bad elements, if they form one: ``channels 8-15 of axis 1``."""

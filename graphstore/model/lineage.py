@@ -22,7 +22,7 @@ class LineageRule(StrEnum):
     SAME_TENSOR = "same_tensor"
     """Both sides have a tensor of this name (ONNX: survives fusion)."""
     BETWEEN_TENSORS = "between_tensors"
-    """The original lies between matched tensors: only this device op can have done it."""
+    """The original lies between matched tensors, so only this device op can have computed it."""
     FUSION_NAME = "fusion_name"
     """The fused node's name is built from an original's name."""
     THROUGH_INSERTED = "through_inserted"
@@ -58,10 +58,10 @@ class LineageLink:
 
 @dataclass(frozen=True, slots=True)
 class Reorder:
-    """How a device tensor's values come into the golden tensor's order.
+    """How a device tensor's values are brought into the golden tensor's order.
 
-    First channel blocks of ``block`` (0: none) are undone: the memory of an N,C,... tensor
-    is N, C/block, ..., block, C filled up with zeros. Then the axes are permuted.
+    First channel blocks of ``block`` (0: none) are undone: the memory of an N,C,... tensor is N,
+    C/block, ..., block, C filled up with zeros. Then the axes are permuted.
     """
 
     block: int = 0

@@ -1,8 +1,7 @@
-"""Who introduced an error, who only carries it: values of the root-cause analysis.
+"""Which op introduces an error and which only carries it: the values of the root-cause analysis.
 
-d is a device tensor, g its golden tensor, f(d_in) what the reference ops between measured
-tensors make of the device's own inputs. d - g splits exactly into introduced d - f(d_in)
-and propagated f(d_in) - g.
+d is a device tensor, g its golden tensor, f(d_in) the output of the reference ops on the device's
+own inputs. d - g splits exactly into introduced d - f(d_in) and propagated f(d_in) - g.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Role(StrEnum):
     ATTENUATES = "attenuates"
     CLEAN = "clean"
     UNKNOWN = "unknown"
-    """No reference could be run, so nothing is said."""
+    """No reference could be run, so nothing is known."""
 
 
 class Guilt(StrEnum):
@@ -78,18 +77,18 @@ class Effect(StrEnum):
     """What a tolerance did to a judgement."""
 
     WIDEN = "widens"
-    """More error is explained than the noise floor says."""
+    """It raises the floor: more error is explained."""
     NARROW = "narrows"
-    """Less is: the error is of a kind that rounding does not make."""
+    """It lowers the floor: the error is of a kind that rounding does not make."""
     EXCLUDE = "excludes"
-    """Places of the tensor say nothing and are left out."""
+    """It leaves elements of the tensor out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
     """One tolerance that acted: the noise floor before and after it, and its own numbers.
 
-    ``reason`` is a sentence: what devices do that makes it right. Floors are relative errors.
+    ``reason`` is a sentence on what devices do. Floors are relative errors.
     """
 
     tolerance: str

@@ -1,4 +1,4 @@
-"""What a store keeps: tables, columns, and model values as rows of them and back.
+"""What a store keeps: tables, columns, and the conversion of model values to rows and back.
 
 A graph is kept packed, once: its header and blocks of ops (``Graph.header_json``, ``OpBlock``).
 Everything read of a whole graph is read from these. ``Op``, ``Tensor`` and the edges are derived

@@ -1,8 +1,8 @@
-"""What traversals and searches need of a packed graph, without making its ops.
+"""What traversals and searches need of a packed graph, without creating its ops.
 
-The blocks of a graph are its only stored form that is read whole: names and edges are taken
-from them directly. That is three times as fast as asking a database for the rows Cypher is
-given of the same ops, and the same on every store.
+The blocks of a graph are its only stored form that is read whole: names and edges are taken from
+them directly. That is three times as fast as asking a database for the rows Cypher is given of the
+same ops, and the same on every store.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _SLICE = 10_000
 class Repeated(list[Any]):
     """The values of a column that has one value in so many rows.
 
-    A list like any other; that it is one value, a database that packs columns need not find out.
+    A list like any other, but a database that packs columns knows that it holds one value.
     """
 
     def __init__(self, value: object, rows: int) -> None:
@@ -29,7 +29,7 @@ class Repeated(list[Any]):
 
 
 class Absent(Repeated):
-    """The values of a column that has none in so many rows."""
+    """The values of a column that is null in so many rows."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(None, rows)

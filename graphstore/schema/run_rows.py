@@ -22,16 +22,17 @@ from graphstore.traverse.arrays import Int32
 from graphstore.traverse.measured_ops import measured_ops
 
 _PAIRS, _PAIRS_AN_EDGE = 1_000_000, 2
-"""How many NEXT_MEASURED a run may have: so many, or so many an edge if that is more."""
+"""How many NEXT_MEASURED relationships a run may have: this number, or the second one per edge if
+that is more."""
 _WORDS = {word: word.value for word in LineageRule}
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnds:
-    """The ops that what is in a run is about, by number; -1 where there is no such op.
+    """The numbers of the ops that the contents of a run refer to; -1 where there is no such op.
 
-    ``sources`` and ``targets`` are the device and golden ends of the links, ``compared``
-    and ``against`` those of the comparisons, ``found`` the ops of the findings.
+    ``sources`` and ``targets`` are the device and golden ends of the links, ``compared`` and
+    ``against`` those of the comparisons, ``found`` the ops of the findings.
     """
 
     sources: Int32
@@ -75,7 +76,7 @@ def _is_complete(data: RunData, device: StoredGraph, compared: Int32) -> bool:
 
 
 def _incomplete(data: RunData) -> ValueError:
-    """What is wrong with a run that is not complete."""
+    """The error message for an incomplete run."""
     ops = {op.id for op in data.device.ops}
     compared = {comparison.op for comparison in data.comparisons}
     what, names = ("comparison", compared) if compared != ops else ("state", data.states.keys())

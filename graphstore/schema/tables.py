@@ -1,15 +1,15 @@
-"""What a store keeps: node and relationship tables and their columns, said once.
+"""What a store keeps: node and relationship tables and their columns, declared once.
 
-The embedded store makes its tables from this, Neo4j its constraints and indexes, and
-both take their rows in this form. Absent is null. DOUBLE columns never hold NaN: a NaN
-is null and its column is named in ``Metric.nan`` (so both stores answer alike; ladybug
-turns a whole column chunk into NaN if its first value is one and another is null).
+The embedded store makes its tables from this, Neo4j its constraints and indexes, and both take
+their rows in this form. Absent is null. DOUBLE columns never hold NaN: a NaN is null and its column
+is named in ``Metric.nan`` (so both stores answer alike; ladybug turns a whole column chunk into NaN
+if its first value is one and another is null).
 
-A million ops must fit into 400 MiB, and the embedded engine compresses no text. So ids of
-ops, tensors and metrics are numbers, and a name that follows from others is not written.
-``Op.name`` is unique in its graph; ``own_name``, what the file says, is null where it is the
-same. ``Tensor.name`` is null where it is ``<op>:<port>``, and an edge's ``tensor`` where it is
-the output the edge comes from.
+A million ops must fit into 400 MiB, and the embedded engine compresses no text. So ids of ops,
+tensors and metrics are numbers, and a name that follows from others is not written. ``Op.name`` is
+unique in its graph; ``own_name``, what the file says, is null where it is the same. ``Tensor.name``
+is null where it is ``<op>:<port>``, and an edge's ``tensor`` where it is the output the edge comes
+from.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphstore.model import ErrorSplit, Figures, Metric, MetricSet, SideFigures
 from graphstore.schema.codec import declared
 
 SCHEMA_VERSION = 2
-"""Raised whenever tables or columns change. Stores of another version are refused."""
+"""Increased whenever tables or columns change. Stores of another version are refused."""
 
 
 def check_version(version: object, where: str) -> None:

@@ -1,1 +1,2 @@
-"""Graphs as numpy arrays, and every long traversal over them: the same answer on every store."""
+"""Graphs as numpy arrays and all long traversals over them, with the same answers on every
+store."""

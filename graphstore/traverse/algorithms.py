@@ -140,9 +140,8 @@ def worst_before(
 ) -> NDArray[np.float64]:
     """The largest *error* of the measured ops just before each measured op, else NaN.
 
-    *error* has one value per op, NaN where there is none. Just before means through
-    unmeasured ops only, and earlier by topo.
-    What is said of unmeasured ops means nothing.
+    *error* has one value per op, NaN where there is none. Just before means through unmeasured ops
+    only, and earlier by topo. Values at unmeasured ops are meaningless.
     """
     size, sources, targets = len(arrays.ids), _edge_sources(arrays), arrays.successor_ops
     worst = np.full(size, -np.inf)

@@ -1,4 +1,4 @@
-"""Which measured ops follow which, with only unmeasured ones between them."""
+"""Pairs of measured ops with only unmeasured ones between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphstore.traverse.arrays import Bool, GraphArrays, Int32
 _SMALL = 64
 """Sets of measured ops up to this size are kept for every unmeasured op before them."""
 _STEPS_A_PAIR = 32
-"""How much work may be done for each pair of the limit."""
+"""The steps allowed for each pair of the limit."""
 
 _NONE: frozenset[int] = frozenset()
 
@@ -129,7 +129,7 @@ class MeasuredOpPairs:
         return self._many[entry]
 
     def _spend(self, steps: int) -> bool:
-        """False if all the work there may be is done."""
+        """False once all allowed steps are used up."""
         if self._steps is None:
             return True
         self._steps -= steps

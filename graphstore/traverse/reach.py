@@ -1,4 +1,4 @@
-"""All that can be reached, of whatever follows from whatever."""
+"""Everything reachable from some starts, for any successor function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """*starts* and all that follows from them, each once, in the order it is found."""
+    """*starts* and everything reachable from them, each once, in the order found."""
     found = dict.fromkeys(starts)
     waiting = list(found)
     for each in waiting:  # it grows meanwhile

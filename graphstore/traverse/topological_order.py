@@ -1,4 +1,4 @@
-"""The number every op of a graph gets: one order all stores and front ends share."""
+"""The topological order that numbers a graph's ops, shared by all stores and front ends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def arrays_in_order(ids: Sequence[str], edges: EdgeEnds, order: Int32) -> GraphA
 
 
 def sequences(graph: ModelGraph) -> list[int]:
-    """What orders ops that do not depend on each other, in file order."""
+    """The keys that order independent ops, in file order."""
     return [op.sequence for op in graph.ops]
 
 

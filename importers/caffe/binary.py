@@ -104,5 +104,5 @@ def _value(field: Any, value: Any) -> Value:
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known else int(value)
-    # protobuf hands bytes through that are no UTF-8
+    # protobuf passes on bytes that are not UTF-8
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

@@ -57,11 +57,11 @@ class NetGraph:
         self.ops = tuple(self._op(at, layer) for at, layer in enumerate(net.layers))
 
     def outputs(self) -> tuple[TensorRef, ...]:
-        """What no layer reads: the results of the net."""
+        """The tensors no layer reads: the outputs of the net."""
         return tuple(self._unread.values())
 
     def warnings(self) -> list[str]:
-        """What was numbered or not found, as lines for the user."""
+        """Warnings on what was renumbered or not found."""
         missing = told_of(self._missing, "{bottom is|bottoms are} made by no layer")
         return [*self._ids.warnings(), *missing]
 
@@ -116,7 +116,7 @@ class NetGraph:
 
 
 def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:
-    """*net* with the weights of the layers of the same names in *trained*, and what to tell."""
+    """*net* with the weights of the layers of the same names in *trained*, and warnings."""
     found: Mapping[str, tuple[Blob, ...]] = {
         layer.name: layer.blobs for layer in trained.layers if layer.blobs
     }

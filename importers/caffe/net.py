@@ -1,4 +1,4 @@
-"""A Caffe net as its file says it, the same whether it is text or binary."""
+"""A Caffe net as its file describes it, the same for text and binary files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_OLD_NAME = {name.upper(): name for name in _TYPES} | {"SOFTMAXLOSS": "Softma
 
 
 def type_of_old(name: str) -> str:
-    """What a layer type of old nets (``layers``) is called in new ones (``layer``)."""
+    """The names of layer types of old nets (``layers``) in new ones (``layer``)."""
     return _BY_OLD_NAME.get(name.replace("_", ""), name)
 
 
@@ -49,7 +49,7 @@ class PhaseRule:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What rules are held against; a phase that is empty is not said."""
+    """The state that rules are matched with; an empty phase is unknown."""
 
     phase: str = ""
     level: int = 0

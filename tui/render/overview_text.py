@@ -29,10 +29,8 @@ _VERDICT_STYLES = {
 
 
 def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) -> Content:
-    """What the run says, what was held against what, and how many tensors are how good.
-
-    Of the origins and suspects the one at place *accused* is told of.
-    """
+    """The verdict, what was compared with what, and how many tensors have which level; then the
+    origin or suspect at place *accused*."""
     run, counts = overview.run, overview.run.counts
     lines = [
         headline(overview, glyphs, width),

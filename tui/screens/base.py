@@ -1,4 +1,4 @@
-"""What all views share: the lines around them, moving between them, trouble."""
+"""What all views share: the lines around them, navigation, and errors."""
 
 from __future__ import annotations
 

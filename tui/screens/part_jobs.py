@@ -210,7 +210,7 @@ class PartJobs(ViewScreen):
         """Stop a search, else restore a maximised pane."""
         if self._busy and self._stages.stoppable:
             self._stages.stop()
-            self._say("stopping: the last answer is waited for")
+            self._say("stopping after the last answer")
         else:
             super().action_close()
 

@@ -1,4 +1,4 @@
-"""What a writer of parts does, and the forms there are."""
+"""The contract of part writers, and the formats there are."""
 
 from __future__ import annotations
 

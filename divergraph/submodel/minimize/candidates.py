@@ -1,4 +1,4 @@
-"""Which golden ops to suspect, from what the run says: by suspicion, else by gain."""
+"""Which golden ops to suspect, from the run's results: by suspicion, else by gain."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _distinct(
 
 
 def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:
-    """How much larger an op's error is than the largest that came in, by device op."""
+    """By device op the ratio of its error to the largest error that came in."""
     errors: dict[str, float] = {}
     for item in outputs:
         assert item.metrics is not None
@@ -78,7 +78,7 @@ def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:
     for number, op in enumerate(arrays.ids):
         before = [coming.get(other, 0.0) for other in arrays.predecessors(number).tolist()]
         most = max(before, default=0.0)
-        coming[number] = errors.get(op, most)  # an op not measured hands on what it got
+        coming[number] = errors.get(op, most)  # an op that was not measured passes its error on
         if op in errors and errors[op] > 0.0:
             gains[op] = 1.0 if math.isinf(most) else errors[op] / max(most, 1e-9)
     return gains

@@ -1,9 +1,7 @@
-"""The oracle that is a program of the user's: it gets a bundle and says what it sees.
-
-Exit code 0 means the part passes, 1 it fails, anything else that it cannot be told: a part
-that does not compile is no part that computes wrongly. A program that only runs the device
-writes what came out to the bundle's folder ``made`` and exits 0; it is compared here.
-"""
+"""The oracle that runs a program of the user's on a bundle. Exit code 0 means that the part passes,
+1 that it fails, anything else that it is undecided: a part that does not compile does not compute
+wrongly. A program that only runs the device writes what came out to the bundle's folder ``made``
+and exits 0; it is compared here."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ class Command:
         self.variants = (Variant.GOLDEN, Variant.DEVICE)
 
     def judge(self, part: Part, variant: Variant) -> OracleAnswer:
-        """Write the part's bundle, run the program on it, read what it says."""
+        """Write the part's bundle, run the program on it, and read its verdict."""
         if part.selection.refused:
             return OracleAnswer(PartVerdict.UNKNOWN, part.selection.refused[0].sentence)
         with tempfile.TemporaryDirectory(prefix="divergraph-probe-") as place:
@@ -111,7 +109,7 @@ class Command:
             printed = output.read()
             if code == _FAIL and _BROKE_OFF in printed:
                 # Python's exit code for a program that is itself in error, too
-                return None, f"the program broke off: {_last_line(printed)}"
+                return None, f"the program failed: {_last_line(printed)}"
             return code, _last_line(printed)
 
     def _compared(self, part: Part, variant: Variant, bundle: Bundle) -> OracleAnswer:
@@ -129,7 +127,7 @@ class Command:
             _kill(program)
 
     def close(self) -> None:
-        """Let go of the golden model."""
+        """Release the golden model."""
         self._values.close()
 
 
@@ -158,7 +156,7 @@ def _absolute(word: str) -> str:
 
 
 def _programs(words: list[str]) -> str:
-    """A digest of the files of the command: a program that was changed is another oracle."""
+    """A digest of the command's files: a changed program is a different oracle."""
     found = hashlib.blake2b(digest_size=8)
     for word in words:
         path = Path(word)
@@ -169,7 +167,7 @@ def _programs(words: list[str]) -> str:
 
 
 def _kill(program: subprocess.Popen[bytes]) -> None:
-    """End what is left of a program and of what it started."""
+    """Kill what is left of a program and its child processes."""
     with suppress(ProcessLookupError):  # all have ended
         os.killpg(program.pid, signal.SIGKILL)
 
@@ -181,7 +179,7 @@ def _last_line(output: bytes) -> str:
 
 
 def _made(bundle: Bundle) -> Mapping[str, Array]:
-    """What the program wrote: the files of the golden outputs, without ``.golden``.
+    """The outputs the program wrote, in files named as the golden outputs without ``.golden``.
 
     Raises:
         NoValueError: a file is missing or is no array.

@@ -1,4 +1,4 @@
-"""The oracle that runs nothing: what the dumps of the run already prove."""
+"""The oracle that runs nothing and uses what the dumps of the run already prove."""
 
 from __future__ import annotations
 

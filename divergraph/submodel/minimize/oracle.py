@@ -1,4 +1,4 @@
-"""What an oracle is, and which there are: it says whether a part shows the failure.
+"""Oracles: what decides whether a part shows the failure, and which ones there are.
 
 Oracles are plug-ins too (entry points of the group ``divergraph.oracles``).
 """
@@ -41,12 +41,12 @@ class Oracle(Protocol):
     """Judges parts of one run. May be asked from several threads."""
 
     identity: str
-    """What an answer depends on besides the part: answers are kept under it."""
+    """Everything an answer depends on besides the part; the key under which answers are kept."""
     variants: tuple[Variant, ...]
     """The inputs it can feed, best first."""
 
     def judge(self, part: Part, variant: Variant) -> OracleAnswer:
-        """Whether *part* fails on inputs of that kind; UNKNOWN where it cannot be told.
+        """Whether *part* fails on inputs of that kind; UNKNOWN if undecided.
 
         Raises:
             InputError: it can judge nothing at all (a program that is not there).
@@ -58,7 +58,7 @@ class Oracle(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of models and programs."""
+        """Release models and programs."""
         ...
 
 
@@ -72,7 +72,7 @@ class OracleOptions:
 
 
 OracleFactory: TypeAlias = Callable[[RunParts, str, OracleOptions], Oracle]
-"""Makes an oracle of what stands behind the colon of ``--oracle NAME:ARGUMENT``."""
+"""Creates an oracle from the ARGUMENT of ``--oracle NAME:ARGUMENT``."""
 
 _OWN: Mapping[str, str] = {
     "evidence": "evidence:IntroducedErrorOracle",

@@ -1,4 +1,4 @@
-"""What a part is fed, what it should give, and whether what came out is off."""
+"""The inputs of a part, its expected outputs, and whether its actual outputs are off."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PartValues:
         self._floors = PartEmulation(parts, precision, self._executor)
 
     def feeds(self, part: Selection, variant: Variant) -> dict[str, Array]:
-        """What goes into *part*, by golden tensor name.
+        """The inputs of *part*, by golden tensor name.
 
         Raises:
             NoValueError: the part is refused, or an input was not dumped.
@@ -133,7 +133,7 @@ class PartValues:
 
     @property
     def precision(self) -> Precision:
-        """The arithmetic noise floors are of."""
+        """The arithmetic whose noise floors are used."""
         return self._floors.precision
 
     def _executor(self) -> Executor:
@@ -186,7 +186,7 @@ class RunningOracle(ABC):
 
 
 # How far healthy arithmetic may be off in a part is how far the same part on the same inputs is,
-# run op by op in the device's arithmetic imitated: no tolerance has to be chosen. What that
+# run op by op in the emulated arithmetic of the device: no tolerance has to be chosen. What that
 # arithmetic is, the root-cause analysis found and the run keeps.
 class PartEmulation:
     """Noise floors of parts of one run. Not for several threads at once.
@@ -268,13 +268,13 @@ class PartEmulation:
 
     @cached_property
     def _taken(self) -> ShortOperands:
-        """How the device's matrix ops take float32 operands."""
+        """The operand precision of the device's matrix ops."""
         found = {} if self._given is not None else self._found.operands
         return {Family(name): Operands(kind) for name, kind in found.items()}
 
     @cached_property
     def _functions(self) -> Approximated:
-        """How far functions are off that the device approximates in float32."""
+        """The relative errors of functions that the device approximates in float32."""
         return {} if self._given is not None else self._found.functions
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Asks an oracle as rarely as possible: answers are kept, implied, repeated where they vary."""
+"""Asks an oracle as rarely as possible: answers are kept, inferred, and repeated if they vary."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from graphstore.schema.codec import decoded, encoded
 
 Ask = Callable[[Units, Variant], OracleAnswer]
 _MISSED = 0.01
-"""How likely a failure may be overlooked because all tries happened to pass."""
+"""The accepted probability of missing a failure because all tries happened to pass."""
 _REPLAYS = 4
 _EXPECTED = 0.6
-"""How often a failing part is taken to fail before it is known."""
+"""The assumed failure rate of a flaky part before it was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class SearchLimits:
 
 
 class StoppedError(Exception):
-    """The search ends here; the message says why."""
+    """Raised to end the search; the message says why."""
 
 
 class Memory:
@@ -190,7 +190,7 @@ class Prober:
 
 
 def _decided(known: Sequence[OracleAnswer], tries: int) -> OracleAnswer | None:
-    """What follows from the answers so far: one failure is enough, a pass takes *tries*."""
+    """The verdict from the answers so far: one failure is enough, a pass takes *tries*."""
     failed = next((each for each in known if each.verdict is PartVerdict.FAIL), None)
     if failed is not None:
         passed = sum(each.verdict is PartVerdict.PASS for each in known)
@@ -214,8 +214,8 @@ class KeptAnswers(Memory):
     """Answers about parts of one run by one oracle, written one by one as they come.
 
     An answer belongs to the part's ops (their boundary follows from them), the variant, both
-    graphs, the dumps as they were compared, and the oracle. Answers that were no answer
-    (UNKNOWN) are not used again by a later session: what stood in the way may be mended.
+    graphs, the dumps as they were compared, and the oracle. UNKNOWN answers are not reused in a
+    later session, as their reason may be gone.
     """
 
     def __init__(

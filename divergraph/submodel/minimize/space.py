@@ -1,7 +1,7 @@
-"""What can be cut out of a graph: convex sets of units, found fast on graphs of any size.
+"""The convex sets of units that can be cut out of a graph, found fast on graphs of any size.
 
-A unit is an op, or ops that only go together: the originals of one fused op, a loop, an op
-with its bodies. Units are numbered in topological order.
+A unit is an op, or ops that only go together: the originals of one fused op, a loop, an op with its
+bodies. Units are numbered in topological order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an oracle says of a part, and the list of all that was tried."""
+"""The verdicts of an oracle, and the list of everything that was tried."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def run_caffe(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
 
 
 def makers_of_blobs(prototxt: str) -> dict[str, tuple[str, int]]:
-    """Which layer makes each blob of the net, as its how manieth result."""
+    """By blob the layer that makes it, and the number of that output."""
     found: dict[str, tuple[str, int]] = {}
     name, count = "", 0
     for line in prototxt.splitlines():

@@ -97,7 +97,7 @@ class NpyHeader:
         )
 
     def _words(self, raw: bool) -> str:
-        """What elements without an element type are."""
+        """The type of elements that numpy has no type for."""
         if raw:
             size = self.dtype.itemsize
             return f"{size} raw bytes each ({self.dtype.str}), of which nobody says the type"
@@ -232,9 +232,8 @@ def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
 
 
 def small_npy_file(path: str | Path, size: int = 0) -> tuple[NDArray[np.generic], DType] | None:
-    """The values and type of a small ``.npy`` file nobody looked at before, read-only;
-    None if it is not small and plain. A file known to have *size* bytes is read a little
-    faster."""
+    """The values and type of a small ``.npy`` file that was not opened before, read-only; None if
+    it is not small and plain. A file known to have *size* bytes is read a little faster."""
     found = small_npy_bytes(path, size)
     if found is None:
         return None

@@ -1,9 +1,9 @@
-"""Overflow debug files: what the device noted when a computation overflowed.
+"""Overflow debug files: what the device recorded when a computation overflowed.
 
-A file ``Opdebug.Node_OpDebug.{task}.{stream}.{time}`` is a dump file whose first output
-is the record. Two layouts are known, both little endian: the old one of 2048 bytes with
-blocks for DHA, L2 and AI core, and the new one, which starts with 0x5A5A5A5A and names
-the unit. The task in the *file name* is not the one that overflowed.
+A file ``Opdebug.Node_OpDebug.{task}.{stream}.{time}`` is a dump file whose first output is the
+record. Two layouts are known, both little endian: the old one of 2048 bytes with blocks for DHA, L2
+and AI core, and the new one, which starts with 0x5A5A5A5A and names the unit. The task in the *file
+name* is not the one that overflowed.
 """
 
 from __future__ import annotations

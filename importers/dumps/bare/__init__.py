@@ -1,1 +1,1 @@
-"""Tensor files in folders without a layout anybody wrote down."""
+"""Tensor files in folders without any documented layout."""

@@ -1,4 +1,4 @@
-"""One dumped tensor as a file's name tells it, without a graph."""
+"""One dumped tensor as its file's name describes it, without a graph."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class BareTensor:
 
     @property
     def ref(self) -> DumpTensorRef | None:
-        """What it takes to read it, None if there is a ``reason``."""
+        """The reference for reading it; None if there is a ``reason``."""
         if self._ref is None and self.reason is None:
             self._ref = npy_ref(self.place, *self._npy)
         return self._ref
 
     @property
     def is_plain(self) -> bool:
-        """True for a ``.npy`` file nobody has looked into, of which nothing is said."""
+        """True for a ``.npy`` file that was not opened and of which the user said nothing."""
         return self._ref is None and self.reason is None and self._npy[1] is None
 
     @property
@@ -86,7 +86,7 @@ class BareTensor:
 
     @property
     def op_type(self) -> str:
-        """The type of its op, empty where the name does not tell."""
+        """The type of its op; empty if the name does not show it."""
         if self._told is None and not _is_converted(self._file[1]):
             return ""
         return self.identity.type

@@ -129,7 +129,7 @@ def test_a_program_that_writes_what_came_out(minimize, program):
     [
         ("print('no such kernel')\nsys.exit(9)", "the program exits 9: no such kernel"),
         ("os.kill(os.getpid(), 9)", "the program exits -9"),
-        ("raise RuntimeError('no device')", "broke off: RuntimeError: no device"),
+        ("raise RuntimeError('no device')", "failed: RuntimeError: no device"),
         ("time.sleep(60)", "did not end within 0.5 s"),
         ("open(sys.argv[1] + '/made/x.npy', 'w')", "the program wrote no made/"),
         (
