@@ -3,8 +3,8 @@
 ``python -m benchmarks.scale.places [PLACES [OPS]]`` makes an ONNX chain of OPS nodes, the GE
 graph of it, and Ascend-named dumps of PLACES ranks with tensors of 4 KB; every fourth rank
 diverges. Then, each in a process of its own: all ranks by ``compare_many``; a few of them by
-``compare``, each its own run, of which the others are reckoned; the listing; every named query
-of every rank; the listing of a store of ``--runs`` runs. Prints a table with ratios.
+``compare``, each its own run, of which the others are reckoned; questions over all ranks and about
+some; ``runs`` over a store of ``--runs`` runs. Prints a table with ratios.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +32,20 @@ R = TypeVar("R")
 ELEMENTS = 1024
 ALONE = 8
 """So many ranks are compared one by one; more would only take longer."""
+ASKED = 16
+"""So many ranks are asked the named questions."""
+OVER_ALL = {
+    "tensors over a limit": "MATCH (m:Metric {over: true}) RETURN m.run, count(*)",
+    "worst tensors": (
+        "MATCH (m:Metric {io: 'output', compared: true})-[:OF]->(o:Op) "
+        "RETURN m.run, o.name, m.relative_euclidean_distance AS error "
+        "ORDER BY error DESC LIMIT 20"
+    ),
+    "origins": (
+        "MATCH (r:Run)-[:COMPARED]->(m:Metric)-[:AGAINST]->(o:Op) "
+        "WHERE m.origin_rank IS NOT NULL RETURN o.name, count(DISTINCT r.name)"
+    ),
+}
 _STAMP = "20240101000000"
 _MODEL = "chain"
 
@@ -141,27 +156,32 @@ def _paths(root: Path) -> tuple[Path, Path, Path, Path]:
 
 
 def _questions(root: Path, places: int, runs: int) -> Facts:  # noqa: ARG001
-    """The listing, and the slowest named question asked of every place."""
+    """Questions over all places, the first time and again, and those about one of many."""
+    from divergraph.ask.recurring import recurring
+    from graphstore.contract import QueryParameters
     from graphstore.cypher.queries import list_queries
     from graphstore.embedded import EmbeddedStore
 
     facts: Facts = {}
     with EmbeddedStore(root / "together") as store:
-        names = _timed(facts, "listing, s", lambda: [run.name for run in store.runs()])
+        names = [run.name for run in store.runs()]
+        for when in ("first", "then"):
+            for what, text in OVER_ALL.items():
+                ask = partial(store.query, text, QueryParameters())
+                _timed(facts, f"{what} of all ranks, {when}, s", ask)
+            _timed(facts, f"recurring origins, {when}, s", partial(recurring, store))
         arrays = store.arrays(names[0])
-        taken = {}
+        values = {"op": arrays.ids[len(arrays.ids) // 2], "limit": 20, "times": 2.0}
+        taken = []
         for query in list_queries():
-            if not set(query.parameters) <= {"op", "limit", "times"} or "original" in str(query):
-                continue
-            values = {"op": arrays.ids[len(arrays.ids) // 2], "limit": 20, "times": 2.0}
-            params = {name: values[name] for name in query.parameters}
-            begin = time.perf_counter()
-            for name in names:
-                store.named(query.name, name, params, limit=1000)
-            taken[query.name] = time.perf_counter() - begin
-            print(f"{query.name} {taken[query.name]:.2f}", file=sys.stderr)
-        facts["slowest question, s"] = max(taken.values())
-        facts["median question, s"] = sorted(taken.values())[len(taken) // 2]
+            if query.parameters.keys() <= values.keys() and "original" not in query.name:
+                params = {name: values[name] for name in query.parameters}
+                begin = time.perf_counter()
+                for name in names[:ASKED]:
+                    store.named(query.name, name, params, limit=1000)
+                taken.append((time.perf_counter() - begin) / ASKED)
+        facts["slowest named question of one rank, s"] = max(taken)
+        facts["median named question of one rank, s"] = sorted(taken)[len(taken) // 2]
     return facts
 
 

@@ -43,7 +43,7 @@ def graph_stages(stored: StoredGraph, name: str, created: str) -> Iterator[Recor
     yield _packed(graphs)
 
 
-class RunGraphs:
+class GraphPair:
     """The two graphs of runs, ready to be stored; one where they are the same.
 
     Raises:
@@ -82,7 +82,7 @@ class RunStages:
         Raises:
             ValueError: the run is not complete, or no store can hold a graph.
         """
-        both = RunGraphs(data.golden, data.device)
+        both = GraphPair(data.golden, data.device)
         ends = RunEnds.of(data, both.golden, both.device)
         graphs = both.without_places()
         run = RunRows(data, graphs[0], graphs[-1], plain_text(data.run.name), ends)

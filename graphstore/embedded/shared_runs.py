@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.contract import RunData
-from graphstore.embedded.run_stages import RunGraphs, RunStages
+from graphstore.embedded.run_stages import GraphPair, RunStages
 from graphstore.embedded.table_writing import ArrowRows, write_database
 from graphstore.gc_paused import gc_paused
 from graphstore.model import LineageLink, ModelGraph
@@ -31,7 +31,7 @@ class SharedRuns:
         self.models = golden, device
         self.manifests: dict[str, Mapping[str, Any]] = {}
         self.size = 0
-        self._graphs = RunGraphs(golden, device)
+        self._graphs = GraphPair(golden, device)
         self._rows: list[RunRows] = []
         self._metrics = ArrowRows(_COLUMNS)
         self._firsts: set[int] = set()
