@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from divergraph.execute.child.limits import ModelLimits
 from divergraph.execute.contract import Array, checked_feed
 from divergraph.files.os_errors import os_errors_told
 from graphstore.errors import ImportFormatError, InputError
@@ -87,6 +89,9 @@ def _random(tensor: Tensor, seed: int) -> Array:
             hint="give --inputs NAME=FILE for it",
         )
     shape = tuple(1 if size is None else size for size in tensor.shape)
+    limits = ModelLimits.of_environment()
+    if math.prod(shape) * np.dtype(dtype).itemsize > limits.memory << 20:
+        raise limits.out_of_memory()
     draw = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
     if dtype.kind in "fc":
         return np.asarray(draw.standard_normal(shape)).astype(dtype)
