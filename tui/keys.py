@@ -20,7 +20,7 @@ class KeyScope(StrEnum):
     LIST = "in every list"
     TEXT = "in a text"
     OPS = "in the list of ops"
-    WAYS = "on the way of an error"
+    PATHS = "on the path of an error"
     PART = "while choosing a part"
     CURVE = "on the cosine curve"
     FILTER = "while typing a filter"
@@ -63,7 +63,7 @@ _SHOWN = {
 }
 
 ALL, ROWS, TEXT = KeyScope.EVERYWHERE, KeyScope.LIST, KeyScope.TEXT
-OPS, CURVE, WAYS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.WAYS, KeyScope.PART
+OPS, CURVE, PATHS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.PATHS, KeyScope.PART
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -113,9 +113,9 @@ TABLE: tuple[Key, ...] = (
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),
     Key("ops.match_previous", "N", "previous_match", OPS, "previous row that fits"),
     Key("ops.export", "x", "export", OPS, "write the marked rows, or all shown, as CSV", "export"),
-    Key("ways.next", "n", "next_way", WAYS, "the way to the next output", "next way"),
-    Key("ways.previous", "N", "previous_way", WAYS, "the way to the output before", "prev"),
-    Key("ways.unfold", "u", "unfold", WAYS, "all ops of the way, again to fold", "unfold"),
+    Key("paths.next", "n", "next_path", PATHS, "the path to the next output", "next path"),
+    Key("paths.previous", "N", "previous_path", PATHS, "the path to the output before", "prev"),
+    Key("paths.unfold", "u", "unfold", PATHS, "all ops of the path, again to fold", "unfold"),
     Key("part.unmark", "minus", "unmark", PART, "take the marks off this op", "unmark"),
     Key("part.undo", "u", "undo", PART, "take the last change of marks back", "undo"),
     Key("part.accept", "a", "accept", PART, "take the nearest part that may be cut", "nearest"),

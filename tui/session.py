@@ -118,7 +118,7 @@ class Session:
             return self._details[place]
 
     def trace(self, op: str) -> Trace:
-        """The ways of the error of *op*, or of the first origin if it is empty."""
+        """The paths of the error of *op*, or of the first origin if it is empty."""
         from divergraph import ask as questions
 
         with self._lock:

@@ -1,4 +1,4 @@
-"""The ways of an error from an op to the outputs, and the ops where all of them can be cut."""
+"""The paths of an error from an op to the outputs, and the ops where all of them can be cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from divergraph.rootcause import calibration
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import ancestors, induced_edges
 from graphstore.traverse.arrays import Bool, GraphArrays, Int32
-from graphstore.traverse.ways import immediate_dominators, path_to, widest_paths_to
+from graphstore.traverse.error_paths import immediate_dominators, path_to, widest_paths_to
 
 SHOWN_WAYS = 5
 ATTENUATES = 1.0 / calibration.AMPLIFIES
@@ -26,7 +26,7 @@ ATTENUATES = 1.0 / calibration.AMPLIFIES
 def error_paths(
     facts: Facts, start: int, inside: Bool, ends: Sequence[int], healed: frozenset[str]
 ) -> tuple[ErrorPath, ...]:
-    """The widest ways from op number *start* to the *ends* with the largest errors.
+    """The widest paths from op number *start* to the *ends* with the largest errors.
 
     *inside* is true for *start* and the ops downstream of it that count. At most
     :data:`SHOWN_WAYS`; one for each end.
@@ -35,7 +35,7 @@ def error_paths(
     before = widest_paths_to(facts.arrays, [start], inside, errors)
     chosen = _worst_ends(before, errors, ends)
     region = _Region(facts, start, inside, healed)
-    return tuple(region.way(path_to(before, end), error) for end, error in chosen)
+    return tuple(region.path(path_to(before, end), error) for end, error in chosen)
 
 
 def row_errors(rows: Sequence[OpRow]) -> NDArray[np.float64]:
@@ -77,7 +77,7 @@ def _worst_ends(
 
 
 class _Region:
-    """What lies downstream of a start, for describing the ways in it."""
+    """What lies downstream of a start, for describing the paths in it."""
 
     def __init__(self, facts: Facts, start: int, inside: Bool, healed: frozenset[str]) -> None:
         self._facts, self._start, self._inside, self._healed = facts, start, inside, healed
@@ -85,8 +85,8 @@ class _Region:
         self._dominators = immediate_dominators(len(inside), (sources, targets), start).tolist()
         self._others = _other_origins(facts, start)
 
-    def way(self, numbers: Sequence[int], error: float | None) -> ErrorPath:
-        """The way through the ops *numbers*, with what happens to the error at each."""
+    def path(self, numbers: Sequence[int], error: float | None) -> ErrorPath:
+        """The path through the ops *numbers*, with what happens to the error at each."""
         arrays, rows = self._facts.arrays, self._facts.rows
         end = numbers[-1]
         between = self._between(end)

@@ -163,8 +163,8 @@ def step_note(step: PathStep, *, first: bool = False) -> str:
     split = row.split
     guilty = split is not None and split.guilt is not Guilt.NONE
     if first:
-        born = row.state is OpState.ORIGIN or guilty
-        notes.append("born here" if born else "start")
+        starts = row.state is OpState.ORIGIN or guilty
+        notes.append("starts here" if starts else "start")
     elif guilty or row.state is OpState.ORIGIN:
         notes.append("adds an error of its own")
     if step.other_origins:

@@ -17,7 +17,7 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """An op on a way, with what happens to the error there.
+    """An op on a path, with what happens to the error there.
 
     ``joins`` are the other ops that bring it error of the same start, ``other_origins``
     origins whose error joins here. ``diluted`` is true where the error shrinks because an
@@ -33,7 +33,7 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An op that every way passes: a place to cut the model in two.
+    """An op that every path passes: a place to cut the model in two.
 
     ``above`` and ``below`` count the ops before and after it between start and end.
     """
@@ -45,10 +45,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class ErrorPath:
-    """The way to the op ``to`` on which most of the error is carried, from the start on.
+    """The path to the op ``to`` on which most of the error is carried, from the start on.
 
     ``error`` is that of the last measured op on it. ``ops`` counts all ops between start
-    and end, ``cuts`` are those among them (the ends left out) that every way passes.
+    and end, ``cuts`` are those among them (the ends left out) that every path passes.
     """
 
     to: str
@@ -59,7 +59,7 @@ class ErrorPath:
 
     @property
     def middle(self) -> Cut | None:
-        """The cut that halves the way best."""
+        """The cut that halves the path best."""
         return min(self.cuts, key=lambda cut: (abs(cut.above - cut.below), cut.above), default=None)
 
 
@@ -71,7 +71,7 @@ class Trace:
     the measured steps are over the limit; ``healed`` are measured ops without a notable error (by
     their role; within the limit, if there are no roles) although all their nearest measured
     predecessors in the trace have one. With an end asked for, the steps are what lies between and
-    ``outputs`` is that end. ``ways`` leads to a few of the outputs, the largest error first.
+    ``outputs`` is that end. ``paths`` leads to a few of the outputs, the largest error first.
     """
 
     op: str
@@ -80,4 +80,4 @@ class Trace:
     measured: int
     over: int
     healed: tuple[str, ...]
-    ways: tuple[ErrorPath, ...] = ()
+    paths: tuple[ErrorPath, ...] = ()

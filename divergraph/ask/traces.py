@@ -34,7 +34,7 @@ def trace(
 
     Raises:
         UnknownNameError: no such run, graph or op.
-        InputError: no way leads from *op* to *to*, or *op* is None and there is no origin.
+        InputError: no path leads from *op* to *to*, or *op* is None and there is no origin.
     """
     facts = load_facts(store, run, side)
     op_id = _first_origin(facts, run) if op is None else resolve_op(store, run, op, side)
@@ -79,7 +79,7 @@ def _narrow(facts: Facts, inside: Bool, op: str, end: int) -> None:
     """Keep of the mask *inside* what leads to *end*."""
     if not inside[end]:
         raise InputError(
-            f"no way leads from {op} to {facts.arrays.ids[end]}",
+            f"no path leads from {op} to {facts.arrays.ids[end]}",
             hint="is it the other way round? `trace` follows the data",
         )
     leads = np.zeros_like(inside)
@@ -95,7 +95,7 @@ def ops_between(
     ends: Sequence[str],
     side: Side = Side.DEVICE,
 ) -> list[OpRow]:
-    """The ops on some way from a start to an end, both included, in topo order.
+    """The ops on some path from a start to an end, both included, in topo order.
 
     Raises:
         UnknownNameError: no such run, graph or op.

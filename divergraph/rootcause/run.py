@@ -97,7 +97,7 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     arrays = graph_arrays(data.device)
     sources = {ref for ref, group in splits.groups.items() if group.source is not None}
     by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
-    by_output, born = with_nonfinite_origins(arrays, by_output, splits.nonfinite, _broken(data))
+    by_output, started = with_nonfinite_origins(arrays, by_output, splits.nonfinite, _broken(data))
     comparisons = with_splits(data.comparisons, by_output)
     ops = data.device.op_index()
     over = ops_over(comparisons, Guilt.GUILTY)
@@ -107,8 +107,8 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     suspects = {
         op: item for op, item in ops_over(comparisons, Guilt.SUSPECT).items() if op not in blamed
     }
-    known = {(each.op, each.port) for each in born}
-    findings = [*born, *(each for each in splits.findings if (each.op, each.port) not in known)]
+    known = {(each.op, each.port) for each in started}
+    findings = [*started, *(each for each in splits.findings if (each.op, each.port) not in known)]
     causes = {each.op: each.sentence for each in findings if each.label != UNCLASSIFIED}
     others = tuple(each for each in data.findings if each.kind is not FindingKind.CAUSE)
     origins = as_origins(guilty, ops, data.links, causes)

@@ -46,7 +46,7 @@ class Selector:
     def between(
         self, starts: Sequence[str], ends: Sequence[str], wish: SelectionRequest = JUST_SO
     ) -> Selection:
-        """All ops on ways from *starts* to *ends* (op ids or, where they are unique, names).
+        """All ops on paths from *starts* to *ends* (op ids or, where they are unique, names).
 
         Raises:
             InputError: no start or end, or an op the graph does not have.
@@ -239,7 +239,7 @@ class Selector:
         number = self.arrays.number
         both = self._up((start,)) & self._up((end,))
         joint = self.arrays.ids[max(both)] if both else ""
-        sentence = f"no way leads from {start} to {end}"
+        sentence = f"no path leads from {start} to {end}"
         if joint:
             return Refusal(
                 RefusalRule.NO_WAY, f"{sentence}; both come from {joint}", (joint,), (end,)
@@ -263,7 +263,7 @@ class Selector:
         return {*numbers, *ancestors(self.arrays, numbers).tolist()}
 
     def _lying_between(self, starts: Sequence[str], ends: Sequence[str]) -> set[str]:
-        """Ops of one body on ways from starts to ends; the bodies they own go with them."""
+        """Ops of one body on paths from starts to ends; the bodies they own go with them."""
         body = self.ops[starts[0]].subgraph
         numbers = self._down(starts) & self._up(ends)
         found = {self.arrays.ids[number] for number in numbers}

@@ -1,5 +1,5 @@
 """A chosen part of a graph: its ops, its boundary, and why it may not be cut so. It holds all ops
-on ways from the starts to the ends, so it is convex: no way leaves it and comes back. Rules: the
+on paths from the starts to the ends, so it is convex: no path leaves it and comes back. Rules: the
 project's study of submodels and the design of its screen."""
 
 from __future__ import annotations

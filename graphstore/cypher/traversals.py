@@ -180,7 +180,7 @@ ON_ARRAYS: Mapping[str, Callable[[TraversalRequest], QueryResult]] = {
 
 
 def longest_path(arrays: GraphArrays) -> int:
-    """The most hops a shortest way in the graph can have, never less than the truth."""
+    """The most hops a shortest path in the graph can have, never less than the truth."""
     sources = np.repeat(np.arange(len(arrays.ids), dtype=np.int32), np.diff(arrays.successor_start))
     if np.any(arrays.successor_ops <= sources):
         return len(arrays.ids)

@@ -82,7 +82,8 @@ class WriteProcess:
             self._shared.close()
 
     def _told(self, what: str, path: Path, *more: object) -> None:
-        answer = self._child.ask((what, path, *more))
+        # this process may have another working directory now than when it started the child
+        answer = self._child.ask((what, path.absolute(), *more))
         if isinstance(answer, StoreError):
             raise answer
         if answer is None:

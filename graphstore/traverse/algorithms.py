@@ -29,7 +29,7 @@ def ancestors(arrays: GraphArrays, ends: Iterable[int]) -> Int32:
 
 
 def between(arrays: GraphArrays, starts: Iterable[int], ends: Iterable[int]) -> Int32:
-    """Numbers of the ops on some way from *starts* to *ends*, both ends with them.
+    """Numbers of the ops on some path from *starts* to *ends*, both ends with them.
 
     Empty if no end can be reached from any start.
     """

@@ -166,7 +166,7 @@ def test_the_commands_tell_the_same_in_words(store, capsys):
     assert "next best dump: join (leaves 3 or 2 ops)" in text
     assert "suspicion: suspect above 6, guilty above 10" in text
     assert command(["trace", "holes", "--store", store.url]) == 0
-    assert "the way to y" in capsys.readouterr().out
+    assert "the path to y" in capsys.readouterr().out
     assert command(["roles", "left", "--store", store.url]) == 0
     assert "1 guilty, 0 suspect" in capsys.readouterr().out
 

@@ -200,5 +200,5 @@ def test_an_imported_graph_names_its_originals_itself(store, lenet):
 def test_modules_tell_the_parts_of_a_model_apart(store):
     view = overview(store, "fault")
     names = [module.name for module in view.modules]
-    assert names[0] == "LeNet/conv2", "where the error is born"
+    assert names[0] == "LeNet/conv2", "where the error starts"
     assert "LeNet" not in names

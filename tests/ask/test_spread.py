@@ -85,13 +85,13 @@ def test_roles_are_counted_and_filtered(store):
 def test_the_way_of_an_error_from_its_origin_to_the_output(store):
     found = trace(store, "left")
     assert found.op == "left"
-    (way,) = found.ways
-    assert [step.row.id for step in way.steps] == ["left", "join", "scale", "shift", "squash", "y"]
-    assert way.to == "y"
-    assert [cut.op for cut in way.cuts] == ["join", "scale", "shift", "squash"]
-    assert [(cut.above, cut.below) for cut in way.cuts] == [(1, 4), (2, 3), (3, 2), (4, 1)]
-    assert way.middle.op == "scale"
-    join = way.steps[1]
+    (path,) = found.paths
+    assert [step.row.id for step in path.steps] == ["left", "join", "scale", "shift", "squash", "y"]
+    assert path.to == "y"
+    assert [cut.op for cut in path.cuts] == ["join", "scale", "shift", "squash"]
+    assert [(cut.above, cut.below) for cut in path.cuts] == [(1, 4), (2, 3), (3, 2), (4, 1)]
+    assert path.middle.op == "scale"
+    join = path.steps[1]
     assert join.diluted == (join.row.gain < 0.67)
     assert join.joins == ()
 
@@ -99,26 +99,26 @@ def test_the_way_of_an_error_from_its_origin_to_the_output(store):
 def test_ways_that_join_again(store):
     """From act the error would take both branches."""
     found = trace(store, "left", "act", to="scale")
-    (way,) = found.ways
+    (path,) = found.paths
     assert found.outputs == ("scale",)
     assert {step.row.id for step in found.steps} == {"act", "left", "right", "join", "scale"}
-    assert [step.row.id for step in way.steps] == ["act", "left", "join", "scale"]
-    assert way.steps[2].joins == (), "right brings no error"
-    assert [cut.op for cut in way.cuts] == ["join"]
+    assert [step.row.id for step in path.steps] == ["act", "left", "join", "scale"]
+    assert path.steps[2].joins == (), "right brings no error"
+    assert [cut.op for cut in path.cuts] == ["join"]
 
 
 def test_a_join_names_the_other_branch_that_brings_the_error(store):
-    (way,) = trace(store, "stem").ways
-    passed = [step.row.id for step in way.steps]
+    (path,) = trace(store, "stem").paths
+    passed = [step.row.id for step in path.steps]
     assert passed[:2] == ["stem", "act"]
     other = {"left", "right"} - set(passed)
-    join = next(step for step in way.steps if step.row.id == "join")
+    join = next(step for step in path.steps if step.row.id == "join")
     assert set(join.joins) == other
-    assert [cut.op for cut in way.cuts] == ["act", "join", "scale", "shift", "squash"]
+    assert [cut.op for cut in path.cuts] == ["act", "join", "scale", "shift", "squash"]
 
 
 def test_what_cannot_be_traced_is_said(store):
-    with pytest.raises(InputError, match="no way leads from y to stem"):
+    with pytest.raises(InputError, match="no path leads from y to stem"):
         trace(store, "left", "y", to="stem")
     with pytest.raises(InputError, match="no origin to start from"):
         trace(store, "fine")
@@ -134,8 +134,8 @@ def test_a_networkx_graph_has_the_roles(store):
 
 def test_residual_branches_fold_and_dilution_is_not_blamed_on_constants(store):
     """squash shrinks nothing here; shift adds a constant bias: no input without error."""
-    (way,) = trace(store, "stem").ways
-    assert not any(step.diluted for step in way.steps if step.row.id != "join")
-    numbers = [number for number, _ in folded(way.steps)]
+    (path,) = trace(store, "stem").paths
+    assert not any(step.diluted for step in path.steps if step.row.id != "join")
+    numbers = [number for number, _ in folded(path.steps)]
     assert numbers[0] == 0
-    assert sum(len(steps) for _, steps in folded(way.steps)) == len(way.steps)
+    assert sum(len(steps) for _, steps in folded(path.steps)) == len(path.steps)

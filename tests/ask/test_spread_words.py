@@ -133,7 +133,7 @@ def test_what_happens_on_a_way(given, note):
 
 def test_a_way_may_start_at_an_op_that_is_no_origin():
     assert spread_words.step_note(step(), first=True) == "start"
-    assert spread_words.step_note(step(state=OpState.ORIGIN), first=True) == "born here"
+    assert spread_words.step_note(step(state=OpState.ORIGIN), first=True) == "starts here"
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_origins_trace_lineage_and_between(divergraph, lenet_store):
 def test_between_unconnected_ops_is_empty_and_says_so(divergraph, lenet_store):
     ended = divergraph("between", "fault", "LeNet/fc3/MatMul", ORIGIN, "--store", lenet_store)
     assert ended.code == 0
-    assert "no way leads" in ended.err
+    assert "no path leads" in ended.err
 
 
 def test_a_named_query_is_asked_by_its_name(divergraph, lenet_store):

@@ -90,6 +90,6 @@ def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
 )
 def test_other_ends_say_how_bad_they_are(printed, error, said):
     step = OpRow(0, "a", "a", "Add", Side.DEVICE, "", "", None, "", 1, ())
-    ways = tuple(ErrorPath(to, (), number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
-    trace = Trace("a", (TraceStep(step, 0),), ("y", "z"), 0, 0, (), ways)
+    paths = tuple(ErrorPath(to, (), number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
+    trace = Trace("a", (TraceStep(step, 0),), ("y", "z"), 0, 0, (), paths)
     assert f"another end: z{said}; --to follows it" in printed(show_trace, trace, whole=False)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from full_run import sample_run
 
 from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
@@ -285,3 +286,13 @@ def test_urls_and_paths(tmp_path: Path) -> None:
         assert store.url == f"{tmp_path}/b"
     with pytest.raises(InputError, match="no store behind http://"):
         open_store("http://example.org")
+
+
+def test_a_store_named_from_where_one_is_now(tmp_path, monkeypatch):
+    """The writing process is kept, and it started somewhere else."""
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        with open_store("store") as store:
+            store.save_run(sample_run("one"))
+            assert [run.name for run in store.runs()] == ["one"]

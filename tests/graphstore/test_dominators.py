@@ -1,4 +1,4 @@
-"""Dominators and widest ways against networkx, and on graphs with more ways than atoms."""
+"""Dominators and widest paths against networkx, and on graphs with more paths than atoms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphstore.traverse.arrays import arrays_from_edges
-from graphstore.traverse.ways import immediate_dominators, path_to, widest_paths_to
+from graphstore.traverse.error_paths import immediate_dominators, path_to, widest_paths_to
 
 
 @st.composite
@@ -83,8 +83,8 @@ def test_a_hundred_thousand_diamonds() -> None:
     assert found == list(range(0, 3 * count + 1, 3))
 
 
-def width_of(way, errors) -> float:
-    return min((errors[op] for op in way if not math.isnan(errors[op])), default=math.inf)
+def width_of(path, errors) -> float:
+    return min((errors[op] for op in path if not math.isnan(errors[op])), default=math.inf)
 
 
 @settings(max_examples=200, deadline=None)
@@ -100,14 +100,14 @@ def test_no_way_is_wider_than_the_one_found(drawn, data) -> None:
     graph.add_nodes_from(range(size))
     allowed = graph.subgraph({0, *np.flatnonzero(inside).tolist()})
     for end in range(size):
-        way = path_to(before, end)
+        path = path_to(before, end)
         if end not in allowed or not nx.has_path(allowed, 0, end):
-            assert way == []
+            assert path == []
             continue
-        assert (way[0], way[-1]) == (0, end)
-        assert all(allowed.has_edge(*pair) for pair in pairwise(way))
-        # wide enough: no way of wider ops only leads there
-        wide = width_of(way, errors)
+        assert (path[0], path[-1]) == (0, end)
+        assert all(allowed.has_edge(*pair) for pair in pairwise(path))
+        # wide enough: no path of wider ops only leads there
+        wide = width_of(path, errors)
         if not math.isinf(wide):
             wider = [op for op in allowed if math.isnan(errors[op]) or errors[op] > wide]
             part = allowed.subgraph(wider)

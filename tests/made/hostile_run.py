@@ -90,7 +90,7 @@ def hostile_run() -> RunData:
     metrics = comparisons[1].metrics
     assert metrics is not None
     origin = Origin(1, HOSTILE, "Relu", 0, (), metrics, Level.FAIL, np.inf, HOSTILE)
-    found = Finding(FindingKind.CAUSE, "births", f"NaN is born in {HOSTILE}", HOSTILE)
+    found = Finding(FindingKind.CAUSE, "births", f"NaN starts in {HOSTILE}", HOSTILE)
     value = Run(
         "hostile",
         "",

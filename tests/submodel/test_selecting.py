@@ -84,7 +84,7 @@ def test_an_end_above_the_start_is_turned_round(graph_of):
 def test_unconnected_ops_are_told_where_they_part(graph_of):
     (refusal,) = Selector(graph_of(DIAMOND), all_dumped).between(["b"], ["c"]).refused
     assert refusal.rule is RefusalRule.NO_WAY
-    assert refusal.sentence == "no way leads from b to c; both come from a"
+    assert refusal.sentence == "no path leads from b to c; both come from a"
     assert (refusal.starts, refusal.ends) == (("a",), ("c",))
 
 

@@ -1,4 +1,4 @@
-"""The view of an error's way, and what the views say of a run whose errors were split."""
+"""The view of an error's path, and what the views say of a run whose errors were split."""
 
 import csv
 
@@ -18,9 +18,9 @@ FIRST = "model/layer_2/Softmax"
 SECOND = "model/layer_4/LayerNorm"
 
 
-def way(app):
+def path(app):
     """The ops shown, None for a fold."""
-    rows = app.screen.query_one("#way", RowList).source
+    rows = app.screen.query_one("#path", RowList).source
     return [None if rows.folded(at) else rows.op(at) for at in range(len(rows))]
 
 
@@ -83,16 +83,16 @@ async def test_the_way_starts_at_the_first_origin_and_folds_what_only_carries(
         await b.press("4")
         assert isinstance(b.app.screen, PropagationScreen)
         assert b.app.screen.address().op == FIRST
-        folded = way(b.app)
+        folded = path(b.app)
         assert (folded[0], folded[-1]) == (FIRST, "model/layer_5/LayerNorm")
         assert None in folded
-        assert "born here" in text_of(b.app)
+        assert "starts here" in text_of(b.app)
         assert "adds an error of its own" in text_of(b.app)
         at = folded.index(None)
         await b.press(*["j"] * at, "enter")
-        assert None not in way(b.app)
+        assert None not in path(b.app)
         await b.press("u")
-        assert way(b.app) == folded or None in way(b.app)
+        assert path(b.app) == folded or None in path(b.app)
 
 
 @pytest.mark.slow
@@ -109,10 +109,10 @@ async def test_the_error_of_any_op_can_be_followed(browse, analysed_store):
     async with browse(analysed_store, f"run/15/op/{SECOND.replace('/', '%2F')}") as b:
         await b.press("p")
         assert isinstance(b.app.screen, PropagationScreen)
-        assert way(b.app)[0] == SECOND
-        assert "every way" in text_of(b.app).lower()
+        assert path(b.app)[0] == SECOND
+        assert "every path" in text_of(b.app).lower()
         await b.press("n")
-        assert "there is one way only" in said(b.app)
+        assert "there is one path only" in said(b.app)
         await b.press("y")
         assert isinstance(b.app.screen, YankOverlay)
 
@@ -126,7 +126,7 @@ async def test_a_link_leads_to_the_way(browse, analysed_store):
 async def test_a_run_by_thresholds_has_its_ways_too(browse, made_store):
     async with browse(made_store) as b:
         await b.press("4")
-        assert way(b.app)[0] == FIRST
+        assert path(b.app)[0] == FIRST
         assert "divergraph trace 14 " + FIRST in b.app.session.commands[-1]
 
 
@@ -153,5 +153,5 @@ async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
     async with browse(analysed_store) as b:
         await b.press("4", "u")
         with open_store(analysed_store) as store:
-            (found,) = trace(store, "15").ways
-        assert way(b.app) == [step.row.id for step in found.steps]
+            (found,) = trace(store, "15").paths
+        assert path(b.app) == [step.row.id for step in found.steps]

@@ -123,7 +123,7 @@ def origins_title(overview: Overview) -> str:
     broken = overview.state_counts.get(OpState.BROKEN, 0)
     after = [f"{inherited} inherit"] if inherited or not broken else []
     after += [f"{broken} broken"] if broken else []
-    return f"Where the error is born: {origins}{doubtful}, {', '.join(after)}"
+    return f"Where the error starts: {origins}{doubtful}, {', '.join(after)}"
 
 
 def status(overview: Overview, glyphs: Glyphs, width: int) -> Content:

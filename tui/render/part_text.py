@@ -32,9 +32,9 @@ _FIRST = {"no_way", "turned_round", "body_cut"}
 
 HOW = (
     "b marks a start, B an end; several of each are allowed.",
-    "The part is what lies on ways from a start to an end.",
+    "The part is what lies on paths from a start to an end.",
     "Ops between the marks in execution order, but on no",
-    "such way, stay outside.",
+    "such path, stay outside.",
 )
 
 

@@ -1,4 +1,4 @@
-"""The ways of an error as rows and texts of the propagation view. Knows no widget state."""
+"""The paths of an error as rows and texts of the propagation view. Knows no widget state."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _LABEL = 9
 
 @dataclass(frozen=True)
 class ErrorPathRows:
-    """One way; ops that only carry are folded unless the number of their first is in *open*."""
+    """One path; ops that only carry are folded unless the number of their first is in *open*."""
 
-    way: ErrorPath
+    path: ErrorPath
     glyphs: Glyphs
     open: Set[int] = frozenset()
 
     def __post_init__(self) -> None:
         rows: list[tuple[int, Sequence[PathStep]]] = []
-        for number, steps in folded(self.way.steps):
+        for number, steps in folded(self.path.steps):
             if len(steps) > 1 and number in self.open:
                 rows += [(number + at, (step,)) for at, step in enumerate(steps)]
             else:
@@ -48,7 +48,7 @@ class ErrorPathRows:
     @property
     def columns(self) -> Sequence[ListColumn]:
         """Place, op, type, error with its bar, gain, what happens."""
-        steps = self.way.steps
+        steps = self.path.steps
         longest = max(width_of(step.row.id) + 3 * (step.row.fused > 1) for step in steps)
         types = max(len(step.row.type) for step in steps)
         notes = [step_note(step, first=number == 0) for number, step in enumerate(steps)]
@@ -112,16 +112,16 @@ def _bar(error: float | None, glyphs: Glyphs) -> str:
 
 
 def title(trace: Trace, number: int, glyphs: Glyphs) -> str:
-    """Which way of how many, from where to where."""
-    way = trace.ways[number]
-    which = f"Way {number + 1} of {len(trace.ways)}" if len(trace.ways) > 1 else "The way"
-    ops = wording.count(len(way.steps), "op")
+    """Which path of how many, from where to where."""
+    path = trace.paths[number]
+    which = f"Path {number + 1} of {len(trace.paths)}" if len(trace.paths) > 1 else "The path"
+    ops = wording.count(len(path.steps), "op")
     start = f"{glyphs.origin} {trace.op}" if len(trace.op) < 40 else glyphs.origin
-    return f"{which} from {start} to {way.to} ({ops}), on which most error is carried"
+    return f"{which} from {start} to {path.to} ({ops}), on which most error is carried"
 
 
-def reach(trace: Trace, way: ErrorPath, glyphs: Glyphs, width: int) -> Content:
-    """What the error reaches, what joins the way, where it is healed."""
+def reach(trace: Trace, path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
+    """What the error reaches, what joins the path, where it is healed."""
     lines = [
         _line(
             "reaches",
@@ -131,10 +131,10 @@ def reach(trace: Trace, way: ErrorPath, glyphs: Glyphs, width: int) -> Content:
         _line(
             "ends",
             f"{wording.count(len(trace.outputs), 'output')}; "
-            f"{wording.count(way.ops, 'op')} between the ends of this way",
+            f"{wording.count(path.ops, 'op')} between the ends of this path",
         ),
     ]
-    for step in way.steps[1:]:
+    for step in path.steps[1:]:
         if step.joins:
             text = f"{step.row.id} {glyphs.from_} {names(step.joins)}"
             lines.append(_line("joins", cut_to(printable(text), width - _LABEL, glyphs.ellipsis)))
@@ -151,15 +151,15 @@ def reach(trace: Trace, way: ErrorPath, glyphs: Glyphs, width: int) -> Content:
     return Content("\n").join(line.truncate(width) for line in lines)
 
 
-def cuts(way: ErrorPath, glyphs: Glyphs, width: int) -> Content:
-    """The ops every way passes, with how many lie on either side."""
-    if not way.cuts:
+def cuts(path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
+    """The ops every path passes, with how many lie on either side."""
+    if not path.cuts:
         return Content.styled(
-            "no op lies on every way: the model cannot be cut by one", theme.QUIET
+            "no op lies on every path: the model cannot be cut by one", theme.QUIET
         )
-    middle = way.middle
+    middle = path.middle
     lines = []
-    for cut in way.cuts:
+    for cut in path.cuts:
         tail = f"  {cut.above} above, {cut.below} below"
         best = cut == middle
         room = width - len(tail) - 2
@@ -170,7 +170,7 @@ def cuts(way: ErrorPath, glyphs: Glyphs, width: int) -> Content:
                 (mark, theme.LINKED), (name, theme.LINKED if best else ""), (tail, theme.QUIET)
             )
         )
-    head = Content.styled(f"{glyphs.marked} halves the way best: cut here to bisect", theme.QUIET)
+    head = Content.styled(f"{glyphs.marked} halves the path best: cut here to bisect", theme.QUIET)
     return Content("\n").join([*lines, head])
 
 

@@ -1,4 +1,4 @@
-"""View 2: every op with its metrics; was the error born here or carried here?"""
+"""View 2: every op with its metrics; did the error start here or was it carried here?"""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class OverviewScreen(ViewScreen):
         """Name the panes and wait for the answer."""
         super().on_mount()
         titles = {
-            "#origins": "Where the error is born",
+            "#origins": "Where the error starts",
             "#curve": "Cosine along execution order",
             "#modules": "Worst modules",
             "#reasons": "Not compared: why",

@@ -15,7 +15,7 @@ from tui.keys import KeyScope
 from tui.owner import Owner
 
 SHOWN_OPS = 30
-_SCOPES = (KeyScope.EVERYWHERE, KeyScope.OPS, KeyScope.WAYS, KeyScope.PART)
+_SCOPES = (KeyScope.EVERYWHERE, KeyScope.OPS, KeyScope.PATHS, KeyScope.PART)
 
 
 class PaletteProvider(Provider):

@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenOp
-from tui.render import path_rows as way_rows
+from tui.render import path_rows
 from tui.render.path_rows import ErrorPathRows
 from tui.screens.base import ViewScreen
 from tui.widgets.lines import KeyLine
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 class PropagationScreen(ViewScreen):
-    """A way op by op, what the error reaches, the ops every way passes."""
+    """A path op by op, what the error reaches, the ops every path passes."""
 
     VIEW = "propagation"
     CRUMB = "Propagation"
-    SCOPES = (KeyScope.WAYS, KeyScope.LIST, KeyScope.EVERYWHERE)
-    BINDINGS = bindings(KeyScope.WAYS)
+    SCOPES = (KeyScope.PATHS, KeyScope.LIST, KeyScope.EVERYWHERE)
+    BINDINGS = bindings(KeyScope.PATHS)
     SHOWN_KEYS = (
         "list.open",
-        "ways.next",
-        "ways.previous",
-        "ways.unfold",
+        "paths.next",
+        "paths.previous",
+        "paths.unfold",
         "origin.first",
         "origin.next",
         "yank",
@@ -49,7 +49,7 @@ class PropagationScreen(ViewScreen):
     )
 
     class Loaded(Message):
-        """The ways from an op are there."""
+        """The paths from an op are there."""
 
         def __init__(self, trace: Trace) -> None:
             super().__init__()
@@ -64,18 +64,18 @@ class PropagationScreen(ViewScreen):
         self._rows: ErrorPathRows | None = None
 
     def body(self) -> ComposeResult:
-        """The way above, two panes about it below."""
+        """The path above, two panes about it below."""
         glyphs = self.owner.settings.glyphs
-        yield RowList(FixedRows(()), glyphs, id="way", empty="loading")
+        yield RowList(FixedRows(()), glyphs, id="path", empty="loading")
         with Horizontal(id="around"):
             yield TextPane("Where the error goes", id="reach")
-            yield TextPane("Every way passes", id="cuts")
+            yield TextPane("Every path passes", id="cuts")
 
     def on_mount(self) -> None:
-        """Put the cursor into the way."""
+        """Put the cursor into the path."""
         super().on_mount()
-        listed = self.query_one("#way", RowList)
-        listed.name_pane("The way of the error")
+        listed = self.query_one("#path", RowList)
+        listed.name_pane("The path of the error")
         listed.focus()
 
     def address(self) -> ScreenAddress:
@@ -83,9 +83,9 @@ class PropagationScreen(ViewScreen):
         return replace(super().address(), op=self._op)
 
     def load(self, address: ScreenAddress) -> None:
-        """Ask for the ways from the op of *address*, or from the first origin."""
+        """Ask for the paths from the op of *address*, or from the first origin."""
         self._trace, self._rows, self._op = None, None, address.op
-        self.query_one("#way", RowList).show(FixedRows(()), empty="loading")
+        self.query_one("#path", RowList).show(FixedRows(()), empty="loading")
         self._ask(address.op)
 
     def restore(self, address: ScreenAddress) -> None:
@@ -93,7 +93,7 @@ class PropagationScreen(ViewScreen):
         if self._trace is None or address.op not in ("", self._op):
             self.load(address)
 
-    @work(thread=True, exclusive=True, group="ways", exit_on_error=False)
+    @work(thread=True, exclusive=True, group="paths", exit_on_error=False)
     def _ask(self, op: str) -> None:
         worker, session = get_current_worker(), self.owner.session
 
@@ -115,26 +115,26 @@ class PropagationScreen(ViewScreen):
     def _show_path(self, number: int) -> None:
         self._number, self._open = number, frozenset()
         trace, glyphs = self._trace, self.owner.settings.glyphs
-        listed = self.query_one("#way", RowList)
-        if trace is None or not trace.ways:
+        listed = self.query_one("#path", RowList)
+        if trace is None or not trace.paths:
             listed.show(FixedRows(()), empty="the error of this op reaches no output")
             return
-        way = trace.ways[number]
-        listed.name_pane(way_rows.title(trace, number, glyphs))
+        path = trace.paths[number]
+        listed.name_pane(path_rows.title(trace, number, glyphs))
         self._draw_rows(0)
         self.query_one("#reach", TextPane).show(
-            lambda width: way_rows.reach(trace, way, glyphs, width)
+            lambda width: path_rows.reach(trace, path, glyphs, width)
         )
-        self.query_one("#cuts", TextPane).show(lambda width: way_rows.cuts(way, glyphs, width))
+        self.query_one("#cuts", TextPane).show(lambda width: path_rows.cuts(path, glyphs, width))
         self.query_one(KeyLine).draw()
 
     def _draw_rows(self, cursor: int) -> None:
         assert self._trace is not None
-        way = self._trace.ways[self._number]
-        self._rows = ErrorPathRows(way, self.owner.settings.glyphs, self._open)
-        self.query_one("#way", RowList).show(self._rows, cursor=cursor)
+        path = self._trace.paths[self._number]
+        self._rows = ErrorPathRows(path, self.owner.settings.glyphs, self._open)
+        self.query_one("#path", RowList).show(self._rows, cursor=cursor)
 
-    @on(RowList.Opened, "#way")
+    @on(RowList.Opened, "#path")
     def _opened(self, event: RowList.Opened) -> None:
         rows = self._rows
         if rows is None:
@@ -145,25 +145,25 @@ class PropagationScreen(ViewScreen):
         else:
             self.post_message(OpenOp(rows.op(event.index)))
 
-    def action_next_way(self) -> None:
-        """Show the way to the next output."""
-        self._step("ways.next", 1)
+    def action_next_path(self) -> None:
+        """Show the path to the next output."""
+        self._step("paths.next", 1)
 
-    def action_previous_way(self) -> None:
-        """Show the way to the output before."""
-        self._step("ways.previous", -1)
+    def action_previous_path(self) -> None:
+        """Show the path to the output before."""
+        self._step("paths.previous", -1)
 
     def _step(self, key_id: str, direction: int) -> None:
         if self.allowed(key_id) and self._trace is not None:
-            self._show_path((self._number + direction) % len(self._trace.ways))
+            self._show_path((self._number + direction) % len(self._trace.paths))
 
     def action_unfold(self) -> None:
-        """Show all ops of the way, or only those where something happens."""
+        """Show all ops of the path, or only those where something happens."""
         if self._rows is None:
             return
         some = any(self._rows.folded(index) for index in range(len(self._rows)))
-        number = self._rows.rows[self.query_one("#way", RowList).cursor][0]
-        steps = range(len(self._rows.way.steps))
+        number = self._rows.rows[self.query_one("#path", RowList).cursor][0]
+        steps = range(len(self._rows.path.steps))
         self._open = frozenset(steps) if some else frozenset()
         self._draw_rows(0)
         at = [place for place, (first, _) in enumerate(self._rows.rows) if first <= number]
@@ -171,21 +171,21 @@ class PropagationScreen(ViewScreen):
 
     def current_op(self) -> str:
         """The op under the cursor."""
-        index = self.query_one("#way", RowList).cursor
+        index = self.query_one("#path", RowList).cursor
         return "" if self._rows is None or index >= len(self._rows) else self._rows.op(index)
 
     def current_topo(self) -> int:
         """Its place in execution order."""
         if self._rows is None or not len(self._rows):
             return -1
-        index = self.query_one("#way", RowList).cursor
+        index = self.query_one("#path", RowList).cursor
         return self._rows.rows[index][1][0].row.topo
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of this view does nothing at present."""
-        if key_id in {"ways.next", "ways.previous"}:
-            several = self._trace is not None and len(self._trace.ways) > 1
-            return None if several else "there is one way only"
+        if key_id in {"paths.next", "paths.previous"}:
+            several = self._trace is not None and len(self._trace.paths) > 1
+            return None if several else "there is one path only"
         return super().why_not(key_id)
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:

@@ -199,7 +199,7 @@ class RunAnswers:
 
         Raises:
             UnknownNameError: no such op.
-            InputError: there is no origin to start from, or no way leads *to* that op.
+            InputError: there is no origin to start from, or no path leads *to* that op.
 
         >>> import divergraph as dg
         >>> dg.demo().trace().over

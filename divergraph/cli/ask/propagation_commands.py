@@ -80,9 +80,9 @@ def trace_command(
 ) -> None:
     """Follow an error from an op down to the outputs.
 
-    Shows the way on which most of the error is carried to the outputs that are worst off:
+    Shows the path on which most of the error is carried to the outputs that are worst off:
     a line is one op with its mark, relative error, gain (error out over the worst error in)
-    and name. Runs of ops that only carry are folded. Then the ops that every way passes,
+    and name. Runs of ops that only carry are folded. Then the ops that every path passes,
     and where the error is healed. `ops --help` explains the marks.
     """
     from divergraph.ask import trace

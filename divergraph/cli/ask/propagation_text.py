@@ -1,4 +1,4 @@
-"""How origins, ways and roles look as plain text."""
+"""How origins, paths and roles look as plain text."""
 
 from __future__ import annotations
 
@@ -113,19 +113,19 @@ def _left(dump: NextDump) -> str:
 
 
 def show_trace(trace: Trace, *, whole: bool) -> None:
-    """The ways of an error, where they can be cut, what they reach and where it heals."""
+    """The paths of an error, where they can be cut, what they reach and where it heals."""
     say(
         f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
         f"{trace.over} of {trace.measured} compared ones are over a limit"
     )
     if whole:
         show_steps(trace.steps)
-    if trace.ways:
+    if trace.paths:
         say()
-        _show_path(trace.ways[0])
-    for way in trace.ways[1:]:
-        say(f"another end: {way.to}{_error_at_end(way)}; --to follows it")
-    if trace.ways:
+        _show_path(trace.paths[0])
+    for path in trace.paths[1:]:
+        say(f"another end: {path.to}{_error_at_end(path)}; --to follows it")
+    if trace.paths:
         say()
     for name in trace.healed[:_SHOWN]:
         say(f"healed at {name}")
@@ -138,29 +138,29 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
         say(f"  and {len(trace.outputs) - _SHOWN} more")
 
 
-def _error_at_end(way: ErrorPath) -> str:
-    if way.error is None:
+def _error_at_end(path: ErrorPath) -> str:
+    if path.error is None:
         return ""
-    if math.isinf(way.error):
+    if math.isinf(path.error):
         return " (NaN or infinite values)"
-    return f" (error {small_number(way.error)})"
+    return f" (error {small_number(path.error)})"
 
 
-def _show_path(way: ErrorPath) -> None:
-    say(f"the way to {way.to}, on which most error is carried")
-    for number, steps in folded(way.steps):
+def _show_path(path: ErrorPath) -> None:
+    say(f"the path to {path.to}, on which most error is carried")
+    for number, steps in folded(path.steps):
         if len(steps) == 1:
             say(_step_line(number, steps[0]))
         else:
             say(f"       ... {fold_text(steps)}")
-    joins = tuple(step.row.id for step in way.steps if step.joins)
+    joins = tuple(step.row.id for step in path.steps if step.joins)
     if joins:
         say(f"other branches bring the same error at {names(joins, _SHOWN)}")
-    if way.cuts:
-        shown = " > ".join(cut.op for cut in way.cuts[:_SHOWN])
-        more = f" > {len(way.cuts) - _SHOWN} more" if len(way.cuts) > _SHOWN else ""
-        say(f"every way there passes {shown}{more}")
-    middle = way.middle
+    if path.cuts:
+        shown = " > ".join(cut.op for cut in path.cuts[:_SHOWN])
+        more = f" > {len(path.cuts) - _SHOWN} more" if len(path.cuts) > _SHOWN else ""
+        say(f"every path there passes {shown}{more}")
+    middle = path.middle
     if middle is not None:
         say(
             f"to bisect, cut at {middle.op}: {counted(middle.above, 'op')} before it, "

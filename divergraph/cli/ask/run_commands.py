@@ -57,7 +57,7 @@ def lineage_command(
 @click.argument("end")
 @common
 def between_command(run: str, start: str, end: str, store: str | None, as_json: bool) -> None:
-    """List the ops on any way from START to END, both included, as `ops` does."""
+    """List the ops on any path from START to END, both included, as `ops` does."""
     from divergraph.ask import ops_between
 
     with opened(store) as opened_store:
@@ -66,5 +66,5 @@ def between_command(run: str, start: str, end: str, store: str | None, as_json: 
         print_json({"run": run, "start": start, "end": end, "ops": [row_json(row) for row in rows]})
         return
     if not rows:
-        say(f"no way leads from {start} to {end}", err=True)
+        say(f"no path leads from {start} to {end}", err=True)
     show_rows(rows)

@@ -55,16 +55,16 @@ def trace_json(run: str, trace: Trace) -> dict[str, Json]:
         "outputs": list(trace.outputs),
         "healed": list(trace.healed),
         "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
-        "ways": [path_json(way) for way in trace.ways],
+        "paths": [path_json(path) for path in trace.paths],
     }
 
 
-def path_json(way: ErrorPath) -> dict[str, Json]:
-    """A way of an error, op by op, and where all ways to its end can be cut."""
+def path_json(path: ErrorPath) -> dict[str, Json]:
+    """A path of an error, op by op, and where all paths to its end can be cut."""
     return {
-        "to": way.to,
-        "error": number(way.error),
-        "between": way.ops,
+        "to": path.to,
+        "error": number(path.error),
+        "between": path.ops,
         "steps": [
             {
                 "op": step.row.id,
@@ -77,10 +77,10 @@ def path_json(way: ErrorPath) -> dict[str, Json]:
                 "diluted": step.diluted,
                 "healed": step.healed,
             }
-            for step in way.steps
+            for step in path.steps
         ],
-        "cuts": [record_json(cut) for cut in way.cuts],
-        "bisect": None if way.middle is None else way.middle.op,
+        "cuts": [record_json(cut) for cut in path.cuts],
+        "bisect": None if path.middle is None else path.middle.op,
     }
 
 

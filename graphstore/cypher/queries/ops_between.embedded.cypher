@@ -1,4 +1,4 @@
-// Answers: the ops on some way from a start to an end op, both ends with them.
+// Answers: the ops on some path from a start to an end op, both ends with them.
 // The product answers on arrays; this text is what they are held against. At most 65535
 // hops: the engine counts no further.
 // Parameter start_op: op

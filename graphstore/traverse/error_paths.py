@@ -1,4 +1,4 @@
-"""The way on which most of an error is carried, to every op at once; ways are never listed."""
+"""The path on which most of an error is carried, to every op at once; paths are never listed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def widest_paths_to(
     inside: Bool,
     error: NDArray[np.float64],
 ) -> Int32:
-    """For each op the op before it on its widest way from one of *starts*.
+    """For each op the op before it on its widest path from one of *starts*.
 
-    A way is as wide as the smallest *error* of the measured ops on it (NaN: not measured,
+    A path is as wide as the smallest *error* of the measured ops on it (NaN: not measured,
     passed freely); of equally wide ones the op with the larger error just before it is
     taken, then the one with fewer ops. Only ops of the mask *inside* are passed. Starts have
     themselves, ops that are not reached -1. O(edges log ops), with loops too.
@@ -59,26 +59,26 @@ def widest_paths_to(
 
 
 def path_to(before: Int32, end: int) -> list[int]:
-    """The ops of the way to *end*, from its start on; empty if none leads there."""
+    """The ops of the path to *end*, from its start on; empty if none leads there."""
     if before[end] < 0:
         return []
-    way = [end]
-    while before[way[-1]] != way[-1]:
-        way.append(int(before[way[-1]]))
-    return way[::-1]
+    path = [end]
+    while before[path[-1]] != path[-1]:
+        path.append(int(before[path[-1]]))
+    return path[::-1]
 
 
 def _known(value: float, otherwise: float) -> float:
     return otherwise if math.isnan(value) else value
 
 
-# Iterative, right for any graph, loops too; no way is ever listed.
+# Iterative, right for any graph, loops too; no path is ever listed.
 
 
 def immediate_dominators(
     size: int, edges: tuple[Sequence[int] | Int32, Sequence[int] | Int32], root: int
 ) -> Int32:
-    """For each node 0..size-1 the last one every way from *root* to it passes before it.
+    """For each node 0..size-1 the last one every path from *root* to it passes before it.
 
     *edges* are (sources, targets). The root has itself; -1 where *root* does not lead.
     """
