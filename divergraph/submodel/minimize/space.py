@@ -102,7 +102,7 @@ class Space:
         )
 
     def above(self, core: Iterable[int]) -> list[list[int]]:
-        """The ancestors of *core* by the length of the longest way to it, nearest first.
+        """The ancestors of *core* by the length of the longest path to it, nearest first.
 
         The core with the first n of these is convex for each n, if the core is one unit.
         """
@@ -132,7 +132,7 @@ class Space:
         return found
 
     def layers(self, part: Units) -> list[list[int]]:
-        """A convex set by the length of the longest way from its firsts."""
+        """A convex set by the length of the longest path from its firsts."""
         depth: dict[int, int] = {}
         found: list[list[int]] = []
         for unit in sorted(part):
