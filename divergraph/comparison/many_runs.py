@@ -12,7 +12,13 @@ from pathlib import Path
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.comparison.keep_run import compare_into, fresh_name, graph_is_there, run_is_there
-from divergraph.comparison.places import ComparePlace, PackedRun, RankStep, places_journal
+from divergraph.comparison.places import (
+    ComparePlace,
+    PackedRun,
+    RankStep,
+    kept_journal,
+    places_journal,
+)
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor
 from divergraph.jobs.job import Job, JobProgress
 from divergraph.jobs.journal import Journal
@@ -26,6 +32,8 @@ from importers.dumps.detect import FoundDump, list_dumps
 
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST = 1_000_000
+_TOGETHER = 512
+"""Places that are kept together: until they are, their runs are in the journal."""
 _WORST = (Verdict.DIVERGED, Verdict.NOISE, Verdict.CLEAN, Verdict.NOT_COMPARED)
 
 
@@ -169,34 +177,65 @@ class _Places:
             if place not in self.found and (said := self._refusal(f"{name}.{place}", there, taken)):
                 self.found[place] = PlaceRun(place, problem=said)
         todo = [place for place in self.places if place not in self.found]
+        kept = self._kept()
         with ExitStack() as stack:
+            if kept is not None:
+                stack.callback(kept.close)
             executor, request = self._workers(len(todo), stack)
-            journal = self._journal(todo)
-            work = ComparePlace(request, name, self.progress, self.graphs)
-            watch = None
+            work, watch = ComparePlace(request, name, self.progress, self.graphs), None
             if executor.workers > 1:
                 work, watch = ComparePlace(request, name), self._count
                 self.progress.stage("comparing ranks and steps", len(todo))
-            job = Job(
-                todo,
-                work,
-                [0] * len(todo),
-                executor=executor,
-                journal=journal,
-                watch=watch,
-                alone=True,
-            )
-            taken_since = self.store.save_runs(self._runs(job, todo, name), replace=self.replace_it)
-        for place in todo:
-            if f"{name}.{place}" in taken_since:
+            for first in range(0, len(todo), _TOGETHER):
+                some = todo[first : first + _TOGETHER]
+                job = Job(
+                    some,
+                    work,
+                    [0] * len(some),
+                    executor=executor,
+                    journal=self._journal(some),
+                    watch=watch,
+                    alone=True,
+                )
+                self._keep(job, some, name)
+                if kept is not None:
+                    kept.add(self._stamps(some))
+                job.forget()
+        if kept is not None:
+            kept.remove()
+        return _told(name, [self.found[place] for place in self.places])
+
+    def _keep(self, job: Job[RankStep, PackedRun], places: Sequence[RankStep], name: str) -> None:
+        """Do the job and keep the runs of its *places*."""
+        taken = self.store.save_runs(self._runs(job, places, name), replace=self.replace_it)
+        for place in places:
+            if f"{name}.{place}" in taken:
                 said = str(NameTakenError.by("run", f"{name}.{place}", or_replace=True))
                 self.found[place] = PlaceRun(place, problem=said)
-        job.forget()
-        return _told(name, [self.found[place] for place in self.places])
+
+    def _stamps(self, places: Sequence[RankStep]) -> dict[int, str]:
+        """The time and name of the kept runs of *places*, by the numbers of these among all."""
+        numbers = {place: number for number, place in enumerate(self.places)}
+        runs = {numbers[place]: self.found[place] for place in places}
+        return {
+            number: f"{each.run.created} {each.run.name}"
+            for number, each in runs.items()
+            if each.kept and each.run is not None
+        }
 
     def _kept_before(self, there: Mapping[str, Run], name: str | None) -> str | None:
         """Find what a killed comparison has kept; its name, if none is given."""
-        journal = self._journal(self.places)
+        kept, journal = self._kept(), self._journal(self.places)
+        stamps = {} if kept is None else kept.done(len(self.places))
+        for number, stamp in stamps.items():
+            place, run = self.places[number], there.get(stamp.partition(" ")[2])
+            if run is None or stamp != f"{run.created} {run.name}":
+                continue
+            before = run.name.removesuffix(f".{place}")
+            name = name or before
+            if name == before:
+                origins = tuple(origin.op for origin in self.store.origins(run.name))
+                self.found[place] = PlaceRun(place, run, origins, kept=True)
         known = {} if journal is None else journal.done(len(self.places))
         for number, packed in known.items():
             place, data = self.places[number], packed.unpacked(self.graphs)
@@ -222,6 +261,11 @@ class _Places:
         if not self.request.workers.resume:
             return None
         return places_journal(self.request, places, self.dumps)
+
+    def _kept(self) -> Journal[str] | None:
+        if not self.request.workers.resume:
+            return None
+        return kept_journal(self.request, self.places, self.dumps)
 
     def _workers(self, count: int, stack: ExitStack) -> tuple[BatchExecutor, CompareRequest]:
         """Who compares so many places, and the request as they see it.

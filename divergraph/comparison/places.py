@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -118,6 +118,23 @@ def places_journal(
 ) -> Journal[PackedRun]:
     """Keeps the runs of *places*. One counts again as long as the files of its *dumps* and of
     the model, and this version, stay the same."""
+    name, key = _named_keys(request, places, dumps)
+    # a line takes far less time than a place
+    return Journal(lambda: f"places of {name}", key, _encoded, _decoded, worth_seconds=0)
+
+
+def kept_journal(
+    request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
+) -> Journal[str]:
+    """Keeps which runs of *places* the store has; they count as those of a places journal."""
+    name, key = _named_keys(request, places, dumps)
+    return Journal(lambda: f"kept places of {name}", key, str, str, worth_seconds=0)
+
+
+def _named_keys(
+    request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
+) -> tuple[str, Callable[[int], str]]:
+    """What tells this comparison from others, and the key of each place."""
     now = time.time()
     found = tuple(dumps)
     asked = [str(Path.cwd())]
@@ -144,8 +161,7 @@ def places_journal(
         whole = [model_key(), *parts]
         return file_key(now, [], place, whole) if all(whole) else ""
 
-    # a line takes far less time than a place
-    return Journal(lambda: f"places of {asked}", key, _encoded, _decoded, worth_seconds=0)
+    return str(asked), key
 
 
 def _encoded(run: PackedRun) -> list[str]:

@@ -146,6 +146,25 @@ def test_an_interrupted_comparison_goes_on_where_it_was(ranks, tmp_path, monkeyp
         assert [told(store.run_data(name)) for name in names] == first
 
 
+def test_places_that_are_kept_already_are_not_compared_again(ranks, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("divergraph.comparison.many_runs._TOGETHER", 2)
+    request = replace(ranks, workers=Workers(jobs=2))
+    with open_store(str(tmp_path / "store")) as store:
+        with pytest.raises(KeyboardInterrupt):
+            compare_many(store, request, ALL, ALL, progress=StopsAfter(3))
+        before = {run.name: run for run in store.runs()}
+        assert sorted(before) == ["run-1.rank0.step0", "run-1.rank0.step3"]
+        result = compare_many(store, request, ALL, ALL)
+        after = {run.name: run for run in store.runs()}
+        assert len(after) == sum(run.kept for run in result.runs) == 4
+        assert before.items() <= after.items()
+        for run in result.runs:
+            origins = store.origins(f"run-1.{run.place}")
+            assert run.origins == tuple(origin.op for origin in origins)
+    assert not list((tmp_path / "cache" / "jobs").iterdir())
+
+
 def test_processes_give_what_one_process_gives(lenet, ranks):
     request = replace(ranks, device_dump=lenet / "npu_fault" / "dump")
     alone = compare(replace(request, workers=Workers(jobs=1)))
