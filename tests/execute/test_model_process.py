@@ -99,6 +99,7 @@ def test_a_file_has_a_limit(tried: Tried) -> None:
     assert tried(attempts.fill_disk, 100) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "given", "said"),
     [
@@ -145,6 +146,7 @@ def test_an_answer_of_objects_is_never_made_into_them() -> None:
         heard(bytes(sent), most=8)
 
 
+@pytest.mark.slow
 def test_what_a_model_starts_ends_with_it(tried: Tried) -> None:
     left = int(tried(attempts.leave_a_copy))
     with pytest.raises(ExecutionError):
@@ -183,6 +185,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_whoever_goes_takes_the_model_along(
@@ -243,6 +246,7 @@ def opened(path: Path) -> Executor:
     return open_executor(path, read_graph(path))
 
 
+@pytest.mark.slow
 def test_the_ops_around_one_that_never_ends_are_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +265,7 @@ def test_the_ops_around_one_that_never_ends_are_run(
         np.testing.assert_array_equal(found[name].values["n"], -X)
 
 
+@pytest.mark.slow
 def test_a_model_that_always_ends_its_process_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import hostile_onnx
+import hostile_tensorflow
 import numpy as np
 import onnx
 import pytest
 
+from divergraph.execute.tensorflow.files import tensorflow
+
 Command = Callable[..., Any]
-MEMORY, SECONDS, PATIENCE = 700, 4, 60
+MEMORY, SECONDS, PATIENCE = 700, 4, 240
 """MiB and seconds a model may take; seconds a command may, on a busy machine."""
 
 
@@ -48,6 +51,7 @@ def ends_well(done: Any, start: float) -> None:
     assert time.monotonic() - start < PATIENCE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", hostile_onnx.HOSTILE, ids=lambda build: build.__name__)
 def test_an_onnx_model(divergraph: Command, tmp_path: Path, build: hostile_onnx.Build) -> None:
     path = hostile_onnx.written(build, tmp_path / "model", tmp_path / "place")
@@ -60,6 +64,31 @@ def test_an_onnx_model(divergraph: Command, tmp_path: Path, build: hostile_onnx.
     for each in (tmp_path / "out").rglob("*.npy"):
         values = np.load(each)
         assert hostile_onnx.SECRET not in values.astype(np.uint8, copy=False).tobytes(), each
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("build", hostile_tensorflow.HOSTILE, ids=lambda build: build.__name__)
+def test_a_tensorflow_model(
+    divergraph: Command,
+    tmp_path: Path,
+    build: hostile_tensorflow.Build,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # One process for all of them: TensorFlow takes seconds to start.
+    monkeypatch.setenv("DIVERGRAPH_MODEL_FOLDERS", str(tmp_path.parent))
+    folder, place = tmp_path / "model", tmp_path / "place"
+    folder.mkdir()
+    place.mkdir()
+    (place / "secret").write_bytes(hostile_onnx.SECRET)
+    path = folder / "model.pb"
+    path.write_bytes(build(tensorflow()).SerializeToString())
+    before = seen(tmp_path)
+    start = time.monotonic()
+    done = divergraph("capture", path, "--random", 1, "-o", tmp_path / "out")
+    ends_well(done, start)
+    made = {name: digest for name, digest in seen(tmp_path).items() if not name.startswith("out/")}
+    assert made == before
 
 
 def test_there_are_enough() -> None:
@@ -80,6 +109,7 @@ def test_what_takes_all_memory_says_how_to_give_it_more(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_what_never_ends_says_how_to_give_it_more_time(divergraph: Command, tmp_path: Path) -> None:
     build = hostile_onnx.an_endless_loop
     path = hostile_onnx.written(build, tmp_path / "model", tmp_path / "place")
