@@ -71,7 +71,7 @@ class Graph:
         """The ops on any way from *start* to *end*, both included."""
         from divergraph.ask import ops_between
 
-        return Rows(OpRow, ops_between(self._asked(), self._name, [start], [end]))
+        return Rows(OpRow, ops_between(self._asked(), self._name, start, end))
 
     def to_networkx(self) -> networkx.MultiDiGraph[str]:
         """The graph as a networkx graph: ops as nodes, tensors as edges."""

@@ -88,25 +88,16 @@ def _narrow(facts: Facts, inside: Bool, op: str, end: int) -> None:
     inside &= leads
 
 
-def ops_between(
-    store: GraphStore,
-    target: str,
-    starts: Sequence[str],
-    ends: Sequence[str],
-    side: Side = Side.DEVICE,
-) -> list[OpRow]:
-    """The ops on some path from a start to an end, both included, in topo order.
+def ops_between(store: GraphStore, target: str, start: str, end: str) -> list[OpRow]:
+    """The ops of the device (or only) graph on some path from *start* to *end*, both included, in
+    topo order.
 
     Raises:
         UnknownNameError: no such run, graph or op.
     """
-    facts = load_facts(store, target, side)
-    numbers = between(
-        facts.arrays,
-        [facts.arrays.number[resolve_op(store, target, name, side)] for name in starts],
-        [facts.arrays.number[resolve_op(store, target, name, side)] for name in ends],
-    )
-    return [facts.rows[number] for number in numbers]
+    facts = load_facts(store, target)
+    ends = [facts.arrays.number[resolve_op(store, target, name)] for name in (start, end)]
+    return [facts.rows[number] for number in between(facts.arrays, ends[:1], ends[1:])]
 
 
 def _healed(

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.submodel.export.ge_export import is_inserted
-from divergraph.submodel.run_graphs import RunGraphs
+from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.select import JUST_SO, Selector
 from divergraph.submodel.selection import Selection, SelectionRequest
 from graphstore.errors import InputError
 
 
 def select_device(
-    graphs: RunGraphs, starts: Sequence[str], ends: Sequence[str], wish: SelectionRequest = JUST_SO
+    graphs: LinkedGraphs,
+    starts: Sequence[str],
+    ends: Sequence[str],
+    wish: SelectionRequest = JUST_SO,
 ) -> Selection:
     """The part of the device graph between ops of it, or those that stand for golden ops.
 
@@ -29,7 +32,7 @@ def select_device(
     return _with_inserted(selector, found, alone) if found.chosen else found
 
 
-def standing_for(graphs: RunGraphs, part: Selection) -> Selection | None:
+def standing_for(graphs: LinkedGraphs, part: Selection) -> Selection | None:
     """The part of the device graph that stands for a golden *part*; None if there is none.
 
     Where these ops are in several bodies, it is of the ops of the root graph that own them.
@@ -44,13 +47,13 @@ def standing_for(graphs: RunGraphs, part: Selection) -> Selection | None:
     return _with_inserted(selector, selector.hull(ops, wish), wish)
 
 
-def is_in_bodies(graphs: RunGraphs, part: Selection) -> bool:
+def is_in_bodies(graphs: LinkedGraphs, part: Selection) -> bool:
     """Whether the device has the ops of a golden *part* in several bodies."""
     known = graphs.device_selector.ops
     return len({known[op].subgraph for op in graphs.device_ops(part.chosen)}) > 1
 
 
-def _device_ops(graphs: RunGraphs, name: str, *, last: bool) -> tuple[str, ...]:
+def _device_ops(graphs: LinkedGraphs, name: str, *, last: bool) -> tuple[str, ...]:
     """The device op *name*, or of the golden op of that name what stands for it, at its
     *last* or first end."""
     if name in graphs.device_ids or name not in graphs.selector.ops:

@@ -12,7 +12,7 @@ from graphstore.errors import InputError
 from graphstore.model import LineageLink, Side
 
 
-class RunGraphs:
+class LinkedGraphs:
     """Graphs and lineage of one run as the store keeps them; nothing is known of dumps."""
 
     def __init__(self, data: RunData) -> None:

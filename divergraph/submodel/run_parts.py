@@ -14,7 +14,7 @@ from divergraph.jobs.progress import Progress
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import sources_of
 from divergraph.submodel.constants import values_of_the_run
-from divergraph.submodel.run_graphs import RunGraphs
+from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.select import Selector
 from divergraph.submodel.selection import Facts, Selection, TensorFacts
 from divergraph.values.run_values import RunValues
@@ -26,7 +26,7 @@ from importers.dumps.arrays.golden_names import GoldenNames
 from importers.dumps.index import DumpIndex
 
 
-class RunParts(RunGraphs):
+class RunParts(LinkedGraphs):
     """Graphs, lineage and dumps of one run."""
 
     def __init__(self, data: RunData, sources: RunSources, memory: int = DEFAULT_MEMORY) -> None:

@@ -129,9 +129,9 @@ def metric_named(word: str) -> Metric | None:
     return Metric(field.name) if field and field.name in Metric.__members__.values() else None
 
 
-def near_misses(word: str, limit: int = 3) -> tuple[str, ...]:
-    """Field names and aliases that look like *word*, the nearest first; for hints."""
-    return close_words(word, _BY_WORD, limit)
+def near_misses(word: str) -> tuple[str, ...]:
+    """Up to three field names and aliases that look like *word*, the nearest first; for hints."""
+    return close_words(word, _BY_WORD)
 
 
 def close_words(

@@ -260,19 +260,16 @@ def _from_depthwise(array: Array, wanted: str, axes: str, shape: Dims | None) ->
     return _reduced(joined, "".join(axes), shape, array.shape[-1])
 
 
-def from_layout(
-    array: Array, source: str, stored: str, *, block: int | None = None, groups: int = 1
-) -> Array:
+def from_layout(array: Array, source: str, stored: str, *, groups: int = 1) -> Array:
     """*array*, which lies as *source* (NCHW, NHWC, ND, ...), in the device layout *stored*.
 
-    ``block`` is C0, by default 16, 32 for types of one byte and 4 for the C04 layouts.
-    ``groups`` packs the weights of a grouped convolution into FRACTAL_Z.
+    C0 is 16, but 32 for types of one byte and 4 for the C04 layouts. ``groups`` packs the weights
+    of a grouped convolution into FRACTAL_Z.
 
     Raises:
         LayoutError: no such conversion.
     """
-    if block is None:
-        block = C04 if stored == "NC1HWC0_C04" else 32 if array.dtype.itemsize == 1 else 16
+    block = C04 if stored == "NC1HWC0_C04" else 32 if array.dtype.itemsize == 1 else 16
     try:
         return np.ascontiguousarray(_make(array, source, stored, block, max(groups, 1)))
     except LayoutError as error:

@@ -99,7 +99,7 @@ def test_trace_and_between_agree_with_networkx(store):
     distance = nx.single_source_shortest_path_length(data, ORIGIN)
     assert {step.row.id: step.distance for step in found.steps} == distance
     assert set(found.outputs) == {op for op in reached if data.out_degree(op) == 0}
-    between = {row.id for row in ops_between(store, "fault", [ORIGIN], ["LeNet/fc5/MatMul"])}
+    between = {row.id for row in ops_between(store, "fault", ORIGIN, "LeNet/fc5/MatMul")}
     ends = nx.ancestors(data, "LeNet/fc5/MatMul") | {"LeNet/fc5/MatMul"}
     assert between == (reached | {ORIGIN}) & ends
 

@@ -11,7 +11,7 @@ from divergraph.cli.main import run
 from divergraph.submodel.device_parts import is_in_bodies, select_device, standing_for
 from divergraph.submodel.export.contract import PartFormat, PartSource, writer_of
 from divergraph.submodel.export.ge_export import with_bodies, write_ge_part
-from divergraph.submodel.run_graphs import RunGraphs
+from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.select import Selector
 from divergraph.submodel.selection import SelectionRequest
 from graphstore.errors import ImportFormatError, InputError
@@ -112,7 +112,7 @@ def test_ops_only_one_side_has_are_said(submodel):
     assert "the graph has no op 'nothing'" in said
 
 
-class Graphs(RunGraphs):
+class Graphs(LinkedGraphs):
     """A device graph alone, each op standing for the golden op of its name."""
 
     def __init__(self, golden, device):

@@ -12,7 +12,7 @@ from divergraph.present.json.minimize import minimized_json
 from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
 from divergraph.submodel.check import PartCheck, check_bundle
 from divergraph.submodel.device_parts import select_device
-from divergraph.submodel.export.contract import PartFormat, own_format, writer_of
+from divergraph.submodel.export.contract import PartFormat, own_format
 from divergraph.submodel.minimize.minimize_run import (
     Minimized,
     MinimizeRequest,
@@ -22,7 +22,7 @@ from divergraph.submodel.minimize.minimize_run import (
 from divergraph.submodel.minimize.oracle import OracleOptions, template_text
 from divergraph.submodel.minimize.prober import SearchLimits, StoppedError
 from divergraph.submodel.minimize.verdicts import Variant
-from divergraph.submodel.run_graphs import RunGraphs
+from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.run_parts import RunParts, opened
 from divergraph.submodel.selection import Refusal, Selection, SelectionRequest
 from divergraph.submodel.smallest_boundary import Suggestion, smallest_boundary
@@ -68,7 +68,7 @@ class ModelParts:
 
     def __init__(self, data: RunData) -> None:
         self._data = data
-        self._graphs: RunGraphs = RunGraphs(data)
+        self._graphs: LinkedGraphs = LinkedGraphs(data)
         self._parts: RunParts | None = None
 
     @property
@@ -120,22 +120,11 @@ class ModelParts:
     @property
     def why_not_written(self) -> str:
         """Why parts of this model cannot be written in any form; empty if they can."""
-        golden = self._graphs.golden
         try:
-            writer_of(own_format(golden), golden)
+            own_format(self._graphs.golden)
         except DivergraphError as error:
             return error.what
         return ""
-
-    def check_form(self, form: str | None = None) -> None:
-        """Check that parts can be written in *form* before work is done for them.
-
-        Raises:
-            InputError: they cannot.
-        """
-        wanted = self._format(form)
-        of_device = self._parts is not None and is_of_device(self._parts, wanted)
-        writer_of(wanted, self._graphs.device if of_device else self._graphs.golden)
 
     @property
     def golden_types(self) -> Mapping[str, str]:
@@ -231,7 +220,7 @@ class ModelParts:
         """
         request = request or MinimizeRequest()
         if request.output is not None:
-            self.check_form()
+            own_format(self._graphs.golden)  # fails before the search, not after it
         return minimize_run(self._opened(), request, progress)
 
     def _written(

@@ -242,7 +242,7 @@ class RunAnswers:
         """The device ops on any way from *start* to *end*, both included."""
         from divergraph.ask import ops_between
 
-        return Rows(OpRow, ops_between(self._asked(), self._name, [start], [end]))
+        return Rows(OpRow, ops_between(self._asked(), self._name, start, end))
 
     def overview(self) -> Overview:
         """The run at a glance: counts of states, worst ops, modules, the curve of cosines."""

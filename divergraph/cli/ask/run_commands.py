@@ -61,7 +61,7 @@ def between_command(run: str, start: str, end: str, store: str | None, as_json: 
     from divergraph.ask import ops_between
 
     with opened(store) as opened_store:
-        rows = ops_between(opened_store, run, [start], [end])
+        rows = ops_between(opened_store, run, start, end)
     if as_json:
         print_json({"run": run, "start": start, "end": end, "ops": [row_json(row) for row in rows]})
         return

@@ -13,14 +13,9 @@ from divergraph.text.numbers import odd_word
 from graphstore.model import Figures
 
 
-def diff_json(result: DiffResult, look: CloseLook | None) -> dict[str, Json]:
-    """What ``diff --json`` prints; ``elements`` is null but for a single pair."""
-    return {"pairs": [_pair_json(pair) for pair in result.pairs], **_rest_json(result, look)}
-
-
 def diff_json_text(result: DiffResult, look: CloseLook | None) -> Iterator[str]:
-    """The same as text, line by line. There may be many thousands of pairs, so each is
-    one line, which takes half of the time and space."""
+    """What ``diff --json`` prints, line by line; ``elements`` is null but for a single pair. There
+    may be many thousands of pairs, so each is one line, which takes half of the time and space."""
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
     yield '{\n  "pairs": ['
     last = len(result.pairs) - 1

@@ -21,8 +21,11 @@ def share_text(part: int, whole: int) -> str:
     return f"{share:.3g} %"
 
 
-def ranges_text(numbers: Iterable[int], most: int = 6) -> str:
-    """``0-3, 7, 9-12``, cut after *most* ranges."""
+_MOST_RANGES = 6
+
+
+def ranges_text(numbers: Iterable[int]) -> str:
+    """``0-3, 7, 9-12``, cut after six ranges."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
@@ -30,8 +33,8 @@ def ranges_text(numbers: Iterable[int], most: int = 6) -> str:
         else:
             runs.append([number, number])
     texts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    more = [f"and {len(texts) - most} more ranges"] if len(texts) > most else []
-    return ", ".join([*texts[:most], *more])
+    more = [f"and {len(texts) - _MOST_RANGES} more ranges"] if len(texts) > _MOST_RANGES else []
+    return ", ".join([*texts[:_MOST_RANGES], *more])
 
 
 def slices_name(axis: int, view: SampledTensors, count: int) -> str:
