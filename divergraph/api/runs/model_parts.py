@@ -12,7 +12,7 @@ from divergraph.present.json.minimize import minimized_json
 from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
 from divergraph.submodel.check import PartCheck, check_bundle
 from divergraph.submodel.device_parts import select_device
-from divergraph.submodel.export.contract import PartFormat, own_format
+from divergraph.submodel.export.contract import PartFormat, own_format, writer_of
 from divergraph.submodel.minimize.minimize_run import (
     Minimized,
     MinimizeRequest,

@@ -21,20 +21,17 @@ def share_text(part: int, whole: int) -> str:
     return f"{share:.3g} %"
 
 
-_MOST_RANGES = 6
-
-
 def ranges_text(numbers: Iterable[int]) -> str:
     """``0-3, 7, 9-12``, cut after six ranges."""
-    runs: list[list[int]] = []
+    most, runs = 6, list[list[int]]()
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
     texts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    more = [f"and {len(texts) - _MOST_RANGES} more ranges"] if len(texts) > _MOST_RANGES else []
-    return ", ".join([*texts[:_MOST_RANGES], *more])
+    more = [f"and {len(texts) - most} more ranges"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *more])
 
 
 def slices_name(axis: int, view: SampledTensors, count: int) -> str:
