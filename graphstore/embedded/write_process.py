@@ -125,7 +125,8 @@ def writing() -> Iterator[WriteProcess]:
 
 
 @atexit.register
-def _end_idle() -> None:
+def end_idle() -> None:
+    """End the processes that are kept for the next who writes."""
     with _lock:
         while _idle:
             _idle.pop().end()

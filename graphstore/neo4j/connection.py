@@ -16,6 +16,7 @@ from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.address import parse_address
+from graphstore.neo4j.in_time import answered_in_time
 from graphstore.neo4j.local_server.coming_back import comes_back, heap_of, is_started_again
 from graphstore.neo4j.local_server.managed import is_running
 from graphstore.neo4j.passwords import Password
@@ -107,11 +108,13 @@ class Connection:
         address = parse_address(self.url)
         heap = heap_of(address)
         if not heap:
-            return self.read(cypher, params, limits)
+            return answered_in_time(lambda: self.read(cypher, params, limits), limits.timeout)
         if not is_running():
             comes_back(address)
         try:
-            return self.read(cypher, params, limits, patience=0.0)
+            return answered_in_time(
+                lambda: self.read(cypher, params, limits, patience=0.0), limits.timeout
+            )
         except StoreError as error:
             if not error.retryable:
                 raise

@@ -208,9 +208,9 @@ def test_one_writer_is_kept_for_the_next_save(tmp_path: Path) -> None:
 def test_where_memory_cannot_be_shared_rows_go_through_a_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writers._end_idle()
+    writers.end_idle()
     monkeypatch.setattr(writers, "_SHARES", False)
     with EmbeddedStore(tmp_path / "store") as store:
         store.save_run(sample_run("first"))
         assert store.graph("first") == sample_run("first").device
-    writers._end_idle()
+    writers.end_idle()

@@ -1,0 +1,146 @@
+"""Processes killed at random moments: what was kept stays, what was half-written is gone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from neo4j_files import LTS_HERE
+from shaped_runs import chain_run
+
+from benchmarks.scale.local_neo4j import LocalServer, local_server
+from graphstore.neo4j import Neo4jStore
+
+MADE = Path(__file__).parents[1] / "made"
+OPS = 200
+
+EMBEDDED = """
+import os, random, signal, sys, time, traceback
+from pathlib import Path
+import ladybug, pyarrow
+from graphstore.embedded import EmbeddedStore
+sys.path.insert(0, sys.argv[1])
+import full_run as samples
+root, kills = Path(sys.argv[2]), int(sys.argv[3])
+moments = random.Random(kills)
+
+def forked(action):
+    process = os.fork()
+    if process == 0:
+        try:
+            action()
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    return process
+
+def write_for_ever():
+    number = 0
+    while True:
+        with EmbeddedStore(root) as store:
+            store.save_run(samples.sample_run(f"run{number % 3}"), replace=True)
+            if any(run.name == "moved" for run in store.runs()):
+                store.delete("moved")
+            else:
+                store.rename(f"run{number % 3}", "moved")
+        number += 1
+
+def check():
+    with EmbeddedStore(root) as store:
+        for run in store.runs():
+            data = store.run_data(run.name)
+            assert len(data.comparisons) == 8
+            assert data.device == samples.device_graph()
+        store.repair()
+        if store.info().pending:  # what the dead one had started ends a moment after it
+            time.sleep(1.0)
+            store.repair()
+        assert store.info().pending == store.check() == ()
+
+with EmbeddedStore(root.with_name("warm")) as store:
+    store.save_run(samples.sample_run("run0"))  # all is loaded once, here
+    store.run_data("run0")
+    begin = time.monotonic()
+    store.save_run(samples.sample_run("run1"))
+    took = time.monotonic() - begin
+for _ in range(kills):
+    writer = forked(write_for_ever)
+    time.sleep(moments.uniform(0.0, 5 * took))
+    os.kill(writer, signal.SIGKILL)
+    os.waitpid(writer, 0)
+    assert os.waitpid(forked(check), 0)[1] == 0
+assert {path.name for path in root.iterdir()} <= {"store.json", "runs", "graphs", "scratch"}
+with EmbeddedStore(root) as store:
+    print(len(store.runs()))
+"""
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_killed_writer_of_the_embedded_store_leaves_whole_runs(
+    tmp_path: Path, kills: int
+) -> None:
+    command = [sys.executable, "-c", EMBEDDED, str(MADE), str(tmp_path / "store"), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert int(done.stdout) >= 1
+
+
+CLIENT = """
+import os, sys
+from graphstore.neo4j import Neo4jStore, bulk
+
+made, url, user, ops = sys.argv[1:]
+sys.path.insert(0, made)
+from shaped_runs import chain_run
+bulk._ROWS = 20  # many transactions
+data = chain_run("killed", "net", int(ops))
+print("ready", flush=True)
+with Neo4jStore(url, user, os.environ["SECRET"]) as store:
+    while True:
+        store.save_run(data, replace=True)
+        store.delete("killed")
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    with local_server(tmp_path_factory.mktemp("kills"), version=LTS_HERE) as running:
+        yield running
+
+
+@pytest.mark.neo4j
+@pytest.mark.xdist_group("neo4j-kills")
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_killed_client_leaves_whole_runs_on_the_server(server: LocalServer, kills: int) -> None:
+    moments = random.Random(kills)
+    kept, killed = chain_run("kept", "other", OPS), chain_run("killed", "net", OPS)
+    with Neo4jStore(server.url, server.user, server.password) as store:
+        store.save_run(kept, replace=True)
+        for _ in range(kills):
+            arguments = [str(MADE), server.url, server.user, str(OPS)]
+            with subprocess.Popen(
+                [sys.executable, "-c", CLIENT, *arguments],
+                env={**os.environ, "SECRET": server.password},
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as child:
+                assert child.stdout is not None
+                assert child.stdout.readline() == "ready\n"
+                time.sleep(moments.uniform(0.0, 4.0))
+                child.send_signal(signal.SIGKILL)
+            assert store.run_data("kept") == kept
+            if any(run.name == "killed" for run in store.runs()):
+                assert store.run_data("killed") == killed
+            store.repair()
+            assert store.info().pending == ()
