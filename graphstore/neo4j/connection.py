@@ -121,8 +121,8 @@ class Connection:
             if is_started_again(address):
                 self._met = False
                 raise QueryError(
-                    f"the server ended over the query, which takes more than its memory of {heap}; "
-                    "it is started again",
+                    f"the server ended while it answered, out of its memory of {heap}, "
+                    "and is started again",
                     hint="narrow it, or give the server more: `divergraph neo4j stop`, then "
                     "`divergraph neo4j start --heap 4g`",
                 ) from error

@@ -99,7 +99,7 @@ def wire_error(error: neo4j.exceptions.DriverError, asked: ServerRequest) -> Div
     """Our error for a server that is not reached, or lost."""
     import neo4j
 
-    if isinstance(error, neo4j.exceptions.IncompleteCommit):
+    if isinstance(error, neo4j.exceptions.IncompleteCommit) and asked.cypher is None:
         return StoreError(
             "the connection broke while Neo4j confirmed a change: it may be made or not",
             where=asked.url,
