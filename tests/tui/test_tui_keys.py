@@ -20,7 +20,7 @@ from tui.widgets.text_pane import TextPane
 
 OWNERS = {
     KeyScope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen, SubmodelScreen),
-    KeyScope.WAYS: (PropagationScreen,),
+    KeyScope.PATHS: (PropagationScreen,),
     KeyScope.PART: (SubmodelScreen,),
     KeyScope.FORM: (FolderInput,),
     KeyScope.LIST: (RowList,),
