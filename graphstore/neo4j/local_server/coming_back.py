@@ -25,7 +25,7 @@ from graphstore.neo4j.local_server.managed import (
 _END_SECONDS = 3.0
 """So long after its last connection broke a server may take to end."""
 _POLL_SECONDS = 0.1
-_CODE = "from graphstore.neo4j.local_server.managed import start; start()"
+_CODE = "from graphstore.neo4j.local_server.managed import start; start(again=True)"
 
 
 def heap_of(address: Address) -> str:

@@ -107,8 +107,12 @@ def start(
     port: int | None = None,
     heap: str | None = None,
     say: Callable[[str], None] = _quiet,
+    *,
+    again: bool = False,
 ) -> ServerStatus:
     """Start the server, or find it running; returns when it answers.
+
+    With *again*, only if it ended by itself: a user may have stopped it since.
 
     None means: as at the last start, else lts, 7687 and 1g; but a memory is only that of the last
     start where the server ended by itself.
@@ -125,6 +129,8 @@ def start(
     private_folder(folder)
     with held_lock(folder / "starting.lock"):
         noted = noted_server()
+        if again and not (noted is not None and noted.should_run):
+            return status()
         wanted = _wanted(noted, version, port)
         if is_locked(_running_lock()):
             _check_same(noted, wanted, asked=version is not None, port=port)
