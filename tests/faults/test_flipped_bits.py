@@ -72,7 +72,7 @@ def test_a_flipped_bit_is_told_or_changes_nothing(root: Path) -> None:
     check_flips(root, QUICK)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_five_hundred_flipped_bits(root: Path) -> None:
     check_flips(root, ALL)
 

@@ -83,7 +83,7 @@ print("saved", saved)
 """
 
 
-@pytest.mark.parametrize("levels", [6, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("levels", [6, pytest.param(50, marks=pytest.mark.exhaustive)])
 def test_at_every_fill_level_there_is_the_old_store_or_the_new(tmp_path: Path, levels: int) -> None:
     *told, last = answer_of(FILL_LEVELS, tmp_path, str(levels), wrap=own_mounts()).splitlines()
     saved = int(last.removeprefix("saved "))

@@ -89,7 +89,7 @@ def test_the_embedded_store_lives(embedded: GraphStore) -> None:
     check_all(embedded, quick_queries())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_embedded_store_lives_through_all_of_them(embedded: GraphStore) -> None:
     assert len(hostile_queries()) >= 150
     check_all(embedded, hostile_queries())

@@ -85,7 +85,7 @@ with EmbeddedStore(root) as store:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_a_killed_writer_of_the_embedded_store_leaves_whole_runs(
     tmp_path: Path, kills: int
 ) -> None:
@@ -121,7 +121,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-kills")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_a_killed_client_leaves_whole_runs_on_the_server(server: LocalServer, kills: int) -> None:
     moments = random.Random(kills)
     kept, killed = chain_run("kept", "other", OPS), chain_run("killed", "net", OPS)
