@@ -78,6 +78,11 @@ class DaskExecutor:
             raise InputError(
                 f"--cluster {address}: no scheduler answers", hint="is dask scheduler running?"
             ) from error
+        except TypeError as error:  # what Dask says where its configuration names no certificate
+            raise InputError(
+                f"--cluster {address}: {error}",
+                hint="docs/how-to/clusters.md has the settings of TLS",
+            ) from error
         self._client: Any = client
         try:
             client.wait_for_workers(1, timeout=_PATIENCE_SECONDS)

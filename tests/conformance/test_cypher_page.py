@@ -72,12 +72,11 @@ ANSWERS: Mapping[str, list[tuple[Any, ...]]] = {
     ],
     "Carried from a guilty op": [("block2/fc", 5, "block2/softmax", "amplifies", 0.75)],
     "Values that are not finite": [(5, "block2/softmax", 0, 4, 24)],
-    "What feeds an op": [("block1/conv", 0, 0, "data")],
     "Fine in one run and over a limit in another": [
         ("block2/fc", "after", "before"),
         ("block2/softmax", "after", "before"),
     ],
-    "Long ways": [
+    "Long paths": [
         (2, "block1/pool"),
         (3, "block2/fc"),
         (4, "block2/cast"),

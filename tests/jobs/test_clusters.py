@@ -73,6 +73,12 @@ def test_nobody_at_the_address(monkeypatch):
         DaskExecutor("tcp://127.0.0.1:1")
 
 
+def test_tls_without_a_certificate_is_said():
+    with pytest.raises(InputError, match="TLS") as told:
+        DaskExecutor("tls://127.0.0.1:8786")
+    assert "clusters.md" in told.value.hint
+
+
 def test_diff_prints_the_same_on_a_cluster(cluster, tmp_path, capsys):
     rng = np.random.default_rng(1)
     for side in ("device", "golden"):
