@@ -100,6 +100,7 @@ def some_nan(array: np.ndarray) -> np.ndarray:
     return changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("op", "port", "change", "golden"),
     [
@@ -181,6 +182,7 @@ def unshaped(dump: Dump) -> None:
         del made.original_shape.dim[:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [as_plain, as_fractal, as_wide, unshaped])
 def test_the_same_values_in_another_form_compare_the_same(lenet, device, form):
     before = numbers(lenet, device)

@@ -146,6 +146,7 @@ def test_a_healthy_device_has_no_guilty_op(
     assert found.guilty == 0
 
 
+@pytest.mark.slow
 def test_the_op_with_the_fault_is_first(
     healthy: cases.Healthy, golden: analysed.Golden, tmp_path: Path
 ) -> None:

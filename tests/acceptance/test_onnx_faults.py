@@ -74,6 +74,7 @@ def mixed(case):
     return case(model(nodes, [value("x", [5, 8])], outputs, constants), x=weights(5, 8))
 
 
+@pytest.mark.slow
 def test_a_run_equals_itself_in_every_tensor(mixed):
     answer = mixed.compare(mixed.golden)
     assert answer["verdict"] == "clean"
@@ -165,6 +166,7 @@ def test_what_an_optimiser_makes_of_a_model_is_no_error(network, level):
     assert answer["counts"]["not_compared"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [BASIC, EXTENDED], ids=str)
 @pytest.mark.parametrize(
     ("weight", "originals"),

@@ -57,6 +57,7 @@ def test_answer_types_can_be_named_and_are_documented():
         dg.answers.Blaim  # noqa: B018
 
 
+@pytest.mark.slow
 def test_paths_may_be_texts_or_paths(tmp_path, demo_run):
     data = dg.demo_data()
     run = dg.compare(
@@ -67,6 +68,7 @@ def test_paths_may_be_texts_or_paths(tmp_path, demo_run):
     assert [one.origin for one in run.origins] == [one.origin for one in demo_run.origins]
 
 
+@pytest.mark.slow
 def test_a_run_kept_nowhere_says_the_same_as_one_in_a_store(tmp_path, demo_run):
     with dg.open_store(tmp_path / "store") as store:
         kept = demo_run.save(store, "kept")
@@ -163,6 +165,7 @@ def test_a_report_of_no_known_ending_is_refused(demo_run, tmp_path):
         demo_run.report(tmp_path / "run.docx")
 
 
+@pytest.mark.slow
 def test_networkx_from_runs_graphs_and_stores(demo_run, tmp_path):
     graph = demo_run.to_networkx()
     assert isinstance(graph, networkx.MultiDiGraph)

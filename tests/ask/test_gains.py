@@ -6,6 +6,7 @@ from math import inf, isfinite, nan
 
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,7 @@ def test_gain_is_over_the_worst_of_the_nearest_measured_ancestors(errors, data):
             assert rows[op].gain == own / worst
 
 
+@pytest.mark.slow
 def test_hubs_of_ops_that_are_not_measured_take_no_square_of_time():
     """20,000 measured ops into a hub and 20,000 out of it: 400 million pairs."""
     half = 20_000

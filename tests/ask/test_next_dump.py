@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def models(draw: st.DrawFn) -> Model:
     return Model(graph(read), graph(dict(sorted(inputs.items()))), fused)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(models())
 def test_no_other_dump_leaves_fewer_ops_to_choose_from(model: Model) -> None:

@@ -145,6 +145,7 @@ def test_a_fault_stays_as_it_was_until_its_op_is_kept(
     assert found.keep[0].left == pytest.approx(mixed / whole, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_of_ops_not_dumped_one_by_one_all_are_listed(
     tmp_path: Path, x: Array, scales: dict[str, float]
 ) -> None:
@@ -156,6 +157,7 @@ def test_of_ops_not_dumped_one_by_one_all_are_listed(
     assert sorted(listed) == [f"{kind}{each}" for kind in ("mul", "tanh") for each in layers]
 
 
+@pytest.mark.slow
 def test_errors_that_memory_does_not_hold_are_named(
     tmp_path: Path, x: Array, scales: dict[str, float]
 ) -> None:
@@ -166,6 +168,7 @@ def test_errors_that_memory_does_not_hold_are_named(
     assert found.left_out
 
 
+@pytest.mark.slow
 def test_why_a_quantising_device_is_not_imitated_is_said(
     tmp_path: Path, x: Array, scales: dict[str, float]
 ) -> None:

@@ -64,6 +64,7 @@ def x(tmp_path: Path) -> np.ndarray:
     return values
 
 
+@pytest.mark.slow
 def test_a_converter_given_the_list_does_what_is_predicted(divergraph, tmp_path, x) -> None:
     model, blocked = write(tmp_path / "m.onnx"), tmp_path / "block.txt"
     blamed(divergraph, tmp_path, model)
@@ -88,6 +89,7 @@ def test_a_converter_given_the_list_does_what_is_predicted(divergraph, tmp_path,
     assert off(names) / off([]) < 0.01
 
 
+@pytest.mark.slow
 def test_what_takes_numbers_too_large_for_halves_is_kept_too(divergraph, tmp_path, x) -> None:
     # Behind a node that is kept converters cast to halves: the squares would be lost.
     model, blocked = write(tmp_path / "m.onnx", constants_as_nodes=True), tmp_path / "block.txt"
@@ -100,6 +102,7 @@ def test_what_takes_numbers_too_large_for_halves_is_kept_too(divergraph, tmp_pat
     assert "Constant node" in told.err
 
 
+@pytest.mark.slow
 def test_of_plain_rounding_it_does_not_promise_much(divergraph, tmp_path, x) -> None:
     # All 24 ops round alike, and their results are halves again behind those kept.
     model = layers(tmp_path / "m.onnx")

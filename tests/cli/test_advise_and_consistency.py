@@ -109,6 +109,7 @@ def test_a_dump_needs_its_graph(divergraph, lenet, lenet_store):
     assert done.code == 2
 
 
+@pytest.mark.slow
 def test_a_run_of_few_tensors_is_not_called_clean_without_reserve(divergraph, lenet, tmp_path):
     """All but a few dump files are gone; the verdict says of how much it speaks."""
     copied = tmp_path / "clean"

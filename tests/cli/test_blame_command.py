@@ -152,6 +152,7 @@ def choosing(path: Path, factor: float) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_of_a_constant_that_errs_the_op_that_reads_it_is_kept(
     divergraph, kept, store: Path, tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def of_constant_nodes(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_an_error_of_other_inputs_is_no_ops(divergraph, kept, store: Path, model: Path) -> None:
     kept(model, seeds=(1, 2))
     said = divergraph("blame", "r", "--store", store).out
@@ -202,6 +204,7 @@ def test_an_output_that_is_no_number_is_said_to_be(
     assert told["keep"][0]["left"] == 0
 
 
+@pytest.mark.slow
 def test_blame_without_its_dumps_says_so(divergraph, model: Path, tmp_path: Path) -> None:
     store, golden = tmp_path / "store", tmp_path / "golden"
     divergraph("capture", model, "--random", "1", "-o", golden)

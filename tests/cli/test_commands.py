@@ -139,6 +139,7 @@ def test_between_unconnected_ops_is_empty_and_says_so(divergraph, lenet_store):
     assert "no path leads" in ended.err
 
 
+@pytest.mark.slow
 def test_a_named_query_is_asked_by_its_name(divergraph, lenet_store):
     at = ("--run", "fault", "--store", lenet_store)
     found = divergraph("query", "first_diverging", *at, "--json").json
@@ -158,6 +159,7 @@ def test_a_named_query_is_asked_by_its_name(divergraph, lenet_store):
     assert divergraph("query", "graph_ops", "--store", lenet_store).code == 2
 
 
+@pytest.mark.slow
 def test_query_answers_cypher_and_refuses_to_write(divergraph, lenet_store):
     ended = divergraph(
         "query",

@@ -77,6 +77,7 @@ def strangers_store(tmp_path_factory) -> Path:
     return store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda given: " ".join(given)[:24])
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_no_command_says_what_a_terminal_obeys(

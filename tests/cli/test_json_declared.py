@@ -39,6 +39,7 @@ def store(lenet_store, divergraph, lenet) -> Path:
     return lenet_store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "arguments"),
     [
@@ -132,6 +133,7 @@ def test_import_and_delete(divergraph, lenet, tmp_path):
     check(commands()["delete"][0], divergraph("delete", "net", *at).json)
 
 
+@pytest.mark.slow
 def test_looking_after_stores(divergraph, lenet_store, tmp_path):
     other, file = tmp_path / "other", tmp_path / "all.backup"
     for command, arguments in (

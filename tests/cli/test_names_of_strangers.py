@@ -135,6 +135,7 @@ def test_json_gives_the_name_itself(divergraph, hostile_case, arguments):
     assert json.dumps(HOSTILE)[1:-1] in document
 
 
+@pytest.mark.slow
 def test_a_terminal_of_another_encoding_gets_escapes(hostile_case):
     strange = hostile_case / os.fsdecode(b"\xff\xe2\x86\x92.onnx")
     strange.write_bytes((hostile_case / f"m{CLEAR}.onnx").read_bytes())

@@ -60,6 +60,7 @@ def test_copies_that_cannot_be(divergraph, copied, tmp_path):
     assert not (tmp_path / "there").exists()
 
 
+@pytest.mark.slow
 def test_a_backup_and_back(divergraph, copied, tmp_path, lenet):
     file = tmp_path / "all.backup"
     divergraph("import", lenet / "model.ckpt.meta", "--name", "net", "--store", copied)

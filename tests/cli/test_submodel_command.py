@@ -110,6 +110,7 @@ def test_a_bundle_is_a_new_run(divergraph, submodel, folder, tmp_path):
     assert [origin["op"] for origin in done.json["origins"]] == ["second"]
 
 
+@pytest.mark.slow
 def test_replay_says_what_is_wrong(submodel, tmp_path):
     submodel("--start", "act", "--end", "join", "-o", tmp_path)
     (bundle,) = tmp_path.iterdir()
@@ -161,6 +162,7 @@ def test_refusals_are_in_the_json(submodel):
     assert done.json["path"] is None
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_no_bundle_of_the_final_name(folder, tmp_path):
     command = [
         *(sys.executable, "-m", "divergraph", "submodel", "r", "--start", "act", "--end", "last"),

@@ -117,6 +117,7 @@ class StopsAfter:
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_an_interrupted_comparison_goes_on_where_it_was(ranks, tmp_path, monkeypatch):
     monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
     request = replace(ranks, workers=Workers(jobs=2))
@@ -146,6 +147,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(ranks, tmp_path, monkeyp
         assert [told(store.run_data(name)) for name in names] == first
 
 
+@pytest.mark.slow
 def test_places_that_are_kept_already_are_not_compared_again(ranks, tmp_path, monkeypatch):
     monkeypatch.setenv("DIVERGRAPH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("divergraph.comparison.many_runs._TOGETHER", 2)
@@ -165,6 +167,7 @@ def test_places_that_are_kept_already_are_not_compared_again(ranks, tmp_path, mo
     assert not list((tmp_path / "cache" / "jobs").iterdir())
 
 
+@pytest.mark.slow
 def test_processes_give_what_one_process_gives(lenet, ranks):
     request = replace(ranks, device_dump=lenet / "npu_fault" / "dump")
     alone = compare(replace(request, workers=Workers(jobs=1)))

@@ -143,6 +143,7 @@ def test_an_older_dump_of_an_op_is_passed_over_and_said(lenet, tmp_path):
     assert data.run.counts == run_of(lenet, "npu_clean").run.counts
 
 
+@pytest.mark.slow
 def test_a_step_is_chosen_or_what_there_is_is_listed(lenet, tmp_path):
     dump = tmp_path / "dump"
     shutil.copytree(lenet / "npu_clean" / "dump", dump)
@@ -162,6 +163,7 @@ def test_a_choice_that_chooses_nothing_is_refused(lenet):
         run_of(lenet, "npu_clean", folder, DumpChoice(step=0))
 
 
+@pytest.mark.slow
 def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
     from divergraph.ask import op_detail, op_rows
     from divergraph.present.json.shapes import row_json

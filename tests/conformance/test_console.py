@@ -43,6 +43,7 @@ def wide(store: GraphStore) -> GraphStore:
     return store
 
 
+@pytest.mark.slow
 def test_a_query_is_stopped_from_another_thread(wide: GraphStore) -> None:
     stop = Cancellation()
     timer = threading.Timer(0.5, stop.cancel)
@@ -213,6 +214,7 @@ def test_what_the_embedded_engine_counts_wrongly_is_refused(
             store.query(cypher, QueryParameters(), "first")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cypher",
     [

@@ -106,6 +106,7 @@ def page_store(module_store: GraphStore) -> CypherStore:
     return module_store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("title", "dialect", "cypher"), list(queries()))
 def test_a_query_of_the_page_answers(
     page_store: CypherStore, title: str, dialect: str, cypher: str

@@ -84,6 +84,7 @@ def test_a_renamed_graph(store: GraphStore, sample_run: Sample) -> None:
     assert asked(store, "MATCH (i:Import {name: 'new'}) RETURN i.created", "new") == [info.created]
 
 
+@pytest.mark.slow
 def test_names_in_use_are_refused(store: GraphStore, sample_run: Sample) -> None:
     store.save_run(sample_run("run"))
     store.save_run(sample_run("other"))

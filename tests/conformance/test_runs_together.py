@@ -68,6 +68,7 @@ def test_runs_saved_together_come_back_equal(together: GraphStore, sample_run) -
         assert same(together, data)
 
 
+@pytest.mark.slow
 def test_each_answers_as_if_it_were_alone(together: GraphStore, sample_run, tmp_path: Path) -> None:
     if not isinstance(together, EmbeddedStore):
         pytest.skip("a server has all runs in one database")
@@ -82,6 +83,7 @@ def test_each_answers_as_if_it_were_alone(together: GraphStore, sample_run, tmp_
                 assert together.query(*asked) == alone.query(*asked)
 
 
+@pytest.mark.slow
 def test_one_of_them_is_renamed_replaced_and_deleted(together: GraphStore, sample_run) -> None:
     first, second, third, _ = places(sample_run)
     together.rename(NAMES[0], "other")
@@ -101,6 +103,7 @@ def test_one_of_them_is_renamed_replaced_and_deleted(together: GraphStore, sampl
     assert not [text for text in together.info().pending if "shared/" in text]
 
 
+@pytest.mark.slow
 def test_names_that_are_taken_are_told_and_the_others_kept(store: GraphStore, sample_run) -> None:
     runs = list(places(sample_run))
     store.save_run(runs[0])
@@ -112,6 +115,7 @@ def test_names_that_are_taken_are_told_and_the_others_kept(store: GraphStore, sa
     assert store.info().pending == ()
 
 
+@pytest.mark.slow
 def test_copies_and_backups_carry_their_graphs_once(
     together: GraphStore, sample_run, tmp_path: Path
 ) -> None:
@@ -137,6 +141,7 @@ def shared(root: Path) -> list[Path]:
     return sorted((root / "shared").iterdir())
 
 
+@pytest.mark.slow
 def test_a_shared_database_goes_with_its_last_run(tmp_path: Path, sample_run) -> None:
     with EmbeddedStore(tmp_path) as store:
         store.save_runs(places(sample_run))
@@ -150,6 +155,7 @@ def test_a_shared_database_goes_with_its_last_run(tmp_path: Path, sample_run) ->
         assert shared(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_replacing_all_runs_of_a_shared_database_frees_it(tmp_path: Path, sample_run) -> None:
     runs = list(places(sample_run))[:3]
     with EmbeddedStore(tmp_path) as store:

@@ -43,6 +43,7 @@ def dead_process() -> int:
     return process.pid
 
 
+@pytest.mark.slow
 def test_what_a_store_holds(store: GraphStore, sample_run: Sample) -> None:
     data = sample_run("first")
     store.save_run(data)
@@ -83,6 +84,7 @@ def test_stores_and_entries_of_another_version_are_refused(care: EmbeddedStore, 
         assert caught.value.where == str(root if path.name == "store.json" else path)
 
 
+@pytest.mark.slow
 def test_equal_graphs_share_one_file(tmp_path: Path, sample_run: Sample) -> None:
     graph = sample_run("x").device
     with EmbeddedStore(tmp_path / "store") as store:
@@ -186,6 +188,7 @@ def test_damage_is_told_and_only_moved_if_asked(root: Path, damage: str, entry: 
     assert list((root / "damaged" / f"{kind}-{name}").iterdir()) or damage.startswith("no ")
 
 
+@pytest.mark.slow
 def test_damaged_ones_of_one_name_do_not_meet(root: Path, sample_run: Sample) -> None:
     with EmbeddedStore(root) as store:
         for _ in range(3):
@@ -201,6 +204,7 @@ def test_a_store_opened_for_reading_is_not_repaired(root: Path) -> None:
         store.repair()
 
 
+@pytest.mark.slow
 def test_a_copied_folder_is_a_store(root: Path, tmp_path: Path) -> None:
     """Sharing a run is copying its folder."""
     shutil.copytree(root / "runs" / "first", root / "runs" / "shared")

@@ -84,6 +84,7 @@ def test_replacing_a_graph(store: GraphStore, sample_run) -> None:
     assert ops.rows == ((len(data.golden.ops),),)
 
 
+@pytest.mark.slow
 def test_deleting_leaves_what_others_use(store: GraphStore, sample_run) -> None:
     store.save_run(sample_run("first"))
     store.save_run(sample_run("second"))

@@ -63,6 +63,7 @@ GE_FILES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", GE_FILES)
 @pytest.mark.parametrize("form", ["ge_proto", "json"])

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from divergraph.cli.main import run
 
@@ -13,6 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "reports.md").read_text(
 COMMANDS = re.findall(r"^divergraph (.+)$", PAGE, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_commands_write_what_the_page_says(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DIVERGRAPH_STORE", raising=False)

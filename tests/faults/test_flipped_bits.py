@@ -136,6 +136,7 @@ def test_a_store_of_another_version_is_not_made_again(root: Path, divergraph) ->
     assert (root / "store.json").read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_damaged_database_of_many_runs_is_made_again(root: Path) -> None:
     shutil.copytree(root / "runs" / "first", root / "runs" / "second")
     asked = "MATCH (r:Run) RETURN r.name ORDER BY r.name"

@@ -83,6 +83,7 @@ print("saved", saved)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [6, pytest.param(50, marks=pytest.mark.exhaustive)])
 def test_at_every_fill_level_there_is_the_old_store_or_the_new(tmp_path: Path, levels: int) -> None:
     *told, last = answer_of(FILL_LEVELS, tmp_path, str(levels), wrap=own_mounts()).splitlines()
@@ -163,6 +164,7 @@ print(run(["copy", "first", "--store", sys.argv[3], "--to", str(root / "s")]))
 """
 
 
+@pytest.mark.slow
 def test_a_copy_to_a_full_disk_ends_with_one_line_and_its_code(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path / "from") as store:
         store.save_run(sample_run("first"))
@@ -175,6 +177,7 @@ def test_a_copy_to_a_full_disk_ends_with_one_line_and_its_code(tmp_path: Path) -
     assert done.stderr.startswith("divergraph: ")
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_is_one_sentence_and_the_next_save_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_there_are_enough() -> None:
     assert len(hostile_onnx.HOSTILE) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "build", [hostile_onnx.a_constant_of_2_to_the_40, hostile_onnx.a_long_range]
 )

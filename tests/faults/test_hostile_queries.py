@@ -85,6 +85,7 @@ def check_all(store: GraphStore, queries: Mapping[str, str], deadly: int = 0) ->
     assert died <= deadly
 
 
+@pytest.mark.slow
 def test_the_embedded_store_lives(embedded: GraphStore) -> None:
     check_all(embedded, quick_queries())
 

@@ -84,6 +84,7 @@ with EmbeddedStore(root) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_a_killed_writer_of_the_embedded_store_leaves_whole_runs(

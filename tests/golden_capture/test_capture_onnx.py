@@ -181,6 +181,7 @@ def test_replace_writes_over_an_earlier_capture(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["golden", "net.onnx"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     small_net(tmp_path / "net.onnx")
     limited = (
@@ -198,6 +199,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.onnx"]
 
 
+@pytest.mark.slow
 def test_a_killed_capture_shows_no_half_folder(tmp_path: Path) -> None:
     small_net(tmp_path / "net.onnx", *(f"conv_{k}" for k in range(200)))
     start = "from divergraph.cli.main import main; main()"

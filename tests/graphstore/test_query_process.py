@@ -67,6 +67,7 @@ def test_questions_at_once_have_a_process_each(store):
     assert 1 <= len(processes(store)._idle) <= 3
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_ended(store):
     before = time.monotonic()
     with pytest.raises(QueryError, match=r"longer than 0\.5 s"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import networkx as nx
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ def test_arrays_are_numbered_by_the_order_and_have_no_control_edges() -> None:
     assert arrays.successors(1).tolist() == []
 
 
+@pytest.mark.slow
 def test_a_long_chain_listed_backwards() -> None:
     size = 50_000
     ops = tuple(

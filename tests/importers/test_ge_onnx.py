@@ -215,6 +215,7 @@ def test_broken_text_says_where(read, text, what):
     assert caught.value.line == 1
 
 
+@pytest.mark.slow
 def test_a_file_cut_or_damaged_anywhere(tmp_path):
     text = (FUSED + BODIES).encode()
     path = tmp_path / "ge_onnx_00000001_Build.pbtxt"

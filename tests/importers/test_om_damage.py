@@ -88,6 +88,7 @@ def test_endless_nesting_is_refused(om):
         read_graph(om([(0, b"\x3a" + varint(len(graph)) + graph)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "what"),
     [
@@ -120,6 +121,7 @@ def test_a_file_cut_anywhere(om, ge_model):
             read_graph(path)
 
 
+@pytest.mark.slow
 def test_any_damaged_bytes_end_in_a_graph_or_an_error(om, ge_model):
     tables = compressed(NAMES, [b"one"], [True] * 300)
     op = {**ABS, "attr": {code(5): {"i": 0}}}

@@ -226,6 +226,7 @@ def test_another_protobuf_is_no_model(tmp_path):
         read_graph(path)
 
 
+@pytest.mark.slow
 def test_any_damaged_byte_ends_in_a_graph_or_an_error(tmp_path):
     then, other = branch("t", "a", 1), branch("e", "x", 2)
     nodes = [

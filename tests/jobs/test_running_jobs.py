@@ -94,6 +94,7 @@ def test_a_worker_killed_in_the_middle_costs_nothing(tmp_path):
     assert work.mark.exists()
 
 
+@pytest.mark.slow
 def test_items_that_kill_their_process_are_lost_alone():
     items = list(range(40))
     found = run(items, KillsAt(frozenset({7, 8, 31})), ProcessExecutor(2))

@@ -265,6 +265,7 @@ def test_integers_against_themselves_pass(values, dtype):
     assert judged(values, values, dtype, dtype).level is PASS
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(TENSORS, DTYPES, st.data())
 def test_a_larger_error_never_gets_a_better_level(golden, dtype, data):

@@ -70,6 +70,7 @@ def test_another_metric_has_its_own_limits(page, page_of_fault):
     assert page.run("document.querySelectorAll('.limit').length") == 0
 
 
+@pytest.mark.slow
 def test_typing_filters_the_table(page):
     everything = count(page)
     page.press("/")

@@ -54,6 +54,7 @@ async def test_with_the_ascii_set_every_cell_is_ascii(make_app, made_store, sett
             assert text.isascii(), text
 
 
+@pytest.mark.slow
 async def test_without_colour_the_states_still_read(make_app, made_store, settle, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     app = make_app(made_store)

@@ -50,6 +50,7 @@ async def test_every_view_shows_names_as_escapes(make_app, hostile_store, settle
             assert any(SHOWN[:20] in line for line in lines_of(app))
 
 
+@pytest.mark.slow
 async def test_a_filter_shows_a_name_and_keeps_it(make_app, hostile_store, hostile_name, settle):
     app = make_app(hostile_store, "14")
     async with app.run_test(size=(160, 50)) as pilot:

@@ -74,6 +74,7 @@ def terminal(ctrl_c_heard, request):
     os.close(started.descriptor)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("leave", "code"),
     [
@@ -94,6 +95,7 @@ def test_the_terminal_is_given_back_although_a_question_still_runs(terminal, lea
     assert terminal.exit_code() == code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", [signal.SIG_IGN], indirect=True, ids=["SIGINT ignored"])
 def test_who_starts_it_deaf_to_interrupts_is_obeyed(terminal):
     terminal.read_until(b"loading")

@@ -49,6 +49,7 @@ async def test_a_cause_is_told_once(browse, analysed_store):
         assert "introduces 900x the error" in shown
 
 
+@pytest.mark.slow
 async def test_the_suspect_can_be_opened_and_its_row_says_how_sure(browse, analysed_store):
     async with browse(analysed_store) as b:
         await b.press("j", "j", "enter")
@@ -57,6 +58,7 @@ async def test_the_suspect_can_be_opened_and_its_row_says_how_sure(browse, analy
         assert f"{UNICODE.times}7.0 its floor" in text_of(b.app)
 
 
+@pytest.mark.slow
 async def test_ops_sorted_by_suspicion(browse, analysed_store):
     async with browse(analysed_store) as b:
         await b.press("2")
@@ -67,6 +69,7 @@ async def test_ops_sorted_by_suspicion(browse, analysed_store):
         assert [row.id for row in rows.source.shown()][:3] == [FIRST, SECOND, "model/layer_1/Add"]
 
 
+@pytest.mark.slow
 async def test_the_detail_names_cause_group_and_numbers(browse, analysed_store):
     async with browse(analysed_store, f"run/15/op/{SECOND.replace('/', '%2F')}") as b:
         await b.press("enter")
@@ -105,6 +108,7 @@ async def test_enter_opens_the_op_and_back_returns_to_the_way(browse, analysed_s
         assert b.app.screen.address().op == FIRST
 
 
+@pytest.mark.slow
 async def test_the_error_of_any_op_can_be_followed(browse, analysed_store):
     async with browse(analysed_store, f"run/15/op/{SECOND.replace('/', '%2F')}") as b:
         await b.press("p")
@@ -137,6 +141,7 @@ async def test_without_origin_the_view_says_what_to_do(browse, several_store):
         assert "the run has no origin" in said(b.app)
 
 
+@pytest.mark.slow
 async def test_exported_rows_have_the_split(browse, analysed_store, tmp_path):
     async with browse(analysed_store) as b:
         await b.press("2", "x")
@@ -147,6 +152,7 @@ async def test_exported_rows_have_the_split(browse, analysed_store, tmp_path):
         assert rows["model/layer_2/Cast"]["role"] == ""
 
 
+@pytest.mark.slow
 async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
     from divergraph.ask import trace
 

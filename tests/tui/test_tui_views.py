@@ -30,6 +30,7 @@ async def test_the_only_run_opens_in_the_overview(browse):
         assert "inserted by the compiler" in shown
 
 
+@pytest.mark.slow
 async def test_an_origin_opens_in_the_list_of_ops(browse):
     async with browse as b:
         await b.press("j", "enter")
@@ -37,6 +38,7 @@ async def test_an_origin_opens_in_the_list_of_ops(browse):
         assert op_under_cursor(b.app) == "model/layer_4/LayerNorm"
 
 
+@pytest.mark.slow
 async def test_a_module_opens_the_ops_of_its_name_space(browse):
     async with browse as b:
         b.app.screen.query_one("#modules").focus()
@@ -45,6 +47,7 @@ async def test_a_module_opens_the_ops_of_its_name_space(browse):
         assert all(op.startswith("model/layer_2/") for op in shown_ops(b.app))
 
 
+@pytest.mark.slow
 async def test_a_reason_opens_the_ops_not_compared_for_it(browse):
     async with browse as b:
         b.app.screen.query_one("#reasons").focus()
@@ -52,6 +55,7 @@ async def test_a_reason_opens_the_ops_not_compared_for_it(browse):
         assert shown_ops(b.app) == [f"model/layer_{n}/Cast" for n in range(6)]
 
 
+@pytest.mark.slow
 async def test_the_curve_opens_the_op_under_its_marker(browse):
     async with browse as b:
         b.app.screen.query_one(Curve).focus()
@@ -59,6 +63,7 @@ async def test_the_curve_opens_the_op_under_its_marker(browse):
         assert op_under_cursor(b.app) == "model/layer_2/Softmax"
 
 
+@pytest.mark.slow
 async def test_ops_start_with_the_worst_and_uncompared_ones_come_last(browse):
     async with browse as b:
         await b.press("2")
@@ -67,6 +72,7 @@ async def test_ops_start_with_the_worst_and_uncompared_ones_come_last(browse):
         assert [op.rpartition("/")[2] for op in ops[-6:]] == ["Cast"] * 6
 
 
+@pytest.mark.slow
 async def test_the_detail_panes_follow_the_cursor(browse):
     async with browse as b:
         await b.press("2")
@@ -78,6 +84,7 @@ async def test_the_detail_panes_follow_the_cursor(browse):
         assert "98 304 elements" in facts
 
 
+@pytest.mark.slow
 async def test_enter_opens_everything_about_an_op_and_escape_closes_it(browse):
     async with browse as b:
         await b.press("2", "enter")
@@ -169,6 +176,7 @@ async def test_s_sorts_by_the_chosen_column_and_capital_s_turns_it_around(browse
         assert "by topo, reversed" in text_of(b.app)
 
 
+@pytest.mark.slow
 async def test_a_click_on_a_heading_sorts(browse, settle):
     async with browse as b:
         await b.press("2")
@@ -238,6 +246,7 @@ async def test_z_lets_one_pane_fill_the_screen(browse):
         assert b.app.screen.maximized is None
 
 
+@pytest.mark.slow
 async def test_w_shows_all_columns_in_full(browse):
     async with browse as b:
         await b.press("2", "w")
@@ -246,6 +255,7 @@ async def test_w_shows_all_columns_in_full(browse):
         assert table(b.app).virtual_size.width <= 118
 
 
+@pytest.mark.slow
 async def test_help_lists_the_keys_of_the_view_and_says_what_does_not_apply(browse):
     async with browse as b:
         await b.press("2", "question_mark")

@@ -34,6 +34,7 @@ def test_what_is_unpacked_into_a_file_is_the_same(tmp_path, monkeypatch, kind):
     np.testing.assert_array_equal(member(tmp_path / "a.npz"), KINDS[kind], strict=True)
 
 
+@pytest.mark.slow
 def test_a_small_archive_does_not_fill_the_memory(tmp_path):
     """Half a megabyte of packed zeros, read where 200 MiB of memory are left."""
     np.savez_compressed(tmp_path / "a.npz", a=np.zeros(2**27, np.float32))

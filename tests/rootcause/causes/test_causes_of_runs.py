@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
@@ -88,6 +89,7 @@ def test_other_pads_and_a_lost_bias(tmp_path: Path) -> None:
     assert "bias missing in channels 0-1" in found["two"].sentence
 
 
+@pytest.mark.slow
 def test_any_bits_in_a_dump_are_values_like_others(tmp_path: Path) -> None:
     """Uninitialised memory holds signalling NaN, of which casts would warn."""
     nodes = [

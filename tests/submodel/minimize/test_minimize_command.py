@@ -124,6 +124,7 @@ def test_a_program_that_writes_what_came_out(minimize, program):
     assert told["parts"][0]["error"] == pytest.approx(0.01, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
@@ -169,6 +170,7 @@ def test_an_oracle_that_cannot_be_is_refused(minimize, oracle, said):
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_answers_are_kept_and_used_again(minimize, program):
     oracle = program(OPS + "sys.exit({'first', 'left'} <= ops)")
     first = minimize("one", "--oracle", oracle, "--json").json
@@ -248,6 +250,7 @@ def test_it_prints_the_documented_fields(minimize, tmp_path):
     assert np.isfinite(told["parts"][0]["limit"])
 
 
+@pytest.mark.slow
 def test_a_run_without_root_causes_is_searched_by_its_origins(divergraph, tmp_path):
     """The training graph of the demo: the device fused three ops, which go together."""
     store = tmp_path / "store"

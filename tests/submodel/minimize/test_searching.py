@@ -66,6 +66,7 @@ def graphs(draw, most=40):
     return size, edges
 
 
+@pytest.mark.slow
 @given(graphs(), st.data())
 @settings(max_examples=150, deadline=None)
 def test_ops_that_fail_only_together_are_found_with_nothing_else(graph, data):
