@@ -347,17 +347,12 @@ def _places(
     wanted_ranks = _wanted(ranks, by_rank, "rank")
     wanted_steps = _wanted(steps, by_step, "step")
     both = dumps[0] if dumps[0] in by_rank and dumps[0] in by_step else None
-    there = {(found.rank, found.step) for found in both or ()}
+    there = {(int(one.rank), int(one.step)) for one in both or () if one.rank and one.step}
     for rank in wanted_ranks:
         for step in wanted_steps:
-            place = (str(rank), str(step))
             # Ranks may have dumped different steps; of "all" those that are not there are none.
-            if not there or rank is None or step is None or _has(there, *place):
+            if both is None or rank is None or step is None or (rank, step) in there:
                 yield RankStep(rank, step)
-
-
-def _has(there: set[tuple[str, str]], rank: str, step: str) -> bool:
-    return any((int(a), int(b)) == (int(rank), int(step)) for a, b in there if a and b)
 
 
 def _dumps(path: Path, request: CompareRequest) -> list[FoundDump]:

@@ -152,7 +152,7 @@ def _is_memory(process: ChildProcess) -> bool:
 
 def _deadly() -> QueryError:
     return QueryError(
-        "the embedded engine died of the query: it is nested too deep, or meets a defect of its",
+        "the embedded engine died of the query: nested too deep, or a defect of the engine",
         hint="write it otherwise; the store is as it was",
     )
 

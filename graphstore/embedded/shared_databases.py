@@ -7,7 +7,6 @@ one that no run names, as its writer died, is left over.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -17,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from graphstore.embedded.disk import is_marked_alive, sync, write_json
+from graphstore.embedded.disk import file_sha256, is_marked_alive, sync, write_json
 from graphstore.schema.tables import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -40,12 +39,10 @@ def shared_drafts(
     """
     database = next(path for path in written.iterdir() if path.suffix == ".lbug")
     sync(database)
-    with database.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     file_facts = {
         "schema": SCHEMA_VERSION,
         "bytes": database.stat().st_size,
-        "sha256": digest,
+        "sha256": file_sha256(database),
         "database": database.name,
     }
     home = written / SHARED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from own_mounts import own_mounts
 
 from graphstore.contract import RunData
 from graphstore.embedded import EmbeddedStore
@@ -265,18 +265,6 @@ with EmbeddedStore(root) as store, store._folder.writing():
     print("ready", flush=True)
     time.sleep(600)
 """
-
-
-def own_mounts() -> tuple[str, ...]:
-    """A command prefix that gives a process mounts of its own; skips where it cannot."""
-    command = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
-    try:
-        able = subprocess.run([*command, "mount", "-t", "tmpfs", "none", "/mnt"], check=False)
-    except FileNotFoundError:
-        pytest.skip("no unshare here")
-    if able.returncode:
-        pytest.skip("no mounts of one's own here")
-    return tuple(command)
 
 
 LOCKED = """

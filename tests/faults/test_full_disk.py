@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from full_run import sample_run
+from own_mounts import own_mounts
 
 from graphstore.embedded import EmbeddedStore
 from graphstore.embedded import write_process as writers
@@ -35,18 +35,6 @@ def answer_of(code: str, root: Path, *args: str, wrap: tuple[str, ...] = ()) -> 
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout.strip()
-
-
-def own_mounts() -> tuple[str, ...]:
-    """A command prefix that gives a process mounts of its own; skips where it cannot."""
-    command = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
-    try:
-        able = subprocess.run([*command, "mount", "-t", "tmpfs", "none", "/mnt"], check=False)
-    except FileNotFoundError:
-        pytest.skip("no unshare here")
-    if able.returncode:
-        pytest.skip("no mounts of one's own here")
-    return tuple(command)
 
 
 FILL_LEVELS = """

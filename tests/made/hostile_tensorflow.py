@@ -167,20 +167,20 @@ def an_op_nobody_knows(tf: Any) -> Any:
     return made
 
 
-def a_name_that_is_a_path(tf: Any) -> Any:
+def _named(tf: Any, name: str) -> Any:
     made = _graph(tf, lambda x: tf.negative(x, name="n"))
     for each in made.node:
-        each.name = each.name.replace("n", "../../place/written")
-        each.input[:] = [name.replace("n", "../../place/written") for name in each.input]
+        each.name = each.name.replace("n", name)
+        each.input[:] = [source.replace("n", name) for source in each.input]
     return made
+
+
+def a_name_that_is_a_path(tf: Any) -> Any:
+    return _named(tf, "../../place/written")
 
 
 def a_name_that_acts_on_terminals(tf: Any) -> Any:
-    made = _graph(tf, lambda x: tf.negative(x, name="n"))
-    for each in made.node:
-        each.name = each.name.replace("n", "\x1b]0;owned\x07\u202e")
-        each.input[:] = [name.replace("n", "\x1b]0;owned\x07\u202e") for name in each.input]
-    return made
+    return _named(tf, "\x1b]0;owned\x07\u202e")
 
 
 def ops_in_a_circle(tf: Any) -> Any:
