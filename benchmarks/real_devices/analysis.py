@@ -1,0 +1,67 @@
+"""One comparison in a process of its own: what the product found, and what it cost.
+
+    python benchmarks/real_devices/analysis.py GOLDEN GOLDEN_DUMP DEVICE DEVICE_DUMP
+
+Prints one line of JSON. A process for each, so that its peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
+
+
+def analysed(paths: list[Path], limit: float = 600.0) -> dict[str, Any]:
+    """What ``analyse`` in a new process finds of the four paths; an ``error`` where it ended
+    without an answer or took more than *limit* seconds."""
+    command = [sys.executable, __file__, *map(str, paths)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer in {limit:g} s"}
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1] if done.stderr else "no answer"}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _here(paths: list[Path]) -> dict[str, Any]:
+    from analysed import ranking
+
+    from divergraph.comparison.compare_run import CompareRequest, compare
+    from divergraph.rootcause.options import MethodChoice
+
+    data = compare(CompareRequest(*paths, method=MethodChoice.ROOT_CAUSE))
+    splits = [item.split for item in data.comparisons if item.split is not None]
+    causes = {origin.op: origin.cause for origin in (*data.origins, *data.suspects)}
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "verdict": data.run.verdict.value,
+        "ranking": [
+            [each.op, each.suspicion, each.guilty, sorted(each.made), causes.get(each.op)]
+            for each in ranking(data)
+        ],
+        "judged": sum(not each.failure for each in splits),
+        "unknown": sum(bool(each.failure) for each in splits),
+        "arithmetic": data.run.analysis.arithmetic.precision,
+        "notes": list(data.run.warnings),
+        "cpu": sum(each.ru_utime + each.ru_stime for each in (own, children)),
+        "peak_mib": _peak() / 1024,
+    }
+
+
+def _peak() -> int:
+    """The peak memory of this process in KiB. Not ru_maxrss: that starts with the parent's."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
+
+
+if __name__ == "__main__":
+    print(json.dumps(_here([Path(each) for each in sys.argv[1:]])))

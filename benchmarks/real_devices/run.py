@@ -1,0 +1,261 @@
+"""Healthy and faulty runs of real runtimes: false alarms, and how often the fault comes first.
+
+    python benchmarks/real_devices/run.py --healthy
+    python benchmarks/real_devices/run.py --models cls,rec --devices ov-bf16 --seeds 1,2
+    python benchmarks/real_devices/run.py --table --write
+
+The golden side is ONNX Runtime in float32, the device a runtime nobody here wrote. Needs the extra
+``divergraph[real-devices]``. Each case is a line of the results file, so an interrupted run goes on
+where it stopped; dumps are made in a temporary folder and removed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
+
+import models
+import numpy as np
+import onnx
+from analysis import analysed
+from model_faults import Faulty, ModelFault, faulty_models
+from op_runner import OpRunner
+from openvino_device import OpenVino
+from result_tables import tables
+
+from divergraph.execute.installed import open_executor
+from divergraph.files.dump_names import MAPPING, DumpFileNames
+from divergraph.files.npy_file import write_npy
+from divergraph.golden_capture import CaptureRequest, capture
+from graphstore.model import ModelGraph
+from importers.registry import read_graph
+
+RESULTS = models.cache() / "real_devices.jsonl"
+DEVICES: Mapping[str, tuple[str, bool]] = {
+    "ov-fp32": ("f32", False),
+    "ov-bf16": ("bf16", False),
+    "ov-bf16-kept": ("bf16", True),
+}
+"""Precision, and whether only the tensors of the fused graph are dumped."""
+VISIBLE = 3.0
+"""A fault counts if its error is so many times what the place is off by without it."""
+_TRIES = 12
+
+
+@dataclass
+class Workplace:
+    """A golden model with its dump and feeds."""
+
+    name: str
+    model: Path
+    folder: Path
+    feeds: Mapping[str, Any]
+    graph: ModelGraph
+    runner: OpRunner
+    healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, name: str, folder: Path) -> Workplace:
+        """The model called *name*, run and dumped by the product."""
+        model, feeds = models.prepared(name), models.feeds(name)
+        files = {}
+        for number, (feed, value) in enumerate(feeds.items()):
+            files[feed] = folder / f"feed{number}.npy"
+            write_npy(files[feed], value)
+        capture(CaptureRequest(model, folder / "golden", inputs=files))
+        return cls(name, model, folder, feeds, read_graph(model), OpRunner.of(model))
+
+    def device(self, name: str) -> dict[str, Any]:
+        """The tensors of a healthy run of a device."""
+        if name not in self.healthy:
+            self.healthy[name] = self.dump_of(name, self.model)
+        return self.healthy[name]
+
+    def dump_of(self, device: str, model: Path) -> dict[str, Any]:
+        """The tensors that *device* dumps when it runs *model*."""
+        precision, kept = DEVICES[device]
+        runtime = OpenVino(precision)
+        return runtime.run(model, self.feeds, runtime.kept(self.model) if kept else None)
+
+    def compared(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the product says of a device that dumped *values*."""
+        dump = self.folder / "device"
+        shutil.rmtree(dump, ignore_errors=True)
+        write_dump(dump, self.graph, {**self.feeds, **values})
+        return analysed([self.model, self.folder / "golden", self.model, dump])
+
+
+def write_dump(folder: Path, graph: ModelGraph, values: Mapping[str, Any]) -> None:
+    """Write *values* by tensor name as ``.npy`` files of the ops of *graph*."""
+    folder.mkdir(parents=True)
+    names = DumpFileNames(graph, 1)
+    for each in graph.inputs:
+        if each.name in values:
+            write_npy(folder / names.of_input(each.name), values[each.name])
+    for op in graph.ops:
+        for port, tensor in enumerate(op.outputs):
+            if op.subgraph or tensor.name not in values:
+                continue
+            path = folder / names.of_output(op, port)
+            if not path.exists():
+                write_npy(path, values[tensor.name])
+    if mapping := names.mapping():
+        (folder / MAPPING).write_text(mapping, encoding="utf-8")
+
+
+def main() -> None:
+    """Run what is asked for and not there yet, then print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", default=",".join(models.MODELS))
+    parser.add_argument("--devices", default=",".join(DEVICES))
+    parser.add_argument("--kinds", default=",".join(ModelFault))
+    parser.add_argument("--seeds", default="1")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--healthy", action="store_true", help="no faults")
+    parser.add_argument("--table", action="store_true", help="run nothing")
+    given = parser.parse_args()
+    for name in [] if given.table else given.models.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Workplace.of(name, Path(folder))
+            for line in lines(place, given):
+                with given.results.open("a", encoding="utf-8") as file:
+                    file.write(f"{json.dumps(line)}\n")
+    print(tables(given.results))
+
+
+def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The results of one model that are not in the results file yet."""
+    done = _known(given.results)
+    golden_cpu = _golden_run(place)
+    for device in given.devices.split(","):
+        line: dict[str, Any] = {"model": place.name, "device": device, "kind": "", "seed": 0}
+        if _key(line) not in done:
+            found = place.compared(place.device(device))
+            yield _said({**line, **found, "golden_cpu": golden_cpu})
+        for seed in [] if given.healthy else map(int, given.seeds.split(",")):
+            for kind in map(ModelFault, given.kinds.split(",")):
+                line = {"model": place.name, "device": device, "kind": kind.value, "seed": seed}
+                if _key(line) not in done:
+                    yield _said({**line, **_faulty(place, device, kind, seed)})
+
+
+def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[str, Any]:
+    """The line of a visible fault; ``tensor`` is None where none of some nodes shows one."""
+    rng = np.random.default_rng([seed, zlib.crc32(f"{place.name} {kind}".encode())])
+    healthy = place.device(device)
+    made = [name for name in healthy if healthy[name].dtype == np.float32]
+    model = onnx.load_model(str(place.model))
+    for tried, fault in enumerate(faulty_models(model, kind, rng, made)):
+        if tried == _TRIES:
+            break
+        path = place.folder / "faulty.onnx"
+        onnx.save_model(fault.model, str(path))
+        values = place.dump_of(device, path)
+        times = visible(place, healthy, values, fault)
+        if times is not None and times >= VISIBLE:
+            found = place.compared(values)
+            at = [
+                n for n, each in enumerate(found.get("ranking", ()), 1) if fault.tensor in each[3]
+            ]
+            return {
+                **found,
+                "tensor": fault.tensor,
+                "type": fault.op_type,
+                "words": fault.words,
+                "times": times,
+                "rank": at[0] if at else None,
+            }
+    return {"tensor": None}
+
+
+def visible(
+    place: Workplace, healthy: Mapping[str, Any], values: Mapping[str, Any], fault: Faulty
+) -> float | None:
+    """How many times what the device is off by at the fault's place the fault makes it: of its
+    channel, or of all of the output. None where the output cannot be made again."""
+    number = next(n for n, node in enumerate(place.runner.nodes) if fault.tensor in node.output)
+    node = place.runner.nodes[number]
+    if fault.tensor not in values or values[fault.tensor].shape != healthy[fault.tensor].shape:
+        return None
+    known = {**place.runner.constants, **place.feeds, **healthy}
+    if any(name and name not in known for name in node.input):
+        reference = healthy[fault.tensor]  # its inputs were not dumped: without the fault's
+    else:
+        reference = place.runner._outputs(number, known)[fault.tensor]
+    after, before = values[fault.tensor], healthy[fault.tensor]
+    if fault.channel is not None:
+        axis = 1 if reference.ndim in (3, 4, 5) and node.op_type not in ("MatMul", "Add") else -1
+        after, before, reference = (
+            np.take(each, fault.channel, axis) for each in (after, before, reference)
+        )
+    size = float(np.linalg.norm(reference)) or 1.0
+    usual = max(float(np.linalg.norm(before - reference)) / size, 2.0**-22)
+    return float(np.linalg.norm(after - before)) / size / usual
+
+
+def _golden_run(place: Workplace) -> float:
+    """CPU seconds of making all tensors of the golden model once, its opening included."""
+    before = _cpu()
+    executor = open_executor(place.model, place.graph)
+    for _name, _value in executor.run(place.feeds):
+        pass
+    executor.close()
+    return _cpu() - before
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and of the children it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def _key(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(line[name] for name in ("model", "device", "kind", "seed"))
+
+
+def _known(path: Path) -> set[tuple[Any, ...]]:
+    if not path.exists():
+        return set()
+    found = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {_key(line) for line in found if "error" not in line}
+
+
+def _said(line: dict[str, Any]) -> dict[str, Any]:
+    """*line*, shown in short."""
+    names = (
+        "model",
+        "device",
+        "kind",
+        "seed",
+        "verdict",
+        "rank",
+        "tensor",
+        "words",
+        "times",
+        "error",
+        "cpu",
+        "peak_mib",
+        "judged",
+        "unknown",
+        "arithmetic",
+    )
+    short = {name: line[name] for name in names if line.get(name) not in (None, "")}
+    top = [(each[0], each[1], each[2], each[4]) for each in line.get("ranking", ())[:3]]
+    guilty = sum(each[2] for each in line.get("ranking", ()))
+    print(json.dumps(short), f"{guilty}/{len(line.get('ranking', ()))}", top, file=sys.stderr)
+    return line
+
+
+if __name__ == "__main__":
+    main()
