@@ -36,6 +36,7 @@ class Framework(StrEnum):
     CAFFE = "caffe"
     PYTORCH = "pytorch"
     MINDSPORE = "mindspore"
+    OPENVINO = "openvino"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -24,7 +24,9 @@ from graphstore.model import (
 
 __all__ = ["Lineage", "Unmatched", "link_graphs"]
 
-_VALUE_KEEPING = frozenset({"Cast", "TransData", "QuantizeLinear", "DequantizeLinear"})
+_VALUE_KEEPING = frozenset(
+    {"Cast", "Convert", "Reorder", "TransData", "QuantizeLinear", "DequantizeLinear"}
+)
 """Inserted ops of these types change only the element type and layout of their first input."""
 _SAME_AXES = _VALUE_KEEPING | {"Identity"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
-from graphstore.model import LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
+from graphstore.model import Framework, LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
 
 HANDING_ON = frozenset(
     {
@@ -20,6 +20,8 @@ HANDING_ON = frozenset(
 )
 """Ops whose output is their first input in another type, order or shape."""
 _BY_NAME = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
+_NAMES_THE_LAST = frozenset({Framework.OPENVINO})
+"""Whose converters leave the name to the last part."""
 _PARTS = 6
 """The longest chain of ops one original may become."""
 
@@ -28,6 +30,8 @@ def split_originals(
     golden: GoldenTensors, golden_ops: Mapping[str, Op], device: ModelGraph, outputs: Outputs
 ) -> dict[TensorRef, Counterpart]:
     """The corrections of *outputs* for originals that were split into several ops."""
+    if device.framework in _NAMES_THE_LAST:
+        return {}
     readers, behind = golden.graph.readers(), device.readers()
     types = {op.id: op.type for op in device.ops}
     by_name = {op.name: op for op in device.ops if op.name}

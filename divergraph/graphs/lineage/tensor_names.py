@@ -1,8 +1,9 @@
-"""Links between graphs that carry no lineage attributes (ONNX against ONNX or TensorFlow).
+"""Links between graphs whose tensors have names of their own (ONNX against ONNX, TensorFlow, ...).
 
 Optimisers rename nodes but keep the names of the tensors that survive, so a tensor name
 on both sides is the evidence; originals between surviving tensors were fused into the
-device op behind them.
+device op behind them. Where the device's graph lists an op's originals, too (OpenVINO, TFLite),
+the last of them made its output.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ from graphstore.model import (
 )
 
 _INSERTED_TYPES = frozenset(
-    {"Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput", "ReorderOutput"}
+    {
+        *("Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput"),
+        *("ReorderOutput", "Reorder", "Convert"),
+    }
 )
 _NCHWC = re.compile(r"_nchwc$")
 _BLOCKED = "its values are in channel blocks (NCHWc) of a size the graph does not tell"
 _FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
+_PART = re.compile(r"/WithoutBiases$")
+"""What OpenVINO puts behind the name of an original of which an op is only the first part."""
 
 RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops whose output holds their first input's values in the same order."""
@@ -60,10 +66,26 @@ def link_ops(golden: GoldenTensors, device: ModelGraph, outputs: Outputs) -> lis
     """Links of every device op, given the golden tensors of the outputs."""
     golden_ops = golden.graph.op_index()
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
+    listed = {op.id: _listed(golden, op) for op in device.ops if op.original_names}
+    # what an op lists belongs to it, wherever it lies
+    surviving |= {ref for found in listed.values() for op in found for ref in golden_ops[op].makes}
     links: list[LineageLink] = []
     for op in device.ops:
-        links.extend(_op_links(golden, golden_ops, op, outputs, surviving))
+        links.extend(_op_links(golden, golden_ops, op, outputs, surviving, listed.get(op.id, ())))
     return links
+
+
+def _listed(golden: GoldenTensors, op: Op) -> tuple[str, ...]:
+    """The golden ops that *op* lists as its originals, by their own names or their tensors'."""
+    found: dict[str, None] = {}
+    for name in op.original_names or ():
+        original = golden.by_name.get(_PART.sub("", name))
+        tensor = golden.by_tensor_name.get(name)
+        if original is not None:
+            found[original.id] = None
+        elif tensor is not None:
+            found[tensor.op] = None
+    return tuple(found)
 
 
 def _claimed(
@@ -145,8 +167,13 @@ def _renamed(
     golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
 ) -> Counterpart:
     """The counterpart by the op's name where the tensor's name is new; else why there is none."""
+    origin = op.outputs[ref.port].origin
+    said = None if origin is None else golden.tensor(origin.op, origin.port)
+    if said is not None and said.port < max(1, len(golden_ops[said.op].outputs)):
+        return TensorMatch(ref, said, LineageRule.ORIGIN_OUTPUT)
     same_name = golden.by_name.get(op.name)
-    if same_name is not None and same_name.type == op.type:
+    # of several originals the op's name tells the first, and the output is the last one's
+    if same_name is not None and same_name.type == op.type and not op.is_fused:
         found = golden_ops[same_name.id]
         if ref.port < max(1, len(found.outputs)):
             return TensorMatch(ref, TensorRef(found.id, ref.port), LineageRule.SAME_NAME)
@@ -183,6 +210,7 @@ def _op_links(
     op: Op,
     outputs: Outputs,
     surviving: set[TensorRef],
+    listed: tuple[str, ...],
 ) -> Iterator[LineageLink]:
     linked: set[str] = set()
     roots: list[str] = []
@@ -203,6 +231,11 @@ def _op_links(
     if fused is not None and _FUSION.search(op.name) and fused.id not in linked:
         linked.add(fused.id)
         yield LineageLink(op.id, fused.id, LineageRule.FUSION_NAME)
+    for original in listed:
+        if original not in linked:
+            linked.add(original)
+            roots.append(original)
+            yield LineageLink(op.id, original, LineageRule.ORIGINAL_NAMES)
     for original in _between(golden_ops, roots, surviving):
         if original not in linked:
             linked.add(original)

@@ -66,11 +66,20 @@ class _Table:
         self.tensors: dict[str, list[tuple[Op, int]]] = {}
         inlined = inlined_names(graph)
         for op in graph.ops:
-            for name in {op.name, op.id, inlined.get(op.id, op.name)}:
+            for name in (
+                set() if _is_first_of(op) else {op.name, op.id, inlined.get(op.id, op.name)}
+            ):
                 self.ops.setdefault(write(name), []).append(op)
             for port, tensor in enumerate(op.outputs):
                 if tensor.name:
                     self.tensors.setdefault(write(tensor.name), []).append((op, port))
+
+
+def _is_first_of(op: Op) -> bool:
+    """Whether the op has the name of the first of its originals (OpenVINO): then a file of that
+    name holds a tensor inside of it, and its output is that of the last one."""
+    names = op.original_names or ()
+    return len(names) > 1 and op.name in names[:-1]
 
 
 class GoldenNames:

@@ -1,0 +1,272 @@
+"""Join the layers of an OpenVINO net, and of the bodies in it, into a model graph."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import (
+    AttrValue,
+    Constant,
+    Framework,
+    GraphKind,
+    InputRef,
+    ModelGraph,
+    Op,
+    Subgraph,
+    Tensor,
+    TensorRef,
+)
+from importers.kept import kept_text, told_of
+from importers.names import UniqueIds
+from importers.openvino.net import BodyPort, Layer, Net
+from importers.openvino.runtime import (
+    ResultNames,
+    is_runtime,
+    originals,
+    runtime_attrs,
+    sequence,
+)
+from importers.openvino.types import dtype_of, names_in, nbytes_of, shape_of, value_of
+from importers.openvino.wiring import Wiring
+from importers.openvino.xml_reader import HINT, whole_number
+
+_PARAMETERS = frozenset({"Parameter", "Input"})
+_CONSTANTS = frozenset({"Const", "Constant"})
+_RESULTS = frozenset({"Result", "Output"})
+_FACTS = 256
+
+
+@dataclass(slots=True)
+class _Body:
+    """A net to walk: its name (empty: the root), its owner, and what its layers became."""
+
+    net: Net
+    name: str = ""
+    owner: str = ""
+    role: str = ""
+    layer: Layer | None = None
+    made: dict[tuple[int, int], TensorRef | str] = field(default_factory=dict)
+    tensors: dict[tuple[int, int], str] = field(default_factory=dict)
+    results: dict[int, TensorRef | str | None] = field(default_factory=dict)
+    parameters: dict[int, str] = field(default_factory=dict)
+
+
+class NetGraph:
+    """The ops of *net* in the order they run, then those of its bodies, level by level."""
+
+    def __init__(self, net: Net, path: Path) -> None:
+        self._path = path
+        self._weights = path.with_suffix(".bin")
+        self._size = _size(self._weights)
+        self._ids = UniqueIds()
+        self._constant_ids = UniqueIds()
+        self._bodies = UniqueIds()
+        self.is_runtime = is_runtime(net)
+        self._unfed: list[str] = []
+        self._valueless: list[str] = []
+        self.ops: list[Op] = []
+        self.inputs: list[Tensor] = []
+        self.outputs: list[TensorRef] = []
+        self.constants: list[Constant] = []
+        self.subgraphs: list[Subgraph] = []
+        self._queue = deque([_Body(net)])
+        while self._queue:
+            body = self._queue.popleft()
+            self._walk(body)
+            if body.name:
+                self.subgraphs.append(self._subgraph(body))
+
+    def warnings(self) -> list[str]:
+        """What was numbered, not fed or not found, as lines for the user."""
+        missing = f"of which {self._weights.name!r} holds the values, which is not there"
+        return [
+            *self._ids.warnings(),
+            *told_of(self._unfed, "{input is|inputs are} fed by nothing"),
+            *told_of(self._valueless, f"{{constant|constants}} {missing}"),
+        ]
+
+    def _walk(self, body: _Body) -> None:
+        wiring = Wiring(body.net, self._path)
+        results = [layer for layer in wiring.order if layer.type in _RESULTS]
+        names = ResultNames.of(results, body.net, wiring.source)
+        for layer in wiring.order:
+            if layer.type in _CONSTANTS:
+                self._constant(body, layer)
+            elif layer.type in _PARAMETERS and not body.name:
+                self._input(body, layer)
+            elif layer.type not in _RESULTS:
+                self._op(body, layer, wiring, names)
+        for layer in results:
+            source = wiring.source(layer, layer.inputs[0]) if layer.inputs else None
+            made = None if source is None else body.made.get(source)
+            body.results[layer.id] = made
+            if not body.name and isinstance(made, TensorRef):
+                self.outputs.append(made)
+
+    def _constant(self, body: _Body, layer: Layer) -> None:
+        names = [name for port in layer.outputs for name in port.names[:1]]
+        wanted = names[0] if names else layer.name or f"{layer.type}_{layer.id}"
+        name = self._constant_ids.take(wanted, body.name)
+        port = layer.outputs[0] if layer.outputs else None
+        written = layer.data.get("shape")
+        shape = port.dims if written is None and port else shape_of(written or "")
+        dtype = dtype_of(layer.data.get("element_type", "") or (port.precision if port else ""))
+        found = Constant(Tensor(name, dtype, shape), nbytes=nbytes_of(dtype, shape))
+        if "offset" in layer.data:
+            found = self._placed(layer, found)
+        self.constants.append(found)
+        for each in layer.outputs:
+            body.made[layer.id, each.id] = name
+
+    def _placed(self, layer: Layer, found: Constant) -> Constant:
+        """*found* with the place of its values in the file of weights."""
+        offset = whole_number(layer.data["offset"])
+        size = whole_number(layer.data.get("size", ""))
+        said = f"the values of {layer.name!r}"
+        what = ""
+        if offset is None or size is None or offset < 0 or size < 0:
+            what = f"{said} have no place: an offset and a size in bytes"
+        elif found.nbytes is not None and size < found.nbytes:
+            what = f"{said} take {found.nbytes} bytes and have {size}"
+        elif self._size is not None and offset + size > self._size:
+            end = offset + size
+            what = f"{said} end at byte {end} of {self._weights.name}, which has {self._size}"
+        if what or offset is None:
+            raise ImportFormatError(self._path, what, line=layer.line, hint=HINT)
+        if self._size is None and size:
+            self._valueless.append(found.tensor.name)
+        return Constant(found.tensor, self._weights.name, offset, size)
+
+    def _input(self, body: _Body, layer: Layer) -> None:
+        for place, port in enumerate(layer.outputs):
+            tensor = self._tensor(layer, place)
+            self.inputs.append(tensor)
+            body.made[layer.id, port.id] = tensor.name
+
+    def _op(self, body: _Body, layer: Layer, wiring: Wiring, names: ResultNames) -> None:
+        name = layer.name or f"{layer.type}_{layer.id}"
+        op = self._ids.take(name, body.name)
+        if layer.type in _PARAMETERS:
+            body.parameters[layer.id] = op
+        for place, port in enumerate(layer.outputs):
+            body.made[layer.id, port.id] = TensorRef(op, place)
+        tensor = names.tensor if self.is_runtime else self._tensor
+        outputs = tuple(tensor(layer, at) for at in range(len(layer.outputs)))
+        for port, made in zip(layer.outputs, outputs, strict=True):
+            body.tensors[layer.id, port.id] = made.name
+        place = len(self.ops)
+        self.ops.append(
+            Op(
+                id=op,
+                name=name,
+                type=layer.type,
+                inputs=tuple(self._inputs(body, layer, wiring, op)),
+                outputs=outputs,
+                attrs=runtime_attrs(layer) if self.is_runtime else _attrs(layer),
+                subgraph=body.name,
+                owns=tuple(self._enter(layer, op, role) for role in layer.bodies),
+                original_names=self._original_names(layer),
+                sequence=sequence(layer, place) if self.is_runtime else place,
+            )
+        )
+
+    def _original_names(self, layer: Layer) -> tuple[str, ...] | None:
+        if self.is_runtime:
+            return originals(layer)
+        return names_in(layer.notes.get("fused_names", "")) or None
+
+    def _inputs(self, body: _Body, layer: Layer, wiring: Wiring, op: str) -> list[InputRef | None]:
+        found: list[InputRef | None] = []
+        for port in layer.inputs:
+            source = wiring.source(layer, port)
+            made = None if source is None else body.made.get(source)
+            if source is None or made is None:
+                self._unfed.append(f"{port.id} of {op}")
+                found.append(None)
+            elif isinstance(made, TensorRef):
+                found.append(InputRef(body.tensors[source], made))
+            else:
+                found.append(InputRef(made))
+        return found
+
+    def _tensor(self, layer: Layer, place: int) -> Tensor:
+        port = layer.outputs[place]
+        own = layer.name if len(layer.outputs) == 1 else f"{layer.name}.{place}"
+        shape = port.dims
+        if shape is None and "shape" in layer.data and layer.type in _PARAMETERS:
+            shape = shape_of(layer.data["shape"])
+        return Tensor(port.names[0] if port.names else own, dtype_of(port.precision), shape)
+
+    def _enter(self, layer: Layer, op: str, role: str) -> str:
+        """Name a body of *layer* and have it walked later."""
+        name = self._bodies.take(f"{op}/{role}")
+        self._queue.append(_Body(layer.bodies[role], name, op, role, layer))
+        return name
+
+    def _subgraph(self, body: _Body) -> Subgraph:
+        assert body.layer is not None
+        layer = body.layer
+        places = {port.id: place for place, port in enumerate(layer.inputs)}
+        places |= {port.id: place for place, port in enumerate(layer.outputs)}
+        inputs: list[tuple[int, str]] = []
+        outputs: list[tuple[int, TensorRef]] = []
+        for port in layer.ports.get(body.role, ()):
+            if port.inner not in (body.parameters if port.is_input else body.results):
+                self._missing(body, port, f"the layer {port.inner} of its body")
+            if port.outer < 0:
+                continue  # it counts the rounds, or says whether there is another
+            if port.outer not in places:
+                self._missing(body, port, f"the port {port.outer}")
+            if port.is_input:
+                inputs.append((places[port.outer], body.parameters[port.inner]))
+            elif isinstance(fed := body.results[port.inner], TensorRef):
+                outputs.append((places[port.outer], fed))
+        return Subgraph(body.name, body.owner, body.role, tuple(inputs), tuple(outputs))
+
+    def _missing(self, body: _Body, port: BodyPort, what: str) -> None:
+        said = f"the ports of {body.owner!r} name {what}, which is not there"
+        raise ImportFormatError(self._path, said, line=port.line, hint=HINT)
+
+
+def _size(file: Path) -> int | None:
+    try:
+        return file.stat().st_size if file.is_file() else None
+    except OSError:  # a name no file can have is as good as missing
+        return None
+
+
+def _attrs(layer: Layer) -> dict[str, AttrValue]:
+    attrs = {name: value_of(text) for name, text in layer.data.items()}
+    if layer.version:
+        attrs.setdefault("opset", kept_text(layer.version))
+    return attrs
+
+
+def model_graph(net: Net, path: Path, sha256: str) -> ModelGraph:
+    """The model graph of *net*, read from *path*; a runtime model is a device's graph.
+
+    Raises:
+        ImportFormatError: edges, bodies or places of values that cannot be.
+    """
+    graph = NetGraph(net, path)
+    attrs: dict[str, AttrValue] = {"ir_version": net.version}
+    for name, text in list(net.facts.items())[:_FACTS]:
+        attrs.setdefault(name, kept_text(text))
+    return ModelGraph(
+        name=net.name or path.stem,
+        kind=GraphKind.DEVICE if graph.is_runtime else GraphKind.ORIGINAL,
+        framework=Framework.OPENVINO,
+        format="openvino",
+        ops=tuple(graph.ops),
+        subgraphs=tuple(graph.subgraphs),
+        inputs=tuple(graph.inputs),
+        outputs=tuple(graph.outputs),
+        constants=tuple(graph.constants),
+        attrs=attrs,
+        warnings=tuple(graph.warnings()),
+        source=str(path),
+        sha256=sha256,
+    )

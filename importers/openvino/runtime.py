@@ -1,0 +1,101 @@
+"""What the layers of a runtime model say: originals, order, precision and layout.
+
+``compiled_model.get_runtime_model()`` gives the ops as the plug-in runs them. Each lists the
+names of the ops it was made of, in the order in which they were fused: its output is the output of
+the last one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from graphstore.model import AttrValue, Tensor, TensorOrigin
+from importers.kept import split_reference
+from importers.openvino.net import Layer, Net, Port
+from importers.openvino.types import dtype_of, names_in, value_of
+from importers.openvino.xml_reader import whole_number
+
+ORIGINALS = "originalLayersNames"
+_ORDER = "execOrder"
+_MADE = re.compile(r"Result_\d+")
+"""A name OpenVINO gives a Result that nobody named."""
+_SINK = re.compile(r"/sink_port_\d+$")
+"""What frontends put behind the name of a tensor to name its Result."""
+
+
+def is_runtime(net: Net) -> bool:
+    """Whether *net* is a runtime model: there every layer tells its originals."""
+    return any(ORIGINALS in layer.data for layer in net.layers.values())
+
+
+def originals(layer: Layer) -> tuple[str, ...]:
+    """The names of the ops *layer* was made of; none if the plug-in added it."""
+    return names_in(layer.data.get(ORIGINALS, ""))
+
+
+def sequence(layer: Layer, place: int) -> int:
+    """When the layer runs; *place* where it does not say."""
+    found = whole_number(layer.data.get(_ORDER, ""))
+    return place if found is None or found < 0 else found
+
+
+def runtime_attrs(layer: Layer) -> dict[str, AttrValue]:
+    """All that the layer says of itself but its originals, which are the op's own."""
+    return {name: value_of(text) for name, text in layer.data.items() if name != ORIGINALS}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultNames:
+    """What the Results behind the outputs of a runtime model are called, by layer and port."""
+
+    by_output: dict[tuple[int, int], list[str]]
+
+    @classmethod
+    def of(
+        cls,
+        results: Iterable[Layer],
+        net: Net,
+        source: Callable[[Layer, Port], tuple[int, int] | None],
+    ) -> ResultNames:
+        """From every Result and what feeds it, which *source* tells of an input."""
+        found: dict[tuple[int, int], list[str]] = {}
+        for result in results:
+            fed = source(result, result.inputs[0]) if result.inputs else None
+            while fed is not None and _only_hands_on(layer := net.layers[fed[0]]):
+                fed = source(layer, layer.inputs[0])
+            if fed is not None and not _MADE.fullmatch(result.name):
+                found.setdefault(fed, []).append(_SINK.sub("", result.name))
+        return cls(found)
+
+    def tensor(self, layer: Layer, place: int) -> Tensor:
+        """Output *place* of *layer*, and the original tensor it stands for.
+
+        A Result that was named after what it takes, ``op:port``, says this exactly.
+        """
+        port = layer.outputs[place]
+        made_of = originals(layer)
+        last = made_of[-1] if made_of else ""
+        names = self.by_output.get((layer.id, port.id), [])
+        named = [name for name in names if split_reference(name)[0] == last] or names
+        name = named[0] if named else ""
+        op, at = split_reference(name) if ":" in name else (last, place)
+        known = [dtype_of(text) for text in layer.data.get("outputPrecisions", "").split(",")]
+        layouts = layer.data.get("outputLayouts", "").split(",")
+        return Tensor(
+            name or (last if place == 0 else f"{last}:{place}") or _own_name(layer, place),
+            (known[place] if place < len(known) else None) or dtype_of(port.precision),
+            port.dims,
+            (layouts[place] if place < len(layouts) else "") or None,
+            TensorOrigin(op, at) if made_of else None,
+        )
+
+
+def _only_hands_on(layer: Layer) -> bool:
+    """Whether the plug-in added *layer* to put values in another order or type for a Result."""
+    return layer.type in ("Reorder", "Convert") and bool(layer.inputs) and not originals(layer)
+
+
+def _own_name(layer: Layer, place: int) -> str:
+    return layer.name if place == 0 else f"{layer.name}:{place}"

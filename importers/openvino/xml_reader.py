@@ -1,0 +1,248 @@
+"""Read an OpenVINO ``.xml`` in one pass, with the line of everything that is wrong with it.
+
+Expat reads; a document type is refused, so there are no entities to expand or to fetch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn
+from xml.parsers import expat
+
+from graphstore.errors import ImportFormatError
+from importers.openvino.net import BodyPort, Layer, Net, Port, Wire
+from importers.proto.text_reader import Buffer
+
+HINT = "it was cut, damaged or changed by hand; save the model again"
+MIN_VERSION = 10
+"""Versions 10 and 11 have named tensors and opsets; older ones are of other tools."""
+
+_AT_ONCE = 1 << 20
+_MAX_DEPTH = 256
+"""Elements inside elements: a body takes four, and bodies are seldom three deep."""
+_MAX_DIGITS = 18
+_NUMBER = re.compile(r"-?\d+")
+_NAMES = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
+_BODIES = frozenset({"body", "then_body", "else_body"})
+_PORT_MAPS = {
+    "port_map": "body",
+    "then_port_map": "then_body",
+    "else_port_map": "else_body",
+}
+
+
+def read_net(buffer: Buffer, path: Path) -> Net:
+    """The net in *buffer*, the content of *path*.
+
+    Raises:
+        ImportFormatError: no XML, no net, of too old a version, or not what a net is.
+    """
+    return _Reader(path).read(buffer)
+
+
+class _Reader:
+    """Keeps the nets and layers that are open while expat reports elements."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._tags: list[str] = []
+        self._nets: list[Net] = []
+        self._layers: list[Layer] = []
+        self._port: tuple[int, str, tuple[str, ...], int] | None = None
+        self._dims: list[int | None] | None = None
+        self._texts: list[str] = []
+        self._whole: Net | None = None
+
+    def read(self, buffer: Buffer) -> Net:
+        try:
+            for start in range(0, len(buffer), _AT_ONCE):
+                self._parser.Parse(bytes(buffer[start : start + _AT_ONCE]), False)
+            self._parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            what = f"damaged XML: {expat.ErrorString(error.code)}"
+            raise ImportFormatError(
+                self._path, what, line=error.lineno, column=error.offset + 1, hint=HINT
+            ) from error
+        except (ValueError, LookupError) as error:  # an encoding that Python does not know
+            self._fail(f"damaged XML: {error}")
+        if self._whole is None:
+            self._fail("the XML holds no net")
+        return self._whole
+
+    def _fail(self, what: str, line: int | None = None) -> NoReturn:
+        line = self._parser.CurrentLineNumber if line is None else line
+        raise ImportFormatError(self._path, what, line=line, hint=HINT)
+
+    def _doctype(self, *_: object) -> None:
+        self._fail("a document type, which no OpenVINO model has: it could define entities")
+
+    def _start(self, tag: str, given: dict[str, str]) -> None:
+        above = self._tags[-1] if self._tags else ""
+        self._tags.append(tag)
+        if len(self._tags) > _MAX_DEPTH:
+            self._fail(f"elements nested deeper than {_MAX_DEPTH}")
+        if not above:
+            self._begin_net(tag, given)
+        elif "rt_info" in self._tags[:-1]:
+            self._note(tag, given)
+        elif (above, tag) == ("layers", "layer"):
+            self._begin_layer(given)
+        elif (above, tag) == ("edges", "edge"):
+            self._edge(given)
+        elif (begin := _IN_LAYERS.get((above, tag))) is not None:
+            if not self._layers:
+                self._fail(f"<{tag}> outside of a layer")
+            begin(self, given)
+
+    def _end(self, tag: str) -> None:
+        self._tags.pop()
+        above = self._tags[-1] if self._tags else ""
+        if tag == "dim" and self._dims is not None:
+            self._dims.append(self._dim("".join(self._texts)))
+        elif tag == "port" and self._port is not None and above in ("input", "output"):
+            self._end_port(above)
+        elif tag == "layer" and above == "layers":
+            self._end_layer()
+        elif tag in _BODIES and above == "layer":
+            body = self._nets.pop()
+            if self._layers[-1].bodies.setdefault(tag, body) is not body:
+                self._fail(f"the layer {self._layers[-1].name!r} has two of <{tag}>")
+        elif not above:
+            self._whole = self._nets.pop()
+
+    def _text(self, text: str) -> None:
+        if self._tags and self._tags[-1] == "dim":
+            self._texts.append(text)
+
+    def _begin_net(self, tag: str, given: Mapping[str, str]) -> None:
+        if tag != "net":
+            self._fail(f"an XML page of <{tag}>, not an OpenVINO <net>")
+        version = self._number(given, "version", lowest=0)
+        if version < MIN_VERSION:
+            self._fail(
+                f"an OpenVINO model of version {version}; {MIN_VERSION} and later ones are read"
+            )
+        self._nets.append(Net(given.get("name", ""), version))
+
+    def _begin_layer(self, given: Mapping[str, str]) -> None:
+        layer = Layer(
+            self._number(given, "id", lowest=0),
+            given.get("name", ""),
+            given.get("type", ""),
+            given.get("version", ""),
+            self._parser.CurrentLineNumber,
+        )
+        if not layer.type:
+            self._fail(f"the layer {layer.name!r} has no type")
+        self._layers.append(layer)
+
+    def _end_layer(self) -> None:
+        layer, net = self._layers.pop(), self._nets[-1]
+        other = net.layers.setdefault(layer.id, layer)
+        if other is not layer:
+            self._fail(f"the layer of line {other.line} has the id {layer.id}, too", layer.line)
+
+    def _begin_body(self, _given: Mapping[str, str]) -> None:
+        self._nets.append(Net(self._layers[-1].name, self._nets[-1].version))
+
+    def _data(self, given: Mapping[str, str]) -> None:
+        self._layers[-1].data.update(given)
+
+    def _note(self, tag: str, given: Mapping[str, str]) -> None:
+        """What the tools noted of a layer, or of the whole net: names and values, nested."""
+        at = self._tags.index("rt_info")
+        kept: dict[str, str] | None = None  # what is said of a body is not kept
+        if at == 1:
+            kept = self._nets[-1].facts
+        elif self._tags[at - 1] == "layer" and self._layers:
+            kept = self._layers[-1].notes
+        name = given.get("name", "") if tag == "attribute" else "/".join(self._tags[at + 1 :])
+        if kept is not None and name and "value" in given:
+            kept.setdefault(name, given["value"])
+
+    def _begin_port(self, given: Mapping[str, str]) -> None:
+        names = tuple(_unescaped(found[0]) for found in _NAMES.finditer(given.get("names", "")))
+        self._port = (
+            self._number(given, "id", lowest=0),
+            given.get("precision", ""),
+            names,
+            self._parser.CurrentLineNumber,
+        )
+        self._dims = []
+
+    def _end_port(self, above: str) -> None:
+        assert self._port is not None
+        number, precision, names, line = self._port
+        dims = tuple(self._dims) if self._dims else None
+        layer = self._layers[-1]
+        ports = layer.inputs if above == "input" else layer.outputs
+        ports.append(Port(number, precision, names, dims, line))
+        self._port = self._dims = None
+
+    def _begin_dim(self, _given: Mapping[str, str]) -> None:
+        self._texts = []
+
+    def _edge(self, given: Mapping[str, str]) -> None:
+        source = (
+            self._number(given, "from-layer", lowest=0),
+            self._number(given, "from-port", lowest=0),
+        )
+        target = (
+            self._number(given, "to-layer", lowest=0),
+            self._number(given, "to-port", lowest=0),
+        )
+        self._nets[-1].wires.append(Wire(source, target, self._parser.CurrentLineNumber))
+
+    def _body_port(self, given: Mapping[str, str]) -> None:
+        role = _PORT_MAPS[self._tags[-2]]
+        self._layers[-1].ports.setdefault(role, []).append(
+            BodyPort(
+                self._number(given, "external_port_id", lowest=-1),
+                self._number(given, "internal_layer_id", lowest=0),
+                self._tags[-1] == "input",
+                self._parser.CurrentLineNumber,
+            )
+        )
+
+    def _number(self, given: Mapping[str, str], name: str, *, lowest: int) -> int:
+        found = whole_number(given.get(name, ""))
+        if found is None or found < lowest:
+            said = "has no" if name not in given else f"has {given[name][:40]!r} as its"
+            self._fail(f"<{self._tags[-1]}> {said} {name}")
+        return found
+
+    def _dim(self, text: str) -> int | None:
+        found = whole_number(text.strip())
+        if found is None:
+            self._fail(f"{text.strip()[:40]!r} is no dimension")
+        return found if found >= 0 else None
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("\\,", ",")
+
+
+def whole_number(text: str) -> int | None:
+    """The number *text* is; None for what is none, or larger than any file or dimension."""
+    if not text.isascii() or len(text) > _MAX_DIGITS or not _NUMBER.fullmatch(text):
+        return None
+    return int(text)
+
+
+_IN_LAYERS: dict[tuple[str, str], Callable[[_Reader, Mapping[str, str]], None]] = {
+    **{("layer", tag): _Reader._begin_body for tag in _BODIES},
+    ("layer", "data"): _Reader._data,
+    ("input", "port"): _Reader._begin_port,
+    ("output", "port"): _Reader._begin_port,
+    ("port", "dim"): _Reader._begin_dim,
+    **{(tag, kind): _Reader._body_port for tag in _PORT_MAPS for kind in ("input", "output")},
+}
+"""What begins in a layer, by the tag around it and its own; anything else is passed over."""
