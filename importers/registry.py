@@ -78,7 +78,6 @@ _HINTS = {
     "a zip archive": "unpack it first",
     "a tar archive": "unpack it first",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
-    "an OpenVINO model (.xml)": "give the model it was converted from",
     "a Caffe solver": "give the net it names",
     _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
     "a Git LFS pointer": "fetch the file itself with `git lfs pull`",
@@ -113,7 +112,7 @@ def _foreign_name(path: Path, head: bytes) -> str:
         start = stripped[:2000].lower()
         if b"<html" in start or b"<!doctype html" in start:
             return "an HTML page"
-        return "an OpenVINO model (.xml)" if b"<net " in start else "an XML page"
+        return "an XML page"
     if stripped[:1] in (b"{", b"["):
         passes = fusion_result.detect(path, head).confidence is Confidence.SURE
         return _FUSION_RESULT if passes else "a JSON text"

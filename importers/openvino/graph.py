@@ -21,9 +21,11 @@ from graphstore.model import (
 )
 from importers.kept import kept_text, told_of
 from importers.names import UniqueIds
-from importers.openvino.net import BodyPort, Layer, Net
+from importers.openvino.net import BodyPort, IrLayer, IrNet
 from importers.openvino.runtime import (
+    CONSTANTS,
     ResultNames,
+    is_added,
     is_runtime,
     originals,
     runtime_attrs,
@@ -34,7 +36,6 @@ from importers.openvino.wiring import Wiring
 from importers.openvino.xml_reader import HINT, whole_number
 
 _PARAMETERS = frozenset({"Parameter", "Input"})
-_CONSTANTS = frozenset({"Const", "Constant"})
 _RESULTS = frozenset({"Result", "Output"})
 _FACTS = 256
 
@@ -43,21 +44,21 @@ _FACTS = 256
 class _Body:
     """A net to walk: its name (empty: the root), its owner, and what its layers became."""
 
-    net: Net
+    net: IrNet
     name: str = ""
     owner: str = ""
     role: str = ""
-    layer: Layer | None = None
+    layer: IrLayer | None = None
     made: dict[tuple[int, int], TensorRef | str] = field(default_factory=dict)
     tensors: dict[tuple[int, int], str] = field(default_factory=dict)
     results: dict[int, TensorRef | str | None] = field(default_factory=dict)
     parameters: dict[int, str] = field(default_factory=dict)
 
 
-class NetGraph:
+class IrGraph:
     """The ops of *net* in the order they run, then those of its bodies, level by level."""
 
-    def __init__(self, net: Net, path: Path) -> None:
+    def __init__(self, net: IrNet, path: Path) -> None:
         self._path = path
         self._weights = path.with_suffix(".bin")
         self._size = _size(self._weights)
@@ -91,22 +92,22 @@ class NetGraph:
     def _walk(self, body: _Body) -> None:
         wiring = Wiring(body.net, self._path)
         results = [layer for layer in wiring.order if layer.type in _RESULTS]
-        names = ResultNames.of(results, body.net, wiring.source)
+        names = ResultNames.of(results, wiring.before)
         for layer in wiring.order:
-            if layer.type in _CONSTANTS:
+            if layer.type in CONSTANTS:
                 self._constant(body, layer)
             elif layer.type in _PARAMETERS and not body.name:
                 self._input(body, layer)
             elif layer.type not in _RESULTS:
                 self._op(body, layer, wiring, names)
         for layer in results:
-            source = wiring.source(layer, layer.inputs[0]) if layer.inputs else None
-            made = None if source is None else body.made.get(source)
+            fed = wiring.before(layer)
+            made = None if fed is None else body.made.get((fed[0].id, fed[1]))
             body.results[layer.id] = made
             if not body.name and isinstance(made, TensorRef):
                 self.outputs.append(made)
 
-    def _constant(self, body: _Body, layer: Layer) -> None:
+    def _constant(self, body: _Body, layer: IrLayer) -> None:
         names = [name for port in layer.outputs for name in port.names[:1]]
         wanted = names[0] if names else layer.name or f"{layer.type}_{layer.id}"
         name = self._constant_ids.take(wanted, body.name)
@@ -121,7 +122,7 @@ class NetGraph:
         for each in layer.outputs:
             body.made[layer.id, each.id] = name
 
-    def _placed(self, layer: Layer, found: Constant) -> Constant:
+    def _placed(self, layer: IrLayer, found: Constant) -> Constant:
         """*found* with the place of its values in the file of weights."""
         offset = whole_number(layer.data["offset"])
         size = whole_number(layer.data.get("size", ""))
@@ -140,13 +141,13 @@ class NetGraph:
             self._valueless.append(found.tensor.name)
         return Constant(found.tensor, self._weights.name, offset, size)
 
-    def _input(self, body: _Body, layer: Layer) -> None:
+    def _input(self, body: _Body, layer: IrLayer) -> None:
         for place, port in enumerate(layer.outputs):
             tensor = self._tensor(layer, place)
             self.inputs.append(tensor)
             body.made[layer.id, port.id] = tensor.name
 
-    def _op(self, body: _Body, layer: Layer, wiring: Wiring, names: ResultNames) -> None:
+    def _op(self, body: _Body, layer: IrLayer, wiring: Wiring, names: ResultNames) -> None:
         name = layer.name or f"{layer.type}_{layer.id}"
         op = self._ids.take(name, body.name)
         if layer.type in _PARAMETERS:
@@ -168,17 +169,19 @@ class NetGraph:
                 attrs=runtime_attrs(layer) if self.is_runtime else _attrs(layer),
                 subgraph=body.name,
                 owns=tuple(self._enter(layer, op, role) for role in layer.bodies),
-                original_names=self._original_names(layer),
+                original_names=self._original_names(layer, wiring),
                 sequence=sequence(layer, place) if self.is_runtime else place,
             )
         )
 
-    def _original_names(self, layer: Layer) -> tuple[str, ...] | None:
+    def _original_names(self, layer: IrLayer, wiring: Wiring) -> tuple[str, ...] | None:
         if self.is_runtime:
-            return originals(layer)
+            return () if is_added(layer, wiring.before) else originals(layer)
         return names_in(layer.notes.get("fused_names", "")) or None
 
-    def _inputs(self, body: _Body, layer: Layer, wiring: Wiring, op: str) -> list[InputRef | None]:
+    def _inputs(
+        self, body: _Body, layer: IrLayer, wiring: Wiring, op: str
+    ) -> list[InputRef | None]:
         found: list[InputRef | None] = []
         for port in layer.inputs:
             source = wiring.source(layer, port)
@@ -192,7 +195,7 @@ class NetGraph:
                 found.append(InputRef(made))
         return found
 
-    def _tensor(self, layer: Layer, place: int) -> Tensor:
+    def _tensor(self, layer: IrLayer, place: int) -> Tensor:
         port = layer.outputs[place]
         own = layer.name if len(layer.outputs) == 1 else f"{layer.name}.{place}"
         shape = port.dims
@@ -200,7 +203,7 @@ class NetGraph:
             shape = shape_of(layer.data["shape"])
         return Tensor(port.names[0] if port.names else own, dtype_of(port.precision), shape)
 
-    def _enter(self, layer: Layer, op: str, role: str) -> str:
+    def _enter(self, layer: IrLayer, op: str, role: str) -> str:
         """Name a body of *layer* and have it walked later."""
         name = self._bodies.take(f"{op}/{role}")
         self._queue.append(_Body(layer.bodies[role], name, op, role, layer))
@@ -238,20 +241,20 @@ def _size(file: Path) -> int | None:
         return None
 
 
-def _attrs(layer: Layer) -> dict[str, AttrValue]:
+def _attrs(layer: IrLayer) -> dict[str, AttrValue]:
     attrs = {name: value_of(text) for name, text in layer.data.items()}
     if layer.version:
         attrs.setdefault("opset", kept_text(layer.version))
     return attrs
 
 
-def model_graph(net: Net, path: Path, sha256: str) -> ModelGraph:
+def model_graph(net: IrNet, path: Path, sha256: str) -> ModelGraph:
     """The model graph of *net*, read from *path*; a runtime model is a device's graph.
 
     Raises:
         ImportFormatError: edges, bodies or places of values that cannot be.
     """
-    graph = NetGraph(net, path)
+    graph = IrGraph(net, path)
     attrs: dict[str, AttrValue] = {"ir_version": net.version}
     for name, text in list(net.facts.items())[:_FACTS]:
         attrs.setdefault(name, kept_text(text))

@@ -36,7 +36,7 @@ class BodyPort(NamedTuple):
 
 
 @dataclass(slots=True)
-class Layer:
+class IrLayer:
     """One layer; ``bodies`` and ``ports`` (which ports enter and leave a body) go by role:
     ``body``, ``then_body``, ``else_body``."""
 
@@ -49,16 +49,16 @@ class Layer:
     notes: dict[str, str] = field(default_factory=dict)
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
-    bodies: dict[str, Net] = field(default_factory=dict)
+    bodies: dict[str, IrNet] = field(default_factory=dict)
     ports: dict[str, list[BodyPort]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Net:
+class IrNet:
     """A net or the body of a layer; ``facts`` is what the net says of itself."""
 
     name: str
     version: int
-    layers: dict[int, Layer] = field(default_factory=dict)
+    layers: dict[int, IrLayer] = field(default_factory=dict)
     wires: list[Wire] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)

@@ -10,38 +10,53 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from graphstore.model import AttrValue, Tensor, TensorOrigin
 from importers.kept import split_reference
-from importers.openvino.net import Layer, Net, Port
+from importers.openvino.net import IrLayer, IrNet
 from importers.openvino.types import dtype_of, names_in, value_of
 from importers.openvino.xml_reader import whole_number
 
 ORIGINALS = "originalLayersNames"
+CONSTANTS = frozenset({"Const", "Constant"})
+Before: TypeAlias = Callable[[IrLayer], tuple[IrLayer, int] | None]
+"""Tells the layer, and which port of it, that feeds the first input of a layer."""
+
 _ORDER = "execOrder"
 _MADE = re.compile(r"Result_\d+")
 """A name OpenVINO gives a Result that nobody named."""
+_HANDING_ON = frozenset({"Reorder", "Convert"})
+_NUMBER = re.compile(r"\.\d+$")
 _SINK = re.compile(r"/sink_port_\d+$")
 """What frontends put behind the name of a tensor to name its Result."""
 
 
-def is_runtime(net: Net) -> bool:
+def is_runtime(net: IrNet) -> bool:
     """Whether *net* is a runtime model: there every layer tells its originals."""
     return any(ORIGINALS in layer.data for layer in net.layers.values())
 
 
-def originals(layer: Layer) -> tuple[str, ...]:
+def originals(layer: IrLayer) -> tuple[str, ...]:
     """The names of the ops *layer* was made of; none if the plug-in added it."""
     return names_in(layer.data.get(ORIGINALS, ""))
 
 
-def sequence(layer: Layer, place: int) -> int:
+def is_added(layer: IrLayer, before: Before) -> bool:
+    """Whether the plug-in put *layer* behind another to have its values in another order or type:
+    it lists no original, or only what is before it, by its number."""
+    if layer.type not in _HANDING_ON or (fed := before(layer)) is None:
+        return False
+    return all(_NUMBER.sub("", name) == fed[0].name for name in originals(layer))
+
+
+def sequence(layer: IrLayer, place: int) -> int:
     """When the layer runs; *place* where it does not say."""
     found = whole_number(layer.data.get(_ORDER, ""))
     return place if found is None or found < 0 else found
 
 
-def runtime_attrs(layer: Layer) -> dict[str, AttrValue]:
+def runtime_attrs(layer: IrLayer) -> dict[str, AttrValue]:
     """All that the layer says of itself but its originals, which are the op's own."""
     return {name: value_of(text) for name, text in layer.data.items() if name != ORIGINALS}
 
@@ -53,23 +68,22 @@ class ResultNames:
     by_output: dict[tuple[int, int], list[str]]
 
     @classmethod
-    def of(
-        cls,
-        results: Iterable[Layer],
-        net: Net,
-        source: Callable[[Layer, Port], tuple[int, int] | None],
-    ) -> ResultNames:
-        """From every Result and what feeds it, which *source* tells of an input."""
+    def of(cls, results: Iterable[IrLayer], before: Before) -> ResultNames:
+        """From every Result; *before* tells what feeds the first input of a layer."""
         found: dict[tuple[int, int], list[str]] = {}
         for result in results:
-            fed = source(result, result.inputs[0]) if result.inputs else None
-            while fed is not None and _only_hands_on(layer := net.layers[fed[0]]):
-                fed = source(layer, layer.inputs[0])
+            fed = before(result)
+            while fed is not None and is_added(fed[0], before):
+                further = before(fed[0])
+                if further is None or further[0].type in CONSTANTS:
+                    break
+                fed = further
             if fed is not None and not _MADE.fullmatch(result.name):
-                found.setdefault(fed, []).append(_SINK.sub("", result.name))
+                key = (fed[0].id, fed[1])
+                found.setdefault(key, []).append(_SINK.sub("", result.name))
         return cls(found)
 
-    def tensor(self, layer: Layer, place: int) -> Tensor:
+    def tensor(self, layer: IrLayer, place: int) -> Tensor:
         """Output *place* of *layer*, and the original tensor it stands for.
 
         A Result that was named after what it takes, ``op:port``, says this exactly.
@@ -92,10 +106,5 @@ class ResultNames:
         )
 
 
-def _only_hands_on(layer: Layer) -> bool:
-    """Whether the plug-in added *layer* to put values in another order or type for a Result."""
-    return layer.type in ("Reorder", "Convert") and bool(layer.inputs) and not originals(layer)
-
-
-def _own_name(layer: Layer, place: int) -> str:
+def _own_name(layer: IrLayer, place: int) -> str:
     return layer.name if place == 0 else f"{layer.name}:{place}"

@@ -7,7 +7,7 @@ import re
 
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import kept_list, kept_text
-from importers.openvino.xml_reader import whole_number
+from importers.openvino.xml_reader import MAX_RANK, whole_number
 
 _TYPES = """
     f16=float16 f32=float32 f64=float64 bf16=bfloat16 fp16=float16 fp32=float32 fp64=float64
@@ -30,6 +30,8 @@ def shape_of(text: str) -> Shape | None:
     if text.strip() == "...":
         return None
     dims = [part.strip() for part in text.split(",")] if text.strip() else []
+    if len(dims) > MAX_RANK:
+        return None
     found = [whole_number(dim) for dim in dims]
     return tuple(dim if dim is not None and dim >= 0 else None for dim in found)
 
@@ -39,7 +41,8 @@ def nbytes_of(dtype: DType | None, shape: Shape | None) -> int | None:
     bits = None if dtype is None else dtype.bits
     if bits is None or shape is None or None in shape:
         return None
-    return (math.prod(dim for dim in shape if dim is not None) * bits + 7) // 8
+    nbytes = (math.prod(dim for dim in shape if dim is not None) * bits + 7) // 8
+    return nbytes if nbytes < 1 << 63 else None
 
 
 def value_of(text: str) -> AttrValue:

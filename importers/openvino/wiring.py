@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
-from importers.openvino.net import Layer, Net, Port, Wire
+from importers.openvino.net import IrLayer, IrNet, Port, Wire
 from importers.openvino.xml_reader import HINT
 
 
@@ -19,7 +19,7 @@ class Wiring:
             edges, or layers feed each other in a circle.
     """
 
-    def __init__(self, net: Net, path: Path) -> None:
+    def __init__(self, net: IrNet, path: Path) -> None:
         self._path = path
         self._layers = net.layers
         self._feeding: dict[tuple[int, int], Wire] = {}
@@ -34,10 +34,16 @@ class Wiring:
                 raise ImportFormatError(path, what, line=wire.line, hint=HINT)
         self.order = self._ordered()
 
-    def source(self, layer: Layer, port: Port) -> tuple[int, int] | None:
+    def source(self, layer: IrLayer, port: Port) -> tuple[int, int] | None:
         """The layer and port that feed input *port* of *layer*; None if none does."""
         wire = self._feeding.get((layer.id, port.id))
         return None if wire is None else wire.source
+
+    def before(self, layer: IrLayer) -> tuple[IrLayer, int] | None:
+        """The layer that feeds the first input of *layer*, and which port of it; None if none
+        does."""
+        source = self.source(layer, layer.inputs[0]) if layer.inputs else None
+        return None if source is None else (self._layers[source[0]], source[1])
 
     def _check(
         self,
@@ -56,7 +62,7 @@ class Wiring:
             return
         raise ImportFormatError(self._path, what, line=wire.line, hint=HINT)
 
-    def _ordered(self) -> tuple[Layer, ...]:
+    def _ordered(self) -> tuple[IrLayer, ...]:
         """The layers in file order but where one would come before what it takes."""
         places = {number: place for place, number in enumerate(self._layers)}
         users: dict[int, list[int]] = {}
@@ -67,7 +73,7 @@ class Wiring:
         ids = list(self._layers)
         ready = [places[number] for number, left in waiting.items() if not left]
         heapq.heapify(ready)
-        found: list[Layer] = []
+        found: list[IrLayer] = []
         while ready:
             number = ids[heapq.heappop(ready)]
             found.append(self._layers[number])
@@ -87,7 +93,7 @@ def _places(ports: Iterable[Port]) -> dict[int, int]:
     return {port.id: place for place, port in enumerate(ports)}
 
 
-def _in_circle(left: list[Layer], wires: Iterable[Wire]) -> Layer:
+def _in_circle(left: list[IrLayer], wires: Iterable[Wire]) -> IrLayer:
     """One of the layers *left* that lies in a circle: going back from any of them ends in one."""
     by_id = {layer.id: layer for layer in left}
     back = {wire.target[0]: wire.source[0] for wire in wires if wire.source[0] in by_id}

@@ -12,7 +12,7 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from graphstore.errors import ImportFormatError
-from importers.openvino.net import BodyPort, Layer, Net, Port, Wire
+from importers.openvino.net import BodyPort, IrLayer, IrNet, Port, Wire
 from importers.proto.text_reader import Buffer
 
 HINT = "it was cut, damaged or changed by hand; save the model again"
@@ -22,6 +22,7 @@ MIN_VERSION = 10
 _AT_ONCE = 1 << 20
 _MAX_DEPTH = 256
 """Elements inside elements: a body takes four, and bodies are seldom three deep."""
+MAX_RANK = 256
 _MAX_DIGITS = 18
 _NUMBER = re.compile(r"-?\d+")
 _NAMES = re.compile(r"(?:[^,\\]|\\.)+", re.DOTALL)
@@ -33,7 +34,7 @@ _PORT_MAPS = {
 }
 
 
-def read_net(buffer: Buffer, path: Path) -> Net:
+def read_net(buffer: Buffer, path: Path) -> IrNet:
     """The net in *buffer*, the content of *path*.
 
     Raises:
@@ -54,14 +55,14 @@ class _Reader:
         self._parser.CharacterDataHandler = self._text
         self._parser.StartDoctypeDeclHandler = self._doctype
         self._tags: list[str] = []
-        self._nets: list[Net] = []
-        self._layers: list[Layer] = []
+        self._nets: list[IrNet] = []
+        self._layers: list[IrLayer] = []
         self._port: tuple[int, str, tuple[str, ...], int] | None = None
         self._dims: list[int | None] | None = None
         self._texts: list[str] = []
-        self._whole: Net | None = None
+        self._whole: IrNet | None = None
 
-    def read(self, buffer: Buffer) -> Net:
+    def read(self, buffer: Buffer) -> IrNet:
         try:
             for start in range(0, len(buffer), _AT_ONCE):
                 self._parser.Parse(bytes(buffer[start : start + _AT_ONCE]), False)
@@ -130,10 +131,10 @@ class _Reader:
             self._fail(
                 f"an OpenVINO model of version {version}; {MIN_VERSION} and later ones are read"
             )
-        self._nets.append(Net(given.get("name", ""), version))
+        self._nets.append(IrNet(given.get("name", ""), version))
 
     def _begin_layer(self, given: Mapping[str, str]) -> None:
-        layer = Layer(
+        layer = IrLayer(
             self._number(given, "id", lowest=0),
             given.get("name", ""),
             given.get("type", ""),
@@ -151,7 +152,7 @@ class _Reader:
             self._fail(f"the layer of line {other.line} has the id {layer.id}, too", layer.line)
 
     def _begin_body(self, _given: Mapping[str, str]) -> None:
-        self._nets.append(Net(self._layers[-1].name, self._nets[-1].version))
+        self._nets.append(IrNet(self._layers[-1].name, self._nets[-1].version))
 
     def _data(self, given: Mapping[str, str]) -> None:
         self._layers[-1].data.update(given)
@@ -181,6 +182,8 @@ class _Reader:
     def _end_port(self, above: str) -> None:
         assert self._port is not None
         number, precision, names, line = self._port
+        if self._dims is not None and len(self._dims) > MAX_RANK:
+            self._fail(f"a tensor of {len(self._dims)} dimensions", line)
         dims = tuple(self._dims) if self._dims else None
         layer = self._layers[-1]
         ports = layer.inputs if above == "input" else layer.outputs

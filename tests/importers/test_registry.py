@@ -86,7 +86,6 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, ending):
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "git lfs pull"),
         (b'{"graph": []}', "a JSON text"),
         (b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>", "an HTML page"),
-        (b'<?xml version="1.0"?><net name="n" version="11"></net>', "an OpenVINO model"),
         (b"<?xml version='1.0'?><a/>", "an XML page"),
         (zip_of("archive/data.pkl"), "a PyTorch file"),
         (zip_of("model/.format_version"), "a PyTorch file"),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
+from divergraph.graphs.lineage.listed_originals import counterpart_by_origin, listed_originals
 from divergraph.graphs.lineage.split_originals import HANDING_ON, split_originals
 from graphstore.model import (
     LineageLink,
@@ -32,8 +33,6 @@ _INSERTED_TYPES = frozenset(
 _NCHWC = re.compile(r"_nchwc$")
 _BLOCKED = "its values are in channel blocks (NCHWc) of a size the graph does not tell"
 _FUSION = re.compile(r"/[A-Za-z]+Fusion/?$")
-_PART = re.compile(r"/WithoutBiases$")
-"""What OpenVINO puts behind the name of an original of which an op is only the first part."""
 
 RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops whose output holds their first input's values in the same order."""
@@ -66,26 +65,13 @@ def link_ops(golden: GoldenTensors, device: ModelGraph, outputs: Outputs) -> lis
     """Links of every device op, given the golden tensors of the outputs."""
     golden_ops = golden.graph.op_index()
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
-    listed = {op.id: _listed(golden, op) for op in device.ops if op.original_names}
+    listed = {op.id: listed_originals(golden, op) for op in device.ops if op.original_names}
     # what an op lists belongs to it, wherever it lies
     surviving |= {ref for found in listed.values() for op in found for ref in golden_ops[op].makes}
     links: list[LineageLink] = []
     for op in device.ops:
         links.extend(_op_links(golden, golden_ops, op, outputs, surviving, listed.get(op.id, ())))
     return links
-
-
-def _listed(golden: GoldenTensors, op: Op) -> tuple[str, ...]:
-    """The golden ops that *op* lists as its originals, by their own names or their tensors'."""
-    found: dict[str, None] = {}
-    for name in op.original_names or ():
-        original = golden.by_name.get(_PART.sub("", name))
-        tensor = golden.by_tensor_name.get(name)
-        if original is not None:
-            found[original.id] = None
-        elif tensor is not None:
-            found[tensor.op] = None
-    return tuple(found)
 
 
 def _claimed(
@@ -167,10 +153,9 @@ def _renamed(
     golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
 ) -> Counterpart:
     """The counterpart by the op's name where the tensor's name is new; else why there is none."""
-    origin = op.outputs[ref.port].origin
-    said = None if origin is None else golden.tensor(origin.op, origin.port)
-    if said is not None and said.port < max(1, len(golden_ops[said.op].outputs)):
-        return TensorMatch(ref, said, LineageRule.ORIGIN_OUTPUT)
+    told = counterpart_by_origin(golden, op, ref)
+    if told is not None:
+        return told
     same_name = golden.by_name.get(op.name)
     # of several originals the op's name tells the first, and the output is the last one's
     if same_name is not None and same_name.type == op.type and not op.is_fused:

@@ -146,7 +146,9 @@ class _Matcher:
                 found.append((judgement.best.apart, place, judgement))
         for _, place, judgement in sorted(found, key=itemgetter(0, 1)):
             ref = self.open[place]
-            if self._is_worse_than_another(ref, judgement.best):
+            if self._is_worse_than_another(ref, judgement.best) or self._belongs_to_input(
+                ref, judgement.best
+            ):
                 continue
             rule = LineageRule.SAME_VALUES
             if judgement.best.reorder is not None:
@@ -171,12 +173,20 @@ class _Matcher:
         before, behind = self._device_values.of(ref), self._device_values.of(taker)
         return before is not None and behind is not None and distance(before, behind) > 0.0
 
+    def _belongs_to_input(self, ref: TensorRef, candidate: Candidate) -> bool:
+        """Whether the golden tensor is that of an input of the op of *ref*, which the op changes.
+        The first of the parts of a Clip changes few values, and none of the parts is the Clip."""
+        taker = self._takers().get(candidate.golden)
+        return taker is not None and taker != ref and self._is_changed(taker, ref)
+
     def _takers(self) -> dict[TensorRef, TensorRef]:
         return {
             match.golden: match.device
             for ref, match in self.outputs.items()
             if isinstance(match, TensorMatch)
             and (self._device_values.has(ref) or self._lineage.outputs[ref] == match)
+            # an op that hands it on to a Result has not taken it
+            and (self._device_values.has(ref) or match.rule is not LineageRule.THROUGH_INSERTED)
         }
 
     def by_waves(self, progress: Progress) -> None:
@@ -246,6 +256,8 @@ class _Matcher:
             judgement = self._judged(
                 ref, [each for each in candidates if not self._is_worse_than_another(ref, each)]
             )
+            if judgement is not None and self._belongs_to_input(ref, judgement.best):
+                judgement = None
             if judgement is not None and judgement.confidence >= SURE_ENOUGH:
                 self._settle(ref, LineageRule.RE_EXECUTED, judgement)
             elif (same := self._same_structure(ref, known)) is not None:
