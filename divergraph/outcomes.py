@@ -28,6 +28,7 @@ DIVERGED = Outcome(1, "diverged")
 BAD_INPUT = Outcome(2, "cannot use this input")
 NOT_FOUND = Outcome(2, "not found")
 NOTHING_COMPARED = Outcome(2, "nothing could be compared")
+UNDECIDED = Outcome(2, "no answer can be right")
 TROUBLE = Outcome(3, "internal trouble")
 STORE_TROUBLE = Outcome(3, "the store cannot be used")
 CLUSTER_TROUBLE = Outcome(3, "the cluster cannot be used")
@@ -48,6 +49,7 @@ _VERDICTS = {
     Verdict.CLEAN: FINE,
     Verdict.NOISE: FINE,
     Verdict.DIVERGED: DIVERGED,
+    Verdict.UNDECIDED: UNDECIDED,
     Verdict.NOT_COMPARED: NOTHING_COMPARED,
 }
 

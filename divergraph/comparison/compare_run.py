@@ -12,6 +12,7 @@ from divergraph.consistency.stored_run import run_findings
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import with_folder
+from divergraph.inputs.sides import loaded_dumps, same_dump
 from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
@@ -19,10 +20,11 @@ from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.metrics.pairs.measurement import Measurement
 from divergraph.metrics.statistics import BY_STATISTICS
+from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
-from divergraph.rootcause.run import with_root_cause
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
+from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -34,7 +36,7 @@ from divergraph.thresholds.verdicts import (
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, GraphKind, Method, Run, TensorIO
+from graphstore.model import Comparison, Method, Run, TensorIO
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.folder import ANY_DUMP, DumpChoice
 from importers.dumps.index import DumpIndex, OverflowRecord
@@ -84,12 +86,11 @@ def compare(
         )
     )
     progress.stage("finding dumps")
-    golden_dump, device_dump = (
-        load_dumps(path, source.graph, side, request.choice, graphs)
-        for path, source, side in (
-            (request.golden_dump, golden_graph, "golden"),
-            (request.device_dump, device_graph, "device"),
-        )
+    paths = {"golden": request.golden_dump, "device": request.device_dump}
+    golden_dump, device_dump = loaded_dumps(
+        golden_graph,
+        device_graph,
+        lambda side, source: load_dumps(paths[side], source.graph, side, request.choice, graphs),
     )
     _check_choice(request.choice, golden_dump.decided | device_dump.decided)
     return _Comparing(
@@ -226,7 +227,9 @@ class _Comparing:
             origins,
         )
         data = replace(data, findings=run_findings(data, arrays))
-        return _with_choices(self._with_root_cause(data, items, progress), starts)
+        data = _with_choices(self._with_root_cause(data, items, progress), starts)
+        doubt = same_dump(self.golden_dump, self.device_dump)
+        return undecided(with_doubt(data, doubt)) if doubt else data
 
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
@@ -239,7 +242,7 @@ class _Comparing:
             [item for item in items if isinstance(item, Pair)],
         )
         request = self.request
-        return with_root_cause(data, sources, request.method, request.root_cause, progress)
+        return with_fair_root_cause(data, sources, request.method, request.root_cause, progress)
 
     def _inputs(self) -> Mapping[str, str]:
         return {
@@ -261,11 +264,6 @@ class _Comparing:
         yield from self.device.notes
         yield from self.device_dump.notes
         yield from self.golden_dump.notes
-        if (self.golden.graph.kind, self.device.graph.kind) == (
-            GraphKind.DEVICE,
-            GraphKind.ORIGINAL,
-        ):
-            yield "the golden graph is that of a device, the device's an original: swapped?"
         for side, graph in (("golden", self.golden.graph), ("device", self.device.graph)):
             for warning in graph.warnings:
                 yield f"{side} graph: {warning}"

@@ -34,7 +34,13 @@ _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST = 1_000_000
 _TOGETHER = 512
 """Places that are kept together: until they are, their runs are in the journal."""
-_WORST = (Verdict.DIVERGED, Verdict.NOISE, Verdict.CLEAN, Verdict.NOT_COMPARED)
+_WORST = (
+    Verdict.DIVERGED,
+    Verdict.UNDECIDED,
+    Verdict.NOISE,
+    Verdict.CLEAN,
+    Verdict.NOT_COMPARED,
+)
 
 
 @dataclass(frozen=True, slots=True)

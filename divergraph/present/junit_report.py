@@ -25,8 +25,8 @@ _PORTS_SHOWN = 20
 def junit_report(report: RunReport) -> bytes:
     """The XML. An op fails if the error starts there or it is over a limit behind such an op, and
     only in a run that diverged, so that file and exit code say the same; an op that was not
-    compared is skipped, with the reason. A run in which nothing could be compared gets one more
-    test case, in error."""
+    compared is skipped, with the reason. A run in which nothing could be compared or decided gets
+    one more test case, in error."""
     run = report.run
     suites = Xml.Element("testsuites")
     suite = Xml.SubElement(
@@ -68,9 +68,14 @@ def _cases(suite: Xml.Element, report: RunReport) -> dict[str, int]:
         tensors.setdefault(item.op, []).append(item)
     sentences = {one.origin.op: one.sentence for one in report.answer.origins}
     tally = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    if report.run.verdict is Verdict.NOT_COMPARED:
+    if report.run.verdict in (Verdict.NOT_COMPARED, Verdict.UNDECIDED):
         case = _case(suite, "divergraph", report.run.name)
-        Xml.SubElement(case, "error", type="not compared", message=verdict_text(report.run))
+        Xml.SubElement(
+            case,
+            "error",
+            type=report.run.verdict.value.replace("_", " "),
+            message=verdict_text(report.run),
+        )
         tally["tests"] = tally["errors"] = 1
     diverged = report.run.verdict is Verdict.DIVERGED
     for row in report.rows:

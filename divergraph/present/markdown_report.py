@@ -19,6 +19,7 @@ _MARKS = {
     Verdict.CLEAN: "✅",
     Verdict.NOISE: "✅",
     Verdict.DIVERGED: "❌",
+    Verdict.UNDECIDED: "⚠️",
     Verdict.NOT_COMPARED: "⚠️",
 }
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")

@@ -13,8 +13,8 @@ from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import kept_path
 from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.jobs.progress import Progress
+from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
-from divergraph.rootcause.run import with_root_cause
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
 from graphstore.contract import RunData
@@ -34,7 +34,7 @@ def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress)
     """
     sources = sources_of(data, progress, options.memory)
     data = with_warnings(data, dumps_written_since(data.run, sources.pairs))
-    return with_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
+    return with_fair_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
 
 
 def with_warnings(data: RunData, warnings: Iterable[str]) -> RunData:

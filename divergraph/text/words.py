@@ -39,6 +39,7 @@ _VERDICTS = {
     Verdict.CLEAN: "clean: every compared tensor is within its limits",
     Verdict.NOISE: "noise: small differences, and no op at which an error starts",
     Verdict.DIVERGED: "diverged",
+    Verdict.UNDECIDED: "undecided",
     Verdict.NOT_COMPARED: "nothing could be compared",
 }
 
@@ -59,6 +60,8 @@ def verdict_text(run: Run) -> str:
     text = _VERDICTS[run.verdict]
     if run.method is Method.ROOT_CAUSE and run.verdict is Verdict.NOISE:
         text = "noise: no op makes more error than its precision explains"
+    if doubt := run.analysis.doubt:
+        text = f"{text}: {doubt}" if run.verdict is Verdict.UNDECIDED else f"{doubt}. Then {text}"
     reserve = reserve_text(run)
     return f"{text}; but {reserve}, nothing is known of the others" if reserve else text
 

@@ -86,7 +86,8 @@ class RunAnalysis:
     ``executor`` ran the reference; ``note`` says why there is none. ``minimized`` is the
     result of the last search, as ``minimize --json`` prints it; ``answers`` has by oracle,
     then by part, what oracles said of parts. ``reckonings`` are those of the outputs over half
-    the limit of suspects, the most suspicious first.
+    the limit of suspects, the most suspicious first. ``doubt`` is what has to be said before the
+    verdict, "" if nothing has; where no answer can be right for it, the verdict is undecided.
     """
 
     suspect: float = SUSPECT
@@ -99,3 +100,4 @@ class RunAnalysis:
     minimized: str = ""
     answers: Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]] = field(default_factory=dict)
     reckonings: tuple[Reckoning, ...] = ()
+    doubt: str = ""

@@ -119,6 +119,8 @@ class Verdict(StrEnum):
     CLEAN = "clean"
     NOISE = "noise"
     DIVERGED = "diverged"
+    UNDECIDED = "undecided"
+    """No answer can be right; ``analysis.doubt`` says why, and what to do."""
     NOT_COMPARED = "not_compared"
 
 

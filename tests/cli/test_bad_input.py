@@ -134,7 +134,33 @@ def test_sides_given_the_wrong_way_round_are_noticed(divergraph, lenet, store):
         *("--device", lenet / "model.ckpt.meta", "--device-dump", lenet / "golden"),
         *("--store", store),
     )
-    assert "swapped?" in ended.err
+    assert (ended.code, ended.out) == (2, "")
+    assert "the sides are exchanged" in ended.err
+    assert "exchange --golden with --device, and --golden-dump with --device-dump" in ended.err
+
+
+def test_dumps_alone_given_the_wrong_way_round_are_no_comparison(divergraph, lenet, store):
+    device = lenet / "npu_fault"
+    ended = divergraph(
+        *("compare", "--golden", lenet / "model.ckpt.meta", "--golden-dump", device / "dump"),
+        *("--device", device / "graph", "--device-dump", lenet / "golden"),
+        *("--store", store, "--json"),
+    )
+    assert (ended.code, ended.out) == (2, "")
+    assert "the dumps are exchanged" in ended.err
+    assert "exchange --golden-dump and --device-dump" in ended.err
+
+
+def test_graphs_alone_given_the_wrong_way_round_are_no_comparison(divergraph, lenet, store):
+    device = lenet / "npu_fault"
+    graph = next((device / "graph").iterdir())
+    ended = divergraph(
+        *("compare", "--golden", graph, "--golden-dump", lenet / "golden"),
+        *("--device", lenet / "model.ckpt.meta", "--device-dump", device / "dump"),
+        *("--store", store),
+    )
+    assert ended.code == 2
+    assert "exchange --golden and --device, and leave the dumps as they are" in ended.err
 
 
 def test_a_graph_of_the_folder_can_be_named_as_it_is_there(divergraph, compare_lenet, store):

@@ -24,6 +24,7 @@ _VERDICT_STYLES = {
     Verdict.CLEAN: "$state-clean bold",
     Verdict.NOISE: "$state-clean bold",
     Verdict.DIVERGED: "$state-origin bold",
+    Verdict.UNDECIDED: "$state-unknown bold",
     Verdict.NOT_COMPARED: "$state-unknown bold",
 }
 
@@ -69,8 +70,9 @@ def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[
     mismatches = [mismatch_sentence(one) for one in answer.run.analysis.mismatches]
     split = answer.run.method is Method.ROOT_CAUSE
     listed = (*answer.origins, *answer.suspects) if split else ()
-    found = mismatches or [one.sentence for one in listed[accused : accused + 1]]
-    style = theme.ERROR if mismatches else ""
+    doubts = [answer.run.analysis.doubt] if answer.run.analysis.doubt else []
+    found = doubts or mismatches or [one.sentence for one in listed[accused : accused + 1]]
+    style = theme.ERROR if doubts or mismatches else ""
     if not found:
         return []
     room = max(20, width)
@@ -81,8 +83,7 @@ def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[
 def headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     """The verdict and the first origin, whose name is the last that gives way to *width*."""
     run = overview.run
-    mark = {Verdict.DIVERGED: glyphs.bad, Verdict.NOT_COMPARED: glyphs.unknown}
-    words = f"{mark.get(run.verdict, glyphs.good)} {wording.VERDICT_WORDS[run.verdict]}"
+    words = f"{wording.verdict_mark(run.verdict, glyphs)} {wording.VERDICT_WORDS[run.verdict]}"
     head = (words, _VERDICT_STYLES[run.verdict])
     if not overview.origin_rows:
         reserve = reserve_text(run)

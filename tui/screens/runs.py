@@ -31,6 +31,7 @@ _VERDICT_STYLES = {
     Verdict.CLEAN: "clean",
     Verdict.NOISE: "clean",
     Verdict.DIVERGED: "origin",
+    Verdict.UNDECIDED: "unknown",
     Verdict.NOT_COMPARED: "unknown",
 }
 
@@ -129,8 +130,9 @@ def _columns(rows: list[tuple[Cell, ...]]) -> tuple[ListColumn, ...]:
 
 
 def _run_cells(run: Run, glyphs: Glyphs) -> tuple[Cell, ...]:
-    mark = {Verdict.DIVERGED: glyphs.bad, Verdict.NOT_COMPARED: glyphs.unknown}
-    verdict = f"{mark.get(run.verdict, glyphs.good)} {wording.VERDICT_WORDS[run.verdict].lower()}"
+    verdict = (
+        f"{wording.verdict_mark(run.verdict, glyphs)} {wording.VERDICT_WORDS[run.verdict].lower()}"
+    )
     counts = run.counts
     return (
         Cell(run.name),

@@ -51,6 +51,7 @@ VERDICT_WORDS = {
     Verdict.CLEAN: "CLEAN",
     Verdict.NOISE: "NOISE",
     Verdict.DIVERGED: "DIVERGES",
+    Verdict.UNDECIDED: "UNDECIDED",
     Verdict.NOT_COMPARED: "NOTHING COMPARED",
 }
 
@@ -97,6 +98,13 @@ _WITH_DECIMAL, _IN_FULL = 999.5, 99999.5
 """Below these a gain has a decimal, is a whole number; above them a power of ten."""
 
 GUILT_STYLES = {Guilt.NONE: "", Guilt.SUSPECT: "drifting", Guilt.GUILTY: "origin"}
+
+
+def verdict_mark(verdict: Verdict, glyphs: Glyphs) -> str:
+    """The mark of a verdict."""
+    if verdict is Verdict.DIVERGED:
+        return glyphs.bad
+    return glyphs.good if verdict in (Verdict.CLEAN, Verdict.NOISE) else glyphs.unknown
 
 
 def cosine(value: float | None, glyphs: Glyphs) -> str:

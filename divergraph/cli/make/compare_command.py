@@ -101,7 +101,8 @@ def compare_command(
 ) -> int:
     """Compare two dumps tensor by tensor and say where the error starts.
 
-    Exit code 0: nothing diverged, 1: diverged, 2: bad input or nothing comparable.
+    Exit code 0: nothing diverged, 1: diverged, 2: bad input, exchanged sides, or
+    nothing comparable.
     """
     from divergraph.api.compare import CompareOptions, compare
 
@@ -155,6 +156,8 @@ def compare_command(
                 stored_report(opened_store, data.run.name, data) if kept else unkept_report(data)
             )
             places.write(report, lambda: data)
+    if doubt := data.run.analysis.doubt:
+        say(f"doubt: {doubt}", err=True, bold=True)  # before whatever else there is to say
     for warning in data.run.warnings:
         say(f"note: {warning}", err=True)
     _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)

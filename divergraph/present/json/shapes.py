@@ -164,6 +164,7 @@ def run_json(
     return {
         "run": run.name if stored else None,
         "verdict": run.verdict.value,
+        "doubt": run.analysis.doubt or None,
         "reserve": reserve_text(run) or None,
         "method": run.method.value,
         "counts": record_json(run.counts),

@@ -1,0 +1,147 @@
+"""A golden side that is coarser than the device: what differs is then golden's own rounding.
+
+Of 16 bits the rounding is known, so the device is judged with golden's floors and the verdict
+holds. Integers of 8 bits lose more than any floor of the device explains: an op held against a
+golden op that quantises cannot be accused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from divergraph.graphs.pairing import Pair
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.devices.precision import Precision, precision_of
+from divergraph.rootcause.devices.quantisers import DEQUANTISING, computes_in_integers, quantises
+from divergraph.rootcause.options import MethodChoice, RootCauseOptions
+from divergraph.rootcause.run import with_root_cause
+from divergraph.rootcause.run_inputs import RunSources
+from divergraph.thresholds.doubts import not_accused, with_doubt
+from divergraph.values.one_tensor import read_stored
+from graphstore.contract import RunData
+from graphstore.model import DType, DumpTensorRef, ModelGraph, Op, Origin, TensorIO
+
+_LOOKED_AT, _FEWEST = 40, 3
+"""Pairs of tensors whose values are looked at, and that must tell the precision of both sides."""
+_EIGHT_BITS = frozenset({DType.INT8, DType.UINT8, DType.QINT8, DType.QUINT8})
+_PRODUCTS = ("Conv", "MatMul", "Gemm", "LSTM", "GRU")
+_CONSTANT = ("Constant", "Const")
+
+
+def with_fair_root_cause(
+    data: RunData,
+    sources: RunSources,
+    choice: MethodChoice,
+    options: RootCauseOptions,
+    progress: Progress,
+) -> RunData:
+    """As :func:`with_root_cause`, but no op is accused of golden's own rounding.
+
+    Raises:
+        ExecutionError: the golden model cannot be run, and *choice* asks for root causes.
+    """
+    told = _sampled(sources.pairs)
+    device = Counter(own for own, _ in told).most_common(1)
+    finer = device[0][0].name if device else "float"
+    coarse = _coarser(told)
+    if coarse is not None and options.precision is None:
+        options = replace(options, precision=coarse)
+    data = with_root_cause(data, sources, choice, options, progress)
+    if coarse is not None:
+        data = with_doubt(data, _sentence(coarse.name, finer))
+    if _has_eight_bits(data.device):
+        return data
+    integers = _quantising(data.golden)
+    freed = {origin.op for origin in data.origins if not integers.isdisjoint(_group(origin, data))}
+    if freed or _is_quantised(data.golden, integers):
+        data = with_doubt(data, _sentence("int8", finer))
+    return not_accused(data, freed)
+
+
+def _sentence(golden: str, device: str) -> str:
+    return (
+        f"the golden side is coarser than the device ({golden} against {device}), so what differs "
+        f"is golden's rounding: are the sides exchanged? Else take a golden model in {device}"
+    )
+
+
+def _coarser(told: Sequence[tuple[Precision, Precision]]) -> Precision | None:
+    """The precision of golden, if it is coarser than the device's in most of the pairs."""
+    found = Counter(golden for own, golden in told if golden.coarseness > own.coarseness)
+    if found.total() < max(_FEWEST, len(told) / 2 + 1):
+        return None
+    return found.most_common(1)[0][0]
+
+
+def _sampled(pairs: Sequence[Pair]) -> list[tuple[Precision, Precision]]:
+    """The precision of device and golden, of pairs all over the run whose values tell it."""
+    real = [pair for pair in pairs if pair.io is TensorIO.OUTPUT]
+    found = []
+    for pair in real[:: max(1, len(real) // _LOOKED_AT)]:
+        told = [_precision(ref) for ref in (pair.device, pair.golden)]
+        if told[0] is not None and told[1] is not None:
+            found.append((told[0], told[1]))
+    return found
+
+
+def _precision(ref: DumpTensorRef) -> Precision | None:
+    value = None if ref.statistics else read_stored(ref)
+    return precision_of(value, ref.dtype) if isinstance(value, np.ndarray) else None
+
+
+def _group(origin: Origin, data: RunData) -> set[str]:
+    """The golden ops that *origin* was held against."""
+    found = {ref.op for ref in origin.golden}
+    for item in data.comparisons:
+        if (item.op, item.io, item.port) == (origin.op, TensorIO.OUTPUT, origin.output):
+            found.update(() if item.split is None else item.split.group)
+    return found
+
+
+def _quantising(graph: ModelGraph) -> frozenset[str]:
+    """The ops of *graph* that quantise what is computed, or compute in integers.
+
+    Weights do not count: what was quantised before the run is the same on any device.
+    """
+    ops = graph.op_index()
+    inputs = {tensor.name for tensor in graph.inputs}
+    return frozenset(
+        op.id
+        for op in graph.ops
+        if computes_in_integers(op.type)
+        or (op.type in DEQUANTISING and _is_computed(op, ops, inputs))
+    )
+
+
+def _is_computed(op: Op, ops: Mapping[str, Op], inputs: Collection[str]) -> bool:
+    """Whether *op* dequantises something computed or fed, and no constant."""
+    quantised = op.source()
+    if quantised is None:
+        return False
+    given = ops[quantised.op].inputs[:1]
+    if not given or given[0] is None:
+        return False
+    made = given[0].producer
+    return given[0].tensor in inputs if made is None else ops[made.op].type not in _CONSTANT
+
+
+def _is_quantised(graph: ModelGraph, integers: Collection[str]) -> bool:
+    """Whether most matrix ops of *graph* are computed of integers."""
+    ops = graph.op_index()
+    products = [op for op in graph.ops if op.type in _PRODUCTS]
+    whole = sum(any(each in ops[op].type for each in _PRODUCTS) for op in integers)
+    fed = sum((made := op.source()) is not None and made.op in integers for op in products)
+    return 2 * (whole + fed) > whole + len(products)
+
+
+def _has_eight_bits(graph: ModelGraph) -> bool:
+    return any(
+        quantises(op.type)
+        or "Quant" in op.type
+        or not _EIGHT_BITS.isdisjoint(each.dtype for each in op.outputs)
+        for op in graph.ops
+    )

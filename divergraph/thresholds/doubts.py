@@ -1,0 +1,55 @@
+"""Doubts about a verdict: said before it, and where no answer can be right, instead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from graphstore.contract import RunData
+from graphstore.model import Comparison, Guilt, OpState, Origin, Verdict
+
+
+def with_doubt(data: RunData, doubt: str) -> RunData:
+    """*data* with *doubt* said before its verdict; as it is if *doubt* is ""."""
+    if not doubt:
+        return data
+    said = "; ".join(filter(None, (data.run.analysis.doubt, doubt)))
+    return replace(data, run=replace(data.run, analysis=replace(data.run.analysis, doubt=said)))
+
+
+def undecided(data: RunData) -> RunData:
+    """*data* without a verdict or an origin, as no answer can be right."""
+    data = not_accused(data, {origin.op for origin in data.origins})
+    if data.run.verdict is Verdict.NOT_COMPARED:
+        return data
+    return replace(data, run=replace(data.run, verdict=Verdict.UNDECIDED))
+
+
+def not_accused(data: RunData, ops: Collection[str]) -> RunData:
+    """*data* with those of its origins that are in *ops* as suspects; where no other origin is
+    left, it is undecided."""
+    freed = [origin for origin in data.origins if origin.op in ops]
+    if not freed:
+        return data
+    kept = [origin for origin in data.origins if origin.op not in ops]
+    return replace(
+        data,
+        run=data.run if kept else replace(data.run, verdict=Verdict.UNDECIDED),
+        origins=_ranked(kept),
+        suspects=_ranked([*freed, *data.suspects]),
+        comparisons=tuple([_not_guilty(item, ops) for item in data.comparisons]),
+        states={
+            op: OpState.INHERITED if state is OpState.ORIGIN and op in ops else state
+            for op, state in data.states.items()
+        },
+    )
+
+
+def _ranked(origins: Sequence[Origin]) -> tuple[Origin, ...]:
+    return tuple([replace(each, rank=rank) for rank, each in enumerate(origins, 1)])
+
+
+def _not_guilty(item: Comparison, ops: Collection[str]) -> Comparison:
+    if item.op not in ops or item.split is None or item.split.guilt is not Guilt.GUILTY:
+        return item
+    return replace(item, split=replace(item.split, guilt=Guilt.SUSPECT))
