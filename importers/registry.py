@@ -50,7 +50,6 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"\x93NUMPY", 0, "a numpy array"),
     (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", 0, _PYTORCH),  # its old form's magic number
     *((bytes((0x80, protocol)), 0, _PICKLE) for protocol in range(2, 6)),
-    (b"TFL3", 4, "a TensorFlow Lite model"),
     (b"GGUF", 0, "a GGUF file of weights"),
 )
 _FUSION_RESULT = "the compiler's list of fusion passes"
@@ -81,7 +80,6 @@ _HINTS = {
     "a Caffe solver": "give the net it names",
     _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
     "a Git LFS pointer": "fetch the file itself with `git lfs pull`",
-    "a TensorFlow Lite model": "give the GraphDef or SavedModel it was converted from",
     "a TensorFlow checkpoint's values": "give the .meta beside it",
     "a TensorFlow checkpoint's list": "give the .meta beside it",
 }

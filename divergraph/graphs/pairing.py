@@ -109,7 +109,7 @@ class _Pairing:
             if match.rule is LineageRule.THROUGH_INSERTED and why.reason in _NO_DUMP:
                 why = Unmatched(Reason.INSERTED, why.detail)
             return _not_compared(op, io, port, why, match, device)
-        if device.dtype in _QUANTISED and golden.dtype in _REAL:
+        if device.dtype in _QUANTISED and golden.dtype in _REAL and device.scale is None:
             said = f"{device.dtype} on the device against {golden.dtype}: the scale is not known"
             return _not_compared(op, io, port, Unmatched(Reason.QUANTISED, said), match, device)
         tensor = self._tensor(op, io, port)

@@ -72,7 +72,8 @@ class DumpTensorRef:
     stored shape (device layout), ``original_shape`` the shape before the device's
     layout, if recorded. ``offset`` and ``nbytes`` place the raw bytes in the file.
     ``layout`` is the stored layout name (``NC1HWC0``, ...), ``groups`` the sub-format
-    of grouped convolution weights. ``timestamp`` is in microseconds, 0 if unknown.
+    of grouped convolution weights. ``timestamp`` is in microseconds, 0 if unknown. Whole
+    numbers with a ``scale`` stand for ``scale * (number - zero_point)``.
     """
 
     path: Path
@@ -91,6 +92,8 @@ class DumpTensorRef:
     timestamp: int = 0
     parts: tuple[TensorPart, ...] = ()
     statistics: TensorStatistics | None = None
+    scale: float | None = None
+    zero_point: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class Framework(StrEnum):
     PYTORCH = "pytorch"
     MINDSPORE = "mindspore"
     OPENVINO = "openvino"
+    TFLITE = "tflite"
 
 
 @dataclass(frozen=True, slots=True, order=True)

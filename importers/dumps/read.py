@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Literal
@@ -35,13 +36,16 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     """The tensor's values in its stored (device) shape, native byte order, read-only.
 
     bfloat16 and 8-bit floats come as float32, packed integers as int8/uint8, complex32
-    as complex64, all others in their own type. Tensors over 1 MiB are mapped, not read;
+    as complex64, quantised numbers of a known scale as the float32 they stand for, all
+    others in their own type. Tensors over 1 MiB are mapped, not read;
     the mapping ends with the array.
 
     Raises:
         ImportFormatError: the file vanished, or is not what it was when scanned; or the
             tensor is larger than the memory.
     """
+    if ref.scale is not None:
+        return _dequantised(ref, ref.scale)
     small = small_npy(ref) if ref.statistics is None else None
     if small is not None:
         return small
@@ -52,6 +56,15 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
         raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
     with _told_damage(ref.path, f"shape {list(ref.shape)} of {ref.dtype}", ref.offset):
         values = _joined(ref) if ref.parts else _values(ref, ref.dtype, ref.shape)
+    values.flags.writeable = False
+    return values
+
+
+def _dequantised(ref: DumpTensorRef, scale: float) -> NDArray[np.generic]:
+    stored = read_array(replace(ref, scale=None))
+    values = stored.astype(np.float32)
+    values -= np.float32(ref.zero_point)
+    values *= np.float32(scale)
     values.flags.writeable = False
     return values
 

@@ -20,7 +20,7 @@ HANDING_ON = frozenset(
 )
 """Ops whose output is their first input in another type, order or shape."""
 _BY_NAME = frozenset({LineageRule.SAME_TENSOR, LineageRule.SAME_NAME})
-_NAMES_THE_LAST = frozenset({Framework.OPENVINO})
+_NAMES_THE_LAST = frozenset({Framework.OPENVINO, Framework.TFLITE})
 """Whose converters leave the name to the last part."""
 _PARTS = 6
 """The longest chain of ops one original may become."""

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
-from divergraph.graphs.lineage.listed_originals import counterpart_by_origin, listed_originals
+from divergraph.graphs.lineage.listed_originals import ListedOriginals
 from divergraph.graphs.lineage.split_originals import HANDING_ON, split_originals
 from graphstore.model import (
+    Framework,
     LineageLink,
     LineageRule,
     ModelGraph,
@@ -45,6 +46,7 @@ def link_by_tensor_names(
     golden_ops = golden.graph.op_index()
     blocked = _blocked_ops(device)
     claimed = _claimed(golden, device, blocked)
+    originals = ListedOriginals(golden, device.framework)
     outputs: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
         for ref in op.makes:
@@ -53,7 +55,7 @@ def link_by_tensor_names(
             elif op.id in blocked and op.type not in _INSERTED_TYPES:
                 outputs[ref] = Unmatched(Reason.LAYOUT_UNSUPPORTED, _BLOCKED)
             else:
-                outputs[ref] = _renamed(golden, golden_ops, op, ref)
+                outputs[ref] = _renamed(golden, golden_ops, originals, op, ref)
     outputs |= _moved_away(golden_ops, device, outputs, claimed)
     outputs |= split_originals(golden, golden_ops, device, outputs)
     _match_behind_reshapes(device, outputs)
@@ -65,7 +67,8 @@ def link_ops(golden: GoldenTensors, device: ModelGraph, outputs: Outputs) -> lis
     """Links of every device op, given the golden tensors of the outputs."""
     golden_ops = golden.graph.op_index()
     surviving = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
-    listed = {op.id: listed_originals(golden, op) for op in device.ops if op.original_names}
+    originals = ListedOriginals(golden, device.framework)
+    listed = {op.id: originals.of(op) for op in device.ops if op.original_names}
     # what an op lists belongs to it, wherever it lies
     surviving |= {ref for found in listed.values() for op in found for ref in golden_ops[op].makes}
     links: list[LineageLink] = []
@@ -79,6 +82,8 @@ def _claimed(
 ) -> dict[TensorRef, TensorRef]:
     """The device outputs that have the name of a golden tensor, and which."""
     found: dict[TensorRef, TensorRef] = {}
+    if device.framework is Framework.TFLITE:
+        return found  # a name there may be that of the first of several fused ops
     for op in device.ops:
         for ref, tensor in zip(op.makes, op.outputs, strict=True):
             same = _same_tensor(golden, tensor.name)
@@ -150,10 +155,14 @@ def _blocked_ops(device: ModelGraph) -> set[str]:
 
 
 def _renamed(
-    golden: GoldenTensors, golden_ops: dict[str, Op], op: Op, ref: TensorRef
+    golden: GoldenTensors,
+    golden_ops: dict[str, Op],
+    originals: ListedOriginals,
+    op: Op,
+    ref: TensorRef,
 ) -> Counterpart:
     """The counterpart by the op's name where the tensor's name is new; else why there is none."""
-    told = counterpart_by_origin(golden, op, ref)
+    told = originals.counterpart(op, ref)
     if told is not None:
         return told
     same_name = golden.by_name.get(op.name)

@@ -21,6 +21,7 @@ _BY_NAME = frozenset(
     {
         *(LineageRule.SAME_TENSOR, LineageRule.SAME_NAME),
         *(LineageRule.THROUGH_INSERTED, LineageRule.BETWEEN_TENSORS),
+        LineageRule.ORIGIN_OUTPUT,
     }
 )
 _MOVING = frozenset({"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})

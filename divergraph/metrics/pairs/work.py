@@ -117,4 +117,6 @@ def _place(ref: DumpTensorRef) -> tuple[object, ...]:
         ref.original_shape,
         ref.groups,
         ref.statistics,
+        ref.scale,
+        ref.zero_point,
     )

@@ -38,6 +38,7 @@ from importers.dumps.names import MAPPING, OpNames, parse_dump_name, read_mappin
 
 NPY = ".npy"
 _BINARY = (".pb", ".quant")
+_WHOLE_NUMBERS = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
 _CONVERTED = re.compile(
     r"(?P<dump>.+)\.(?P<io>input|output)\.(?P<port>\d{1,6})(?:\.(?P<layout>[A-Za-z]\w*))?"
     r"(?:\.(?P<dtype>[a-z]+\d*))?"
@@ -63,6 +64,8 @@ class _Found:
     timestamp: int
     tensor: Tensor | None
     layout: str | None = None
+    scale: float | None = None
+    zero_point: int = 0
 
     @property
     def path(self) -> Path:
@@ -147,8 +150,10 @@ class _Scan:
         if len(hits) > 1:
             self._ambiguous(file, hits)
         elif hits:
-            key = (hits[0].op.id, TensorIO.OUTPUT, hits[0].port)
-            self._keep(_Found(file, key, hits[0].timestamp, _output(hits[0].op, hits[0].port)))
+            op, port, time = hits[0].op, hits[0].port, hits[0].timestamp
+            key = (op.id, TensorIO.OUTPUT, port)
+            scaled = _quantisation(op, port)
+            self._keep(_Found(file, key, time, _output(op, port), None, *scaled))
         elif (given := self._names.find_input(stem)) is not None:
             tensor, time = given
             found = _Found(file, ("", TensorIO.OUTPUT, 0), time, tensor)
@@ -209,6 +214,22 @@ def _tensor_ref(found: _Found) -> DumpTensorRef:
         *(found.path, header.format, op, io, port),
         *(header.dtype, header.shape, header.offset, header.nbytes, found.layout),
         timestamp=found.timestamp,
+        scale=found.scale if header.dtype in _WHOLE_NUMBERS else None,
+        zero_point=found.zero_point,
+    )
+
+
+def _quantisation(op: Op, port: int) -> tuple[float | None, int]:
+    """The scale and zero point that a TFLite op gives for an output; None without one of its own,
+    or with one for each channel."""
+    end = f"_{port}" if port else ""
+    scale, zero = op.attrs.get(f"scale{end}"), op.attrs.get(f"zero_point{end}")
+    if not (isinstance(scale, tuple) and isinstance(zero, tuple) and len(scale) == len(zero) == 1):
+        return None, 0
+    return (
+        (scale[0], zero[0])
+        if isinstance(scale[0], float) and isinstance(zero[0], int)
+        else (None, 0)
     )
 
 
