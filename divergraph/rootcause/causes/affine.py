@@ -6,7 +6,7 @@ One gain or offset for the whole tensor, or one for each channel (or slice of an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,49 +14,36 @@ import numpy.typing as npt
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
-from divergraph.rootcause.causes.words import slices_text
+from divergraph.rootcause.causes.line_fits import LineFit, line_fits, simplest, usable
+from divergraph.rootcause.causes.words import share_text, slices_name, slices_text
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
+_MOSTLY = 0.7
+"""The share of what one line leaves that lines of each slice may leave to be told instead."""
 _NO_GAIN = 1e-3
 """Below this gain nothing of the expected values comes out: the slice is dead."""
 _LISTED = 64
 """Slices that are listed in the evidence."""
 Places: TypeAlias = npt.NDArray[np.intp]
-_SMALLEST_NORMAL = 2.0**-14
-"""Below it float16 loses digits."""
-_MULTIPLIES = frozenset(("Mul", "Div", "RealDiv", "Scale"))
-_ADDS = frozenset(("Add", "Sub", "BiasAdd", "AddV2"))
-_NORMS = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm", "FusedBatchNorm")
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """d = gain * r + offset, for the whole tensor (axis None) or each slice of an axis."""
-
-    axis: int | None
-    gain: Floats | None
-    offset: Floats | None
-    left: float
-    """The share of the error's norm that is left, corrected for the number of parameters."""
-    good: bool
-    per_slice: float
+_INEXACT = 0.75
+"""The highest confidence in a line that leaves more than noise."""
 
 
 def whole_line(view: SampledTensors) -> Cause | None:
     """A known bias lost or doubled, or a gain or offset of the whole tensor."""
-    use = _usable(view)
+    use = usable(view)
     if np.count_nonzero(use) < 4:
         return None
     known = _known_vector(view, use)
     if known is not None:
         return known
-    whole = [fit for fit in _fits(view, use, None) if fit.good]
+    whole = [fit for fit in line_fits(view, use, None) if fit.good]
     if not whole or _flat(whole):
         return None
-    return _either(view, use, _whole(view, _simplest(view, whole)))
+    return _either(view, use, _whole(view, simplest(view, whole)))
 
 
 def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
@@ -69,15 +56,15 @@ def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
 
 def affine(view: SampledTensors) -> Cause | None:
     """A gain or an offset of each channel or slice."""
-    use = _usable(view)
+    use = usable(view)
     if np.count_nonzero(use) < 4:
         return None
     for axis in view.axes():
         if view.d.shape[axis] < 2 or view.d.size / view.d.shape[axis] < 3:
             continue
-        found = [fit for fit in _fits(view, use, axis) if fit.good]
+        found = [fit for fit in line_fits(view, use, axis) if fit.good]
         if found:
-            return _sliced(view, _simplest(view, found), axis)
+            return _sliced(view, simplest(view, found), axis)
     return None
 
 
@@ -104,125 +91,66 @@ def _known_vector(view: SampledTensors, use: Mask) -> Cause | None:
     return None
 
 
-def _flat(fits: list[_Fit]) -> bool:
+def _flat(fits: list[LineFit]) -> bool:
     """Whether the fit is a constant: then the output does not follow the reference at all."""
     gain = fits[0].gain
     both = gain is not None and fits[0].offset is not None
     return both and gain is not None and abs(float(gain.reshape(-1)[0])) < 0.02
 
 
-def _usable(view: SampledTensors) -> Mask:
-    """The elements where a line can be seen: behind a Relu only those positive on both sides."""
-    zeros = float(np.mean(view.r == 0.0))
-    cut = float(view.r.min()) >= 0.0 and float(view.d.min()) >= -2.0 * view.noise
-    if zeros > 0.05 and cut:
-        return np.asarray((view.r > 0.0) & (view.d > 0.0) & view.finite)
-    return view.finite
-
-
-def _fits(view: SampledTensors, use: Mask, axis: int | None) -> Iterator[_Fit]:
-    """The fits by least squares of an offset, of a gain, then of both."""
-    rest = None if axis is None else tuple(a for a in range(view.d.ndim) if a != axis)
-
-    def total(values: Floats) -> Floats:
-        return np.asarray(values.sum(axis=rest, keepdims=True))
-
-    d, r = np.where(use, view.d, 0.0), np.where(use, view.r, 0.0)
-    count = np.maximum(total(use.astype(np.float64)), 1.0)
-    mean_d, mean_r = total(d) / count, total(r) / count
-    square, cross = total(r * r), total(r * d)
-    seen = int(np.count_nonzero(total(use.astype(np.float64)) > 0))
-    per_slice = np.count_nonzero(use) / max(1, seen)
-    offset = mean_d - mean_r
-    yield _fit(view, use, (axis, None, offset), seen, per_slice)
-    gain = np.where(square > 0.0, cross / np.maximum(square, 1e-300), 1.0)
-    yield _fit(view, use, (axis, gain, None), seen, per_slice)
-    if per_slice < 5.0:
-        return
-    varies = square - count * mean_r**2
-    steady = varies <= 1e-9 * np.maximum(square, 1e-300)
-    slope = np.where(steady, 1.0, (cross - count * mean_r * mean_d) / np.where(steady, 1.0, varies))
-    yield _fit(view, use, (axis, slope, mean_d - slope * mean_r), 2 * seen, per_slice)
-
-
-def _fit(
-    view: SampledTensors,
-    use: Mask,
-    line: tuple[int | None, Floats | None, Floats | None],
-    parameters: int,
-    per_slice: float,
-) -> _Fit:
-    axis, gain, offset = line
-    predicted = view.r if gain is None else gain * view.r
-    predicted = predicted if offset is None else predicted + offset
-    left, error = (view.d - predicted)[use], view.e[use]
-    count = left.size
-    free = max(count - parameters, 1)
-    spent = float(np.sqrt(count / free))
-    remaining, whole = rms(left) * spent, rms(error)
-    good = view.little(left * spent, error)
-    # Behind a Relu, the elements that were cut must at least agree with the fit.
-    outside = view.d[~use] - np.maximum(predicted[~use], 0.0) if not use.all() else view.d[:0]
-    good = good and _agrees(view, predicted, use)
-    if outside.size and good and rms(outside) > max(0.3 * view.error, 2.0 * view.noise):
-        good = False
-    share = remaining / whole if whole else 0.0
-    return _Fit(axis, gain, offset, share, good, per_slice)
-
-
-def _agrees(view: SampledTensors, predicted: Floats, use: Mask) -> bool:
-    """Whether most single values follow the fit, not only the few with all of the energy."""
-    seen = use & (np.abs(view.e) > 2.0 * view.unit * np.abs(view.r)) & (view.e != 0.0)
-    seen &= (np.abs(view.r) > _SMALLEST_NORMAL) | (np.abs(view.d) > _SMALLEST_NORMAL)
-    if not seen.any():
-        return True
-    error, left = np.abs(view.e[seen]), np.abs(view.d - predicted)[seen]
-    return float(np.mean(left <= 0.5 * error + view.unit * np.abs(view.r[seen]))) >= 0.6
-
-
-def _simplest(view: SampledTensors, fits: list[_Fit]) -> _Fit:
-    """The fit with one parameter that leaves least, the one with both only if neither fits. Where
-    gain and offset fit equally well, the op's type decides."""
-    single = [fit for fit in fits if fit.gain is None or fit.offset is None]
-    if not single:
-        return fits[0]
-    if len(single) == 2 and abs(single[0].left - single[1].left) < 0.05:
-        if set(view.case.types) & _MULTIPLIES and not set(view.case.types) & _ADDS:
-            return single[1]
-        if set(view.case.types) & _ADDS and not set(view.case.types) & _MULTIPLIES:
-            return single[0]
-    return min(single, key=lambda fit: fit.left)
-
-
-def _whole(view: SampledTensors, fit: _Fit) -> Cause:
+def _whole(view: SampledTensors, fit: LineFit) -> Cause:
+    """The cause of one line for all values; where it leaves more than noise, the sentence says how
+    far the values lie apart."""
     sure = 0.95 if view.d.size >= 4 * _SHORT else 0.6
-    if fit.gain is None and fit.offset is not None:
+    every, about, left = "every value is", "", ""
+    if not fit.exact:
+        sure = min(sure, _INEXACT)
+        every, about, left = "the values are", "about ", f" ({_apart(view, fit)})"
+    evidence: dict[str, EvidenceValue] = {"left": fit.left}
+    if fit.offset is not None:
         offset = float(fit.offset.reshape(-1)[0])
+        evidence = {"offset": offset, **evidence}
+    if fit.gain is None:
+        same = "the same " if fit.exact else about
         return Cause(
             "global_offset",
-            f"every value is off by the same {offset:+.5g}: a wrong zero point or constant operand",
+            f"{every} off by {same}{offset:+.5g}{left}: a wrong zero point or constant operand",
             sure,
-            {"offset": offset, "left": fit.left},
+            evidence,
         )
-    assert fit.gain is not None
     gain = float(fit.gain.reshape(-1)[0])
-    percent = 100.0 * (gain - 1.0)
+    times = f"{every} {about}{gain:.6g} times the expected one{'' if fit.exact else 's'}"
     if fit.offset is None:
+        hint = _scale_hint(gain, view) if fit.exact else ""
+        percent = f" ({100.0 * (gain - 1.0):+.3g} %)" if fit.exact else left
         return Cause(
-            "gain",
-            f"every value is {gain:.6g} times the expected one ({percent:+.3g} %): a wrong scale"
-            f"{_scale_hint(gain, view)}",
-            sure,
-            {"gain": gain, "left": fit.left},
+            "gain", f"{times}{percent}: a wrong scale{hint}", sure, {"gain": gain, **evidence}
         )
-    offset = float(fit.offset.reshape(-1)[0])
     return Cause(
         "gain_and_offset",
-        f"every value is {gain:.6g} times the expected one {offset:+.5g}: a wrong scale and "
-        "zero point, or another function that is nearly linear here",
+        f"{times} {offset:+.5g}{left}: a wrong scale and zero point, or another function that is "
+        "nearly linear here",
         0.75 * sure,
-        {"gain": gain, "offset": offset, "left": fit.left},
+        {"gain": gain, **evidence},
     )
+
+
+def _apart(view: SampledTensors, fit: LineFit) -> str:
+    """What one line for all values leaves: lines of their own for the slices of an axis, else the
+    share of the error."""
+    best, said = _MOSTLY * fit.left, f"{share_text(round(1000 * fit.left), 1000)} of the error left"
+    use = usable(view)
+    for axis in view.axes():
+        for each in line_fits(view, use, axis):
+            numbers = each.gain if each.offset is None else each.offset
+            alike = (each.gain is None, each.offset is None) == (
+                fit.gain is None,
+                fit.offset is None,
+            )
+            if alike and numbers is not None and each.left < best:
+                best = each.left
+                said = f"{numbers.min():.4g} to {numbers.max():.4g}, by {_per(axis, view)}"
+    return said
 
 
 def _scale_hint(gain: float, view: SampledTensors) -> str:
@@ -244,7 +172,7 @@ def _scale_hint(gain: float, view: SampledTensors) -> str:
     return ""
 
 
-def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
+def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     count = view.d.shape[axis]
     if fit.gain is None and fit.offset is not None:
         return _slice_offset(view, fit, axis)
@@ -257,9 +185,9 @@ def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
     ):
         return Cause(
             "gain",
-            f"every value is about {middle:.5g} times the expected one, in each of {count} slices "
-            f"of axis {axis} (not all alike): a wrong scale",
-            0.75,
+            f"the values are about {middle:.5g} times the expected ones ({gains.min():.4g} to "
+            f"{gains.max():.4g}, by {_per(axis, view)}): a wrong scale{_norm_hint(view)}",
+            _INEXACT,
             {"gain": middle, "axis": axis, "left": fit.left},
         )
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
@@ -270,10 +198,8 @@ def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
     where = slices_text(hit.tolist(), axis, view)
     if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
         return _constant_slices(view, fit, axis, hit)
-    norm = any(name in each for name in _NORMS for each in view.case.types)
-    hint = " (the norm's epsilon or variance?)" if norm else ""
     both = " and a constant away" if fit.offset is not None else ""
-    name = "channel" if axis == view.axes()[0] else f"slice of axis {axis}"
+    name = _per(axis, view)
     said = f"a scale is wrong per {name}: {where} {'is' if hit.size == 1 else 'are'}"
     if hit.size == count:
         said = f"a scale is wrong per {name}: each of {count} is"
@@ -281,7 +207,8 @@ def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
     times = least if least == most else f"{least} to {most}"
     return Cause(
         "channel_gain",
-        f"{said} {times} times what is expected{both}{hint}",
+        f"{said} {'' if fit.exact else 'about '}{times} times what is expected{both}"
+        f"{_norm_hint(view)}",
         _slice_confidence(fit, 0.9),
         {
             "axis": axis,
@@ -292,7 +219,17 @@ def _sliced(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
     )
 
 
-def _constant_slices(view: SampledTensors, fit: _Fit, axis: int, hit: Places) -> Cause:
+def _per(axis: int, view: SampledTensors) -> str:
+    name = slices_name(axis, view, 1)
+    return name if name == "channel" else f"{name} of axis {axis}"
+
+
+def _norm_hint(view: SampledTensors) -> str:
+    norm = any("Norm" in op.type or "epsilon" in op.attrs for op in view.case.ops)
+    return " (the norm's epsilon or variance?)" if norm else ""
+
+
+def _constant_slices(view: SampledTensors, fit: LineFit, axis: int, hit: Places) -> Cause:
     """The cause where slices hold one value each: their weights are lost, the bias is left."""
     assert fit.offset is not None
     values = fit.offset.reshape(-1)[hit]
@@ -311,7 +248,7 @@ def _constant_slices(view: SampledTensors, fit: _Fit, axis: int, hit: Places) ->
     )
 
 
-def _slice_offset(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
+def _slice_offset(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     assert fit.offset is not None
     offsets = fit.offset.reshape(-1)
     largest = float(np.abs(offsets).max())
@@ -340,13 +277,15 @@ def _slice_offset(view: SampledTensors, fit: _Fit, axis: int) -> Cause:
         what, label = ("missing", "lost_bias") if factor < 0 else ("added twice", "doubled_bias")
         return Cause(
             label,
-            f"bias {what} in {where}: each is off by its value of {name} ({values})",
+            f"bias {what} in {where}: each is off by {'' if fit.exact else 'about '}its value of "
+            f"{name} ({values})",
             _slice_confidence(fit, 0.97),
             {**evidence, "bias": name, "factor": factor},
         )
+    about = "up to" if fit.exact else "about"
     return Cause(
         "channel_offset",
-        f"a constant per channel is off in {where} (by up to {largest:.4g}, "
+        f"a constant per channel is off in {where} (by {about} {largest:.4g}, "
         f"{counted(hit.size, 'channel')} of {offsets.size}), the rest is right: a lost bias or "
         "wrong zero point",
         _slice_confidence(fit, 0.93),
@@ -374,7 +313,8 @@ def _factor(offsets: Floats, bias: Floats) -> float | None:
     return None
 
 
-def _slice_confidence(fit: _Fit, sure: float) -> float:
+def _slice_confidence(fit: LineFit, sure: float) -> float:
+    sure = sure if fit.exact else min(sure, _INEXACT)
     if fit.per_slice >= 4 * _SHORT:
         return sure
     return 0.85 * sure if fit.per_slice >= _SHORT else 0.6 * sure

@@ -41,13 +41,8 @@ def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: s
     if found is None:
         return None
     trial, made = found
-    last = case.ops[-1]
-    return Cause(
-        label,
-        f"the device has exactly what {last.type} {last.name or last.id} gives of {trial.words}",
-        0.9 if view.d.size >= 16 else 0.6,
-        {"operands": list(trial.values), "left": view.left(view.made(made))},
-    )
+    words, sure = f"of {trial.words}", 0.9 if view.d.size >= 16 else 0.6
+    return view.cause_of_rerun(case.ops[-1], label, words, made, sure, operands=list(trial.values))
 
 
 def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Trial[Array]]:

@@ -41,6 +41,10 @@ _LINEAR = (
 )
 _TELLING = 8
 """Different values a tensor needs to be recognised: masks and counters look alike."""
+_OF_NOISE = 2.0
+"""What an exact explanation may leave, in units of noise."""
+_MOST_INEXACT = 0.75
+"""The highest confidence in an explanation that leaves more than noise."""
 _STEADY = 0.003
 """Standard deviation over root mean square, below which values are one constant with noise."""
 
@@ -249,6 +253,14 @@ class SampledTensors:
         whole = rms(error)
         return rms(left) / whole if whole else 0.0
 
+    def exact(self, predicted: Floats, where: Mask | None = None) -> bool:
+        """Whether *predicted* (of the shape of ``d``) leaves no more than noise of the device."""
+        left, d = self.d - predicted, self.d
+        if where is not None:
+            left, d = left[where], d[where]
+        noise = max(self.noise, self.case.floor * rms(d), self.unit * rms(d))
+        return rms(left) <= _OF_NOISE * noise
+
     def explained_by(self, made: Array | None, rest: float = 0.1) -> bool:
         """Whether *made*, the group's whole output when run another way, is what the device has."""
         if made is None or made.shape != self.case.reference.shape:
@@ -265,13 +277,18 @@ class SampledTensors:
         **evidence: EvidenceValue,
     ) -> Cause:
         """The cause where the group with *op* changed as *words* say *made* what the device has."""
-        left = 0.0 if made is None else self.left(self.made(made))
+        predicted = self.r if made is None else self.made(made)
+        sure, how = self.told(predicted, sure if self.d.size >= 16 else min(sure, 0.7))
         return Cause(
             label,
-            f"the device has exactly what {op.type} {op.name or op.id} gives {words}",
-            sure if self.d.size >= 16 else min(sure, 0.7),
-            {"op": op.id, **evidence, "left": left},
+            f"the device has {how} what {op.type} {op.name or op.id} gives {words}",
+            sure,
+            {"op": op.id, **evidence, "left": self.left(predicted)},
         )
+
+    def told(self, predicted: Floats, sure: float) -> tuple[float, str]:
+        """How sure *predicted* makes, at most *sure*, and the word for how near it comes."""
+        return (sure, "exactly") if self.exact(predicted) else (min(sure, _MOST_INEXACT), "nearly")
 
     def made(self, values: Array) -> Floats:
         """The whole output of a group run again, sampled like ``d``; NaN as 0."""

@@ -39,7 +39,6 @@ _REST = 0.1
 _NEAR = 0.02
 """Explanations that leave so little more of the error than the best one are as good."""
 _SURE, _NEARLY_SURE, _UNSURE = 0.9, 0.75, 0.65
-_OF_NOISE, _EXACT = 2.5, 0.03
 """A sure explanation leaves at most so many times the noise, or this share of the error."""
 _UNARY = 1
 _LAGGED = 6
@@ -79,9 +78,10 @@ def _last_op(view: SampledTensors) -> Cause | None:
         value = view.sample(step.value)
         sure = _SURE if view.d.size >= 64 else _UNSURE
         if view.fits(value, rest=_REST):
+            sure, how = view.told(value, sure)
             return Cause(
                 "missing_op",
-                f"the device has exactly what comes out of {step_text(step)} before it: the "
+                f"the device has {how} what comes out of {step_text(step)} before it: the "
                 f"{last.type} was not computed",
                 sure,
                 {"op": last.id, "left": view.left(value), "explanations": 1},
@@ -131,18 +131,20 @@ def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     """The guess that explains most, if it explains enough; others as good are named with it."""
     outcomes = _outcomes(view, [(guess.step, guess.value) for guess in guesses])
     found = [
-        (view.left(made), guess)
+        (view.left(made), guess, made)
         for made, guess in zip(outcomes, guesses, strict=True)
         if made is not None and view.fits(made, rest=_REST)
     ]
     if not found:
         return None
     found.sort(key=lambda each: each[0])
-    left, guess = found[0]
-    others = [each for each_left, each in found[1:] if each_left <= left + _NEAR]
+    left, guess, made = found[0]
+    others = [each for each_left, each, _ in found[1:] if each_left <= left + _NEAR]
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op
-    sentence = f"the device has exactly what comes out if {guess.words}"
+    sure = _SURE if also is None and view.d.size >= 64 else _UNSURE
+    sure, how = view.told(made, sure)
+    sentence = f"the device has {how} what comes out if {guess.words}"
     alike = {step_text(each.step) for each in others if each.label == guess.label}
     if named := sorted(alike - {step_text(guess.step)}):
         sentence += f" (or the same of {', '.join(named)})"
@@ -152,9 +154,6 @@ def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     evidence["explanations"] = len(others) + 1
     if guess.number is not None:
         evidence["amount"] = guess.number
-    sure = _SURE if also is None and view.d.size >= 64 else _UNSURE
-    if left * view.error > max(_OF_NOISE * view.noise, _EXACT * view.error):
-        sure = min(sure, _NEARLY_SURE)  # near, but not exact
     if guess.label == "gain" and not 0.5 <= abs(guess.number or 0.0) <= 2.0:
         sure = min(sure, _NEARLY_SURE)  # it saturates the ops behind it, as other faults do
     return Cause(guess.label, sentence, sure, evidence)

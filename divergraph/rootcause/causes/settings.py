@@ -7,13 +7,24 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial, rms
+from divergraph.rootcause.causes.evidence import (
+    Array,
+    Cause,
+    Floats,
+    SampledTensors,
+    Trial,
+    rms,
+)
 from graphstore.model import AttrValue, Op
 
 _MOST_TRIES = 40
 """Trials for a group. Bounds cost: each runs it once more."""
 _LARGEST = 1 << 24
 """Elements of the largest output for which ops are run many times. Bounds cost."""
+_PROMISING = 0.7
+"""The share of the error that the best of a few values may leave for more to be tried."""
+_SLOPE = 1 / 64
+"""By which share of itself a value is moved to see how the output moves with it."""
 
 
 def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None:
@@ -33,11 +44,27 @@ def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None
             made = case.rerun(op, trial.values)
             if view.explained_by(made):
                 return _cause(op, trial, view, made)
-        for name, (label, usual) in _NUMBERS.get(op.type, {}).items() if numbers else ():
-            found = _search(view, op, (name, usual), label)
+        for name, own in _numbers(op).items() if numbers and not _multiple(view) else ():
+            found = _search(view, op, name, own)
             if found is not None:
                 return found
     return None
+
+
+def _numbers(op: Op) -> dict[str, float]:
+    """The real-valued attributes of *op* that are above 0: those it has, and those it may lack."""
+    own = {name: value for name, value in op.attrs.items() if isinstance(value, float)}
+    usual = dict(_USUAL.get(op.type, {}))
+    if "Norm" in op.type:
+        usual["epsilon"] = 1e-5
+    return {name: value for name, value in {**usual, **own}.items() if value > 0.0}
+
+
+def _multiple(view: SampledTensors) -> bool:
+    """Whether the device has a multiple of what is expected, which says more than an attribute."""
+    power = float(np.sum(view.r * view.r))
+    gain = float(np.sum(view.r * view.d)) / power if power else 1.0
+    return view.fits(gain * view.r)
 
 
 def _rank(op: Op, view: SampledTensors) -> int:
@@ -245,49 +272,66 @@ _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial[AttrValu
     (frozenset(("LSTM", "GRU", "RNN")), _direction),
     (_REDUCING, _reduced),
 )
-_NORMS = (
-    *("BatchNormalization", "LayerNormalization", "InstanceNormalization"),
-    *("GroupNormalization", "RMSNormalization", "SkipLayerNormalization"),
-)
-_SLOPE = {"alpha": ("wrong_setting", 0.2), "beta": ("wrong_setting", 0.5)}
-_NUMBERS: Mapping[str, Mapping[str, tuple[str, float]]] = {
-    **{name: {"epsilon": ("wrong_epsilon", 1e-5)} for name in _NORMS},
-    "LeakyRelu": {"alpha": ("wrong_setting", 0.01)},
-    "Elu": {"alpha": ("wrong_setting", 1.0)},
-    "HardSigmoid": _SLOPE,
+_USUAL: Mapping[str, Mapping[str, float]] = {
+    "LeakyRelu": {"alpha": 0.01},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "ThresholdedRelu": {"alpha": 1.0},
 }
-"""By op type the real-valued attributes to search: the label for each, and its default."""
+"""By op type the real-valued attributes that files may leave out, with their values then."""
 
 
-def _search(view: SampledTensors, op: Op, attribute: tuple[str, float], label: str) -> Cause | None:
+def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None:
     """The value of a real attribute that explains the device, searched over its power of ten:
     epsilons over 8 orders of magnitude, others over 2."""
     rerun = view.case.rerun
-    name, usual = attribute
-    own = op.attrs.get(name, usual)
-    if rerun is None or not isinstance(own, float) or own <= 0.0:
-        return None
+    assert rerun is not None
+
+    def outcome(value: float) -> Floats | None:
+        made = rerun(op, {name: value})
+        return None if made is None or made.shape != view.case.reference.shape else view.made(made)
 
     def left(power: float) -> float:
-        made = rerun(op, {name: own * 10.0**power})
-        return np.inf if made is None else rms(view.d - view.made(made))
+        made = outcome(own * 10.0**power)
+        return np.inf if made is None else rms(view.d - made)
 
+    label = "wrong_epsilon" if "eps" in name else "wrong_setting"
     coarse = np.linspace(-4.0, 4.0, 17) if label == "wrong_epsilon" else np.linspace(-1, 1, 17)
     lefts = [left(float(power)) for power in coarse]
     place = int(np.argmin(lefts))
+    if lefts[place] > _PROMISING * view.error:
+        return None
     low, high = coarse[max(0, place - 1)], coarse[min(coarse.size - 1, place + 1)]
-    for _ in range(12):
+    for _ in range(6):
         first, second = low + (high - low) * 0.382, low + (high - low) * 0.618
         if left(float(first)) < left(float(second)):
             high = second
         else:
             low = first
-    value = own * 10.0 ** float((low + high) / 2)
+    value = _refined(view, outcome, own * 10.0 ** float((low + high) / 2))
     if abs(value / own - 1.0) < 1e-3:
         return None
     made = rerun(op, {name: value})
     trial = Trial(label, f"with {name} {value:.3g} in place of {own:.3g}", {name: value})
     return _cause(op, trial, view, made) if view.explained_by(made) else None
+
+
+def _refined(
+    view: SampledTensors, outcome: Callable[[float], Floats | None], value: float
+) -> float:
+    """*value* moved by the slope of the outcome to where it is nearest to the device."""
+    for _ in range(4):
+        at, moved = outcome(value), outcome(value * (1.0 + _SLOPE))
+        if at is None or moved is None:
+            break
+        slope = moved - at
+        power = float(np.sum(slope * slope))
+        more = float(np.sum(slope * (view.d - at))) / power if power else 0.0
+        landed = outcome(value * (1.0 + _SLOPE * more))
+        if landed is None or rms(view.d - landed) >= rms(view.d - at):
+            break
+        value *= 1.0 + _SLOPE * more
+    return value
 
 
 def _cause(op: Op, trial: Trial[AttrValue], view: SampledTensors, made: Array | None) -> Cause:

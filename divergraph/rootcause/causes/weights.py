@@ -111,14 +111,13 @@ def _cut(weight: Array) -> Array:
 
 def _cause(trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     what = " and ".join(dict.fromkeys(view.case.types)) or "op"
-    left = view.left(view.made(made))
-    near = "exactly" if left <= 0.1 else "nearly"
+    sure, how = view.told(view.made(made), 0.95 if view.d.size >= 16 else 0.7)
     (name,) = trial.values
     return Cause(
         trial.label,
-        f"the device has {near} what the {what} gives with {trial.words}",
-        0.95 if view.d.size >= 16 else 0.7,
-        {"weight": name, "left": left},
+        f"the device has {how} what the {what} gives with {trial.words}",
+        sure,
+        {"weight": name, "left": view.left(view.made(made))},
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, SampledTensors
 
+_VALUES = 3
+"""Values of a constant that are told one by one."""
 _UNSURE = 0.65
 """The highest confidence in one of two explanations that predict the same."""
 
@@ -72,3 +74,15 @@ def step_text(step: InsideStep) -> str:
 def axes_text(axes: Sequence[int]) -> str:
     """``axis 1``, ``axes 1 and 2``."""
     return ("axis " if len(axes) == 1 else "axes ") + " and ".join(map(str, axes))
+
+
+def values_text(
+    name: str, places: Sequence[object], expected: Sequence[float], found: Sequence[float]
+) -> str:
+    """``w[3] 0.5 in place of 0.1``, at most three of them; without *places* just the name."""
+    listed = [
+        f"{name}{places[number] if places else ''} {value:.5g} in place of {right:.5g}"
+        for number, (right, value) in enumerate(zip(expected, found, strict=True))
+    ]
+    more = f" and {len(listed) - _VALUES} more" if len(listed) > _VALUES else ""
+    return ", ".join(listed[:_VALUES]) + more

@@ -1,0 +1,223 @@
+"""Other values of constants: how the output moves with them tells which values the device has.
+
+Nothing is known here of any op: a value is moved a little, the group is run again, and the slope
+says how far it must go. So it holds for a bias, a scale, a mean, a variance, an exponent, a limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.rootcause.causes.affine import affine
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.operands import LARGEST
+from divergraph.rootcause.causes.words import values_text
+from graphstore.model import Op
+
+_ROUNDS = 8
+"""Steps towards the value the device has. Bounds cost: each runs the group twice."""
+_STEP = 1 / 64
+"""By which share of its size a value is moved to see the slope."""
+_MOST_CHANGED = 0.25
+"""The share of a constant's values that may have changed; more is no fault of single values."""
+_MOST_ALIKE = 0.02
+"""How far apart the changes of all values may be, as a share of the change, to be one change."""
+_ENOUGH = 8
+"""With fewer wrong elements for each changed value any change fits."""
+_SURE, _UNSURE = 0.95, 0.6
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant with one value for each slice of ``axis`` of the output, or a single value."""
+
+    op: Op
+    name: str
+    value: Array
+    axis: int | None
+
+    def of(self, values: Floats) -> Array:
+        """The constant with these values in place of its own."""
+        return values.reshape(self.value.shape).astype(self.value.dtype)
+
+
+def changed_constant(view: SampledTensors) -> Cause | None:
+    """The op was computed with another value of a constant."""
+    if view.case.reweigh is None or view.case.device.size > LARGEST:
+        return None
+    if view.error <= 3.0 * view.noise:
+        return None
+    found = [cause for each in _constants(view) if (cause := _explained(view, each)) is not None]
+    if not found or _bias(view):
+        return None
+    exact = [each for each in found if each.confidence == found[0].confidence]
+    others = [f" (or {each.evidence['words']})" for each in exact[1:2]]
+    best = exact[0]
+    evidence = {key: value for key, value in best.evidence.items() if key != "words"}
+    return Cause(best.label, best.sentence + "".join(others), best.confidence, evidence)
+
+
+def _bias(view: SampledTensors) -> bool:
+    """Whether a bias was lost or added twice, which says more than its values."""
+    line = affine(view)
+    return line is not None and line.label in ("lost_bias", "doubled_bias")
+
+
+def _constants(view: SampledTensors) -> Iterator[_Constant]:
+    shape = view.case.reference.shape
+    for op in view.case.ops:
+        for name in dict.fromkeys(ref.tensor for ref in op.inputs if ref is not None):
+            value = view.case.constants.get(name)
+            if value is None or value.dtype.kind != "f" or not np.isfinite(value).all():
+                continue
+            if value.size == 1:
+                yield _Constant(op, name, value, None)
+            elif value.size == max(value.shape, default=0):
+                axes = [axis for axis in view.axes() if shape[axis] == value.size]
+                for axis in axes:
+                    if view.steps[axis] == 1:
+                        yield _Constant(op, name, value, axis)
+
+
+def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
+    solved = _solved(view, constant)
+    if solved is None:
+        return None
+    values, made, wrong = solved
+    own = constant.value.astype(np.float64).reshape(-1)
+    apart = values - own
+    if view.exact(made) and (constant.axis is None or _few(view, wrong)):
+        numbers = np.flatnonzero(wrong)
+        return _cause(view, constant, made, numbers, own, values)
+    if constant.axis is None or not wrong.all():
+        return None
+    for words, changed in (
+        ("larger", own + np.median(apart)),
+        ("times", own * _ratio(own, values)),
+    ):
+        if rms(values - changed) > _MOST_ALIKE * rms(apart):
+            continue
+        made_alike = _run(view, constant, changed)
+        if made_alike is not None and view.exact(made_alike):
+            return _common(view, constant, made_alike, words, own, changed)
+    return None
+
+
+def _few(view: SampledTensors, wrong: Mask) -> bool:
+    count = int(np.count_nonzero(wrong))
+    enough = view.d.size // wrong.size >= _ENOUGH
+    return enough and 0 < count <= max(1, int(_MOST_CHANGED * wrong.size))
+
+
+def _ratio(own: Floats, values: Floats) -> float:
+    use = own != 0.0
+    return float(np.median(values[use] / own[use])) if use.any() else 1.0
+
+
+def _solved(view: SampledTensors, constant: _Constant) -> tuple[Floats, Floats, Mask] | None:
+    """The values that come nearest to the device, what the group gives with them, and which of
+    them changed; None where the output does not move with them."""
+    axis = constant.axis
+    rest = None if axis is None else tuple(n for n in range(view.d.ndim) if n != axis)
+
+    def total(values: Floats) -> Floats:
+        return np.asarray(values.sum(axis=rest)).reshape(-1)
+
+    own = constant.value.astype(np.float64).reshape(-1)
+    wrong = total(view.wrong.astype(np.float64)) > 0
+    size = np.where(own != 0.0, np.abs(own), float(np.abs(own).max()) or 1.0)
+    values, at = own.copy(), view.r
+    best = rms(view.d - at)
+    for _ in range(_ROUNDS):
+        step = _STEP * size
+        moved = _run(view, constant, np.where(wrong, values + step, values))
+        if moved is None:
+            return None
+        slope = moved - at
+        power = total(slope * slope)
+        more = np.where(power > 0.0, total(slope * (view.d - at)) / np.maximum(power, 1e-300), 0.0)
+        tried = values + np.where(wrong, more * step, 0.0)
+        landed = _run(view, constant, tried)
+        if landed is None or not np.isfinite(tried).all():
+            return None
+        left = rms(view.d - landed)
+        if left >= 0.99 * best:
+            break
+        values, at, best = tried, landed, left
+        if left <= 0.3 * view.noise:
+            break
+    return (values, at, wrong) if best < 0.5 * view.error else None
+
+
+def _run(view: SampledTensors, constant: _Constant, values: Floats) -> Floats | None:
+    rerun = view.case.reweigh
+    trial: Mapping[str, Array] = {constant.name: constant.of(values)}
+    (made,) = rerun([trial]) if rerun is not None else (None,)
+    if made is None or made.shape != view.case.reference.shape:
+        return None
+    return view.made(made)
+
+
+def _cause(
+    view: SampledTensors,
+    constant: _Constant,
+    made: Floats,
+    numbers: Array,
+    own: Floats,
+    values: Floats,
+) -> Cause:
+    single = constant.axis is None
+    changed = [0] if single else numbers.tolist()
+    listed = values_text(
+        constant.name, [] if single else [[n] for n in changed], own[changed], values[changed]
+    )
+    wrong = float(np.count_nonzero(view.wrong)) / len(changed)
+    sure = _SURE if wrong >= _ENOUGH else _UNSURE
+    return Cause(
+        "wrong_constant",
+        f"the device has exactly what {constant.op.type} {constant.op.name or constant.op.id} "
+        f"gives with {listed}",
+        sure,
+        {
+            "op": constant.op.id,
+            "constant": constant.name,
+            "words": listed,
+            **({} if single else {"axis": constant.axis, "slices": changed[:64]}),
+            "expected": own[changed][:64].tolist(),
+            "values": values[changed][:64].tolist(),
+            "left": view.left(made),
+        },
+    )
+
+
+def _common(
+    view: SampledTensors,
+    constant: _Constant,
+    made: Floats,
+    how: str,
+    own: Floats,
+    changed: Floats,
+) -> Cause:
+    """The cause where all values of a constant changed alike: added to a variance, that is another
+    epsilon."""
+    op = constant.op
+    number = float(np.median(changed - own)) if how == "larger" else _ratio(own, changed)
+    label, words = "wrong_constant", f"all of {constant.name} {number:.5g} {how}"
+    epsilon = next((value for name, value in op.attrs.items() if "epsilon" in name), None)
+    evidence = {"op": op.id, "constant": constant.name, "by": number, "left": view.left(made)}
+    if how == "larger" and isinstance(epsilon, float) and (own >= 0.0).all():
+        label = "wrong_epsilon"
+        words += f", as with an epsilon of {epsilon + number:.3g} in place of {epsilon:.3g}"
+    return Cause(
+        label,
+        f"the device has exactly what {op.type} {op.name or op.id} gives with {words}",
+        _SURE,
+        {**evidence, "words": words},
+    )
+
+
+CAUSES = (CauseRule(changed_constant, CauseStage.LINE, 15, {"wrong_constant": 0.79}),)
