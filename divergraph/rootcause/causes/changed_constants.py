@@ -14,6 +14,7 @@ import numpy as np
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.operands import LARGEST
 from divergraph.rootcause.causes.words import values_text
 from graphstore.model import Op
@@ -22,8 +23,8 @@ _ROUNDS = 8
 """Steps towards the value the device has. Bounds cost: each runs the group twice."""
 _STEP = 1 / 64
 """By which share of its size a value is moved to see the slope."""
-_MOST_CHANGED = 0.25
-"""The share of a constant's values that may have changed; more is no fault of single values."""
+_MOST_CHANGED = 8
+"""Values of a constant that may have changed one by one; more is another fault."""
 _MOST_ALIKE = 0.02
 """How far apart the changes of all values may be, as a share of the change, to be one change."""
 _ENOUGH = 8
@@ -110,7 +111,7 @@ def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
 def _few(view: SampledTensors, wrong: Mask) -> bool:
     count = int(np.count_nonzero(wrong))
     enough = view.d.size // wrong.size >= _ENOUGH
-    return enough and 0 < count <= max(1, int(_MOST_CHANGED * wrong.size))
+    return enough and 0 < count <= min(_MOST_CHANGED, max(1, wrong.size // 4))
 
 
 def _ratio(own: Floats, values: Floats) -> float:
@@ -128,29 +129,41 @@ def _solved(view: SampledTensors, constant: _Constant) -> tuple[Floats, Floats, 
         return np.asarray(values.sum(axis=rest)).reshape(-1)
 
     own = constant.value.astype(np.float64).reshape(-1)
-    wrong = total(view.wrong.astype(np.float64)) > 0
+    wrong = np.ones(own.shape, bool)
+    if axis is not None:
+        wrong[:] = False
+        wrong[wrong_slices(view, axis)] = True
     size = np.where(own != 0.0, np.abs(own), float(np.abs(own).max()) or 1.0)
-    values, at = own.copy(), view.r
+    values, at, step = own.copy(), view.r, _STEP * size
     best = rms(view.d - at)
     for _ in range(_ROUNDS):
-        step = _STEP * size
         moved = _run(view, constant, np.where(wrong, values + step, values))
         if moved is None:
             return None
         slope = moved - at
         power = total(slope * slope)
         more = np.where(power > 0.0, total(slope * (view.d - at)) / np.maximum(power, 1e-300), 0.0)
-        tried = values + np.where(wrong, more * step, 0.0)
-        landed = _run(view, constant, tried)
-        if landed is None or not np.isfinite(tried).all():
-            return None
-        left = rms(view.d - landed)
-        if left >= 0.99 * best:
+        landed = _landed(view, constant, values, np.where(wrong, more * step, 0.0), best)
+        if landed is None:
             break
-        values, at, best = tried, landed, left
-        if left <= 0.3 * view.noise:
+        values, at = landed
+        best = rms(view.d - at)
+        if best <= 0.3 * view.noise:
             break
     return (values, at, wrong) if best < 0.5 * view.error else None
+
+
+def _landed(
+    view: SampledTensors, constant: _Constant, values: Floats, by: Floats, best: float
+) -> tuple[Floats, Floats] | None:
+    """The values moved *by* that much, or by a part of it where that goes too far, and what the
+    group gives then; None if nothing comes nearer to the device than *best*."""
+    for part in (1.0, 0.5, 0.25):
+        tried = values + part * by
+        made = _run(view, constant, tried) if np.isfinite(tried).all() else None
+        if made is not None and rms(view.d - made) < 0.99 * best:
+            return tried, made
+    return None
 
 
 def _run(view: SampledTensors, constant: _Constant, values: Floats) -> Floats | None:

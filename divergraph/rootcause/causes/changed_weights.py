@@ -15,6 +15,7 @@ import numpy as np
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.operands import LARGEST
 from divergraph.rootcause.causes.words import slices_text, values_text
 from graphstore.model import EvidenceValue, Op
@@ -73,7 +74,7 @@ def changed_weights(view: SampledTensors) -> Cause | None:
     if line is not None and line.confidence > _SURE - 0.1 and "gains" not in line.evidence:
         return None  # nothing is left to explain
     for axis in view.axes():
-        wrong = _wrong(view, axis)
+        wrong = wrong_slices(view, axis)
         for weight in _weights(view, axis):
             if wrong.size <= min(_MOST_ROWS, view.d.shape[axis] // 2):
                 found = _of_rows(view, weight, wrong.tolist())
@@ -82,15 +83,6 @@ def changed_weights(view: SampledTensors) -> Cause | None:
             if found is not None:
                 return found
     return None
-
-
-def _wrong(view: SampledTensors, axis: int) -> Array:
-    """The slices of an axis with an error, the worst first."""
-    rest = tuple(other for other in range(view.d.ndim) if other != axis)
-    energies = np.sum(view.e**2, axis=rest)
-    order = np.argsort(energies)[::-1]
-    most = max(1e-4 * float(energies.max()), (view.d.size // energies.size) * (3 * view.noise) ** 2)
-    return np.asarray(order[energies[order] > most])
 
 
 def _weights(view: SampledTensors, out: int) -> Iterator[_Weight]:

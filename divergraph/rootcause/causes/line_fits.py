@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from divergraph.rootcause.causes.evidence import Floats, Mask, SampledTensors, rms
 
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
+_LEAST, _OF_NOISE = 1e-4, 3.0
+"""The share of the worst slice's error, and the units of noise, from which on a slice is wrong."""
+Places: TypeAlias = npt.NDArray[np.intp]
 _MULTIPLIES = frozenset(("Mul", "Div", "RealDiv", "Scale"))
 _ADDS = frozenset(("Add", "Sub", "BiasAdd", "AddV2"))
 
@@ -129,3 +134,15 @@ def simplest(view: SampledTensors, fits: list[LineFit]) -> LineFit:
         if set(view.case.types) & _ADDS and not set(view.case.types) & _MULTIPLIES:
             return single[0]
     return min(single, key=lambda fit: fit.left)
+
+
+def wrong_slices(view: SampledTensors, axis: int) -> Places:
+    """The numbers of the slices of an axis with an error that noise does not explain, the worst
+    first."""
+    rest = tuple(other for other in range(view.d.ndim) if other != axis)
+    energies = np.sum(view.e**2, axis=rest)
+    count = view.d.size // energies.size
+    noise = np.maximum(view.noise, view.case.floor * np.sqrt(np.sum(view.r**2, axis=rest) / count))
+    wrong = energies > np.maximum(_LEAST * float(energies.max()), count * (_OF_NOISE * noise) ** 2)
+    order = np.argsort(energies)[::-1]
+    return np.asarray(order[wrong[order]])

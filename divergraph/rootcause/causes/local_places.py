@@ -22,6 +22,7 @@ _MOST = 0.5
 _FEWEST = 16
 """With fewer elements a part is no pattern."""
 _SHORT = 8
+_PAIR = 2
 _SINGLE = 8
 """Up to so many wrong values are reported one by one."""
 _LANES = (4, 8, 16, 32, 64)
@@ -29,6 +30,8 @@ _LANES = (4, 8, 16, 32, 64)
 _MOST_LANES = 2
 _WIDEST_BORDER = 3
 """Wider borders are not looked for: pads and windows seldom are."""
+_MUCH = 0.8
+"""The share of slices that a part of them must hold for the slices to be named."""
 _GROWN = 1.3
 """How much a trimmed range may grow to take in the wrong elements next to it."""
 _SURE, _HALF_SURE = 0.85, 0.75
@@ -46,6 +49,11 @@ class _Part:
     evidence: dict[str, EvidenceValue]
     sure: float
     hint: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its elements."""
+        return int(self.elements.size)
 
 
 def few_values(view: SampledTensors) -> Cause | None:
@@ -72,11 +80,24 @@ def few_values(view: SampledTensors) -> Cause | None:
     return Cause(
         "few_values",
         f"only {counted(count, 'value')} of {view.d.size} {'is' if count == 1 else 'are'} "
-        f"wrong: {listed}{', ...' if count > 3 else ''}: a flipped bit, or a value written by "
-        "another op?",
+        f"wrong: {listed}{', ...' if count > 3 else ''}: {_guess(view, numbers)}?",
         0.9,
         {"places": [list(place) for place in places], "values": got.tolist(), "of": view.d.size},
     )
+
+
+def _guess(view: SampledTensors, numbers: Array) -> str:
+    """What may have made a few wrong values."""
+    d, r = view.d.reshape(-1)[numbers], view.r.reshape(-1)[numbers]
+    exchanged = rms(d - r[::-1]) <= 2.0 * max(view.noise, view.case.floor * rms(d))
+    if numbers.size == _PAIR and exchanged:
+        return "the two are exchanged, perhaps the weights that make them"
+    others = "a flipped bit, or a value written by another op"
+    axis = next(iter(view.axes()), 0)
+    each = view.d.size // max(view.d.shape[axis] if view.d.ndim else 1, 1)
+    # So few values of each channel cannot tell its weights from its bias or a stray write.
+    few = view.case.linear and each < _SHORT
+    return f"wrong weights or a wrong bias there, {others}" if few else others
 
 
 def wrong_part(view: SampledTensors) -> Cause | None:
@@ -131,9 +152,13 @@ def _inside(view: SampledTensors, part: _Part) -> Cause | None:
 
 
 def _part(view: SampledTensors) -> _Part | None:
-    """The smallest of the possible parts that hold the error; None if there is none."""
-    found = [*_slices(view), *_stretch(view), *_box(view), *_lanes(view), *_frame(view)]
-    return min(found, key=lambda part: part.elements.size, default=None)
+    """The smallest of the possible parts that hold the error; None if there is none. Slices are
+    preferred to a part of them that is not much smaller: noise hides where the part ends."""
+    slices = list(_slices(view))
+    found = [*slices, *_stretch(view), *_box(view), *_lanes(view), *_frame(view)]
+    smallest = min(found, key=lambda part: part.elements.size, default=None)
+    near = [each for each in slices if smallest and _MUCH * each.size <= smallest.size]
+    return min(near, key=lambda part: part.size, default=smallest)
 
 
 def _slices(view: SampledTensors) -> Iterator[_Part]:
