@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Foreign, SampledTensors, Trial
-from divergraph.rootcause.causes.operands import LARGEST, first_that_fits
+from divergraph.rootcause.causes.reruns.operands import LARGEST, first_that_fits
 
 
 def read_before(view: SampledTensors) -> Cause | None:

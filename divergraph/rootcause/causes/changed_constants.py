@@ -15,9 +15,9 @@ from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.line_fits import wrong_slices
-from divergraph.rootcause.causes.operands import LARGEST
+from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import values_text
-from graphstore.model import Op
+from graphstore.model import Evidence, Op
 
 _ROUNDS = 8
 """Steps towards the value the device has. Bounds cost: each runs the group twice."""
@@ -221,7 +221,12 @@ def _common(
     number = float(np.median(changed - own)) if how == "larger" else _ratio(own, changed)
     label, words = "wrong_constant", f"all of {constant.name} {number:.5g} {how}"
     epsilon = next((value for name, value in op.attrs.items() if "epsilon" in name), None)
-    evidence = {"op": op.id, "constant": constant.name, "by": number, "left": view.left(made)}
+    evidence: Evidence = {
+        "op": op.id,
+        "constant": constant.name,
+        "by": number,
+        "left": view.left(made),
+    }
     if how == "larger" and isinstance(epsilon, float) and (own >= 0.0).all():
         label = "wrong_epsilon"
         words += f", as with an epsilon of {epsilon + number:.3g} in place of {epsilon:.3g}"
@@ -229,7 +234,7 @@ def _common(
         label,
         f"the device has exactly what {op.type} {op.name or op.id} gives with {words}",
         _SURE,
-        {**evidence, "words": words},
+        {**evidence, "words": words, "left": view.left(made)},
     )
 
 

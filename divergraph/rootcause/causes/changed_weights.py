@@ -16,7 +16,7 @@ from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.line_fits import wrong_slices
-from divergraph.rootcause.causes.operands import LARGEST
+from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import slices_text, values_text
 from graphstore.model import EvidenceValue, Op
 

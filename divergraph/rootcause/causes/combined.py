@@ -6,9 +6,9 @@ from divergraph.rootcause.causes.buffers import read_after
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Explain
 from divergraph.rootcause.causes.copies import missing_op
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
-from divergraph.rootcause.causes.operands import wrong_operand
-from divergraph.rootcause.causes.operations import wrong_operation
-from divergraph.rootcause.causes.settings import wrong_setting
+from divergraph.rootcause.causes.reruns.operands import wrong_operand
+from divergraph.rootcause.causes.reruns.operations import wrong_operation
+from divergraph.rootcause.causes.reruns.settings import wrong_setting
 from divergraph.rootcause.causes.weights import wrong_weights
 from divergraph.rootcause.causes.words import as_well
 

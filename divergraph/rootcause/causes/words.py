@@ -77,7 +77,7 @@ def axes_text(axes: Sequence[int]) -> str:
 
 
 def values_text(
-    name: str, places: Sequence[object], expected: Sequence[float], found: Sequence[float]
+    name: str, places: Sequence[object], expected: Iterable[float], found: Iterable[float]
 ) -> str:
     """``w[3] 0.5 in place of 0.1``, at most three of them; without *places* just the name."""
     listed = [

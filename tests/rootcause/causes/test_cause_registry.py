@@ -57,7 +57,7 @@ def test_of_a_part_only_rules_of_values_are_asked() -> None:
 def test_labels_that_code_says_are_declared() -> None:
     """The first argument of every Cause, trial and guess."""
     said = set()
-    for path in FOLDER.glob("*.py"):
+    for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             named = isinstance(node, ast.Call) and getattr(node.func, "id", "")
             if named in ("Cause", "Trial"):

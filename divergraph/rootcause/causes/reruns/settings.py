@@ -312,7 +312,8 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
     if abs(value / own - 1.0) < 1e-3:
         return None
     made = rerun(op, {name: value})
-    trial = Trial(label, f"with {name} {value:.3g} in place of {own:.3g}", {name: value})
+    words = f"with {name} {value:.3g} in place of {own:.3g}"
+    trial: Trial[AttrValue] = Trial(label, words, {name: value})
     return _cause(op, trial, view, made) if view.explained_by(made) else None
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors
-from divergraph.rootcause.causes.operands import LARGEST
+from divergraph.rootcause.causes.reruns.operands import LARGEST
 from graphstore.model import Op
 
 Named: TypeAlias = Sequence[tuple[str, Floats]]

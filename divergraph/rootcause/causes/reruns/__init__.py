@@ -1,0 +1,1 @@
+"""The op run in other ways: with other attributes, operands or operations."""
