@@ -48,6 +48,9 @@ _NAMES = {dtype.value: dtype for dtype in DType} | {
     name: DType(dtype) for name, dtype in (pair.split("=") for pair in _ALIASES.split())
 }
 
+CHECKSUMS = ("md5", "crc32", "hash", "xor", "checksum")
+"""The names under which dump tools write a checksum of a tensor's bytes."""
+
 
 def named_dtype(name: str) -> DType | None:
     """The type behind a name in a file: ``DT_FLOAT``, ``Float32``, ``torch.bfloat16``."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from divergraph.comparison.graphs_once import GraphsOnce
+from divergraph.consistency.repeat import NOT_DETERMINISTIC
 from divergraph.consistency.stored_run import run_findings
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
@@ -19,10 +20,11 @@ from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
 from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.statistics import BY_STATISTICS
+from divergraph.metrics.statistics import BY_STATISTICS, CHECKSUMS_DIFFER
 from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunSources
+from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.thresholds.starts import Starts, starts_by_limits
@@ -36,7 +38,7 @@ from divergraph.thresholds.verdicts import (
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, Method, Run, TensorIO
+from graphstore.model import Comparison, Level, Method, Run, TensorIO
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.folder import ANY_DUMP, DumpChoice
 from importers.dumps.index import DumpIndex, OverflowRecord
@@ -142,7 +144,7 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
         pair.match.golden,
         pair.match.rule,
         metrics=found.metrics,
-        level=None if judgement is None else judgement.level,
+        level=None if judgement is None else _at_least_a_warning(judgement.level, found),
         failed=() if judgement is None else judgement.failed,
         reason=found.reason,
         detail=found.detail,
@@ -156,6 +158,12 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
         figures=found.figures,
         limit="" if judgement is None else judgement.limit,
     )
+
+
+def _at_least_a_warning(level: Level, found: Measurement) -> Level:
+    """*level*, but of different checksums on equal statistics no pass."""
+    is_other = found.detail.endswith(CHECKSUMS_DIFFER)
+    return Level.WARN if is_other and level is Level.PASS else level
 
 
 def _check_choice(choice: DumpChoice, decided: frozenset[str]) -> None:
@@ -227,6 +235,8 @@ class _Comparing:
             origins,
         )
         data = replace(data, findings=run_findings(data, arrays))
+        unequal = (each.sentence for each in data.findings if each.label == NOT_DETERMINISTIC)
+        data = with_warnings(data, unequal)
         data = _with_choices(self._with_root_cause(data, items, progress), starts)
         doubt = same_dump(self.golden_dump, self.device_dump)
         return undecided(with_doubt(data, doubt)) if doubt else data

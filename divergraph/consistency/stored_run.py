@@ -14,6 +14,7 @@ from divergraph.consistency.checks import (
     NAN,
     SATURATED,
 )
+from divergraph.consistency.checksums import first_unequal
 from divergraph.consistency.first_ops import finding, first_ops
 from divergraph.consistency.values import FLOAT16_MAX
 from graphstore.contract import RunData
@@ -28,7 +29,8 @@ _Says: TypeAlias = Callable[[Comparison, str], tuple[str, str]]
 
 def run_findings(data: RunData, arrays: GraphArrays | None = None) -> tuple[Finding, ...]:
     """The first ops of a run that show NaN or infinities, values at the end of float16, or
-    one value throughout, where the golden side does not. *arrays* are the device graph's."""
+    one value throughout, where the golden side does not, and that make other bits of equal
+    inputs. *arrays* are the device graph's."""
     arrays = graph_arrays(data.device) if arrays is None else arrays
     types = {op.id: op.type for op in data.device.ops}
     checks: tuple[tuple[_Shows, _Says], ...] = (
@@ -39,6 +41,7 @@ def run_findings(data: RunData, arrays: GraphArrays | None = None) -> tuple[Find
     found: list[Finding] = []
     for shows, says in checks:
         found.extend(_first(data, arrays, types, shows, says))
+    found.extend(first_unequal(data, arrays))
     return tuple(found)
 
 

@@ -11,6 +11,8 @@ are: for x of the device and y of the golden side, n elements each,
 * the relative Euclidean distance is that root times ``sqrt(n)`` over the golden norm.
 
 A bound over a limit is a certain failure; one within it proves nothing, and the notes say so.
+Checksums of the same kind over the same type do: equal ones mean equal tensors, others a difference
+though every statistic may agree.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from divergraph.values.array_types import Array
 from graphstore.model import Metric, MetricSet, TensorStatistics
 
 BY_STATISTICS = "by statistics only"
+BY_CHECKSUM = "equal checksums: equal values"
+CHECKSUMS_DIFFER = "checksums differ"
 _BLOCK = 1 << 16
 _BOUND = "at least this: from statistics only"
 _BOUNDS = (
@@ -72,6 +76,29 @@ def statistics_of(values: Array) -> TensorStatistics:
         norm=math.sqrt(square) if known else None,
         nans=nans,
         infinities=infinities,
+    )
+
+
+def equal_checksums(device: TensorStatistics, golden: TensorStatistics) -> bool | None:
+    """Whether two tensors of one type and shape are the same by their checksums; None if no two
+    checksums of a kind say so."""
+    kinds = [side.checksum.partition(":")[0] for side in (device, golden)]
+    if not kinds[0] or kinds[0] != kinds[1]:
+        return None
+    if device.checksum != golden.checksum:
+        return False
+    # An exclusive or does not see order: other statistics must agree, too.
+    return replace(device, count=None) == replace(golden, count=None) or kinds[0] != "xor"
+
+
+def no_error(elements: int) -> MetricSet:
+    """The metrics of two equal tensors of which no value is known."""
+    return every_metric(
+        0.0,
+        cosine_similarity=1.0,
+        standard_deviation=(math.nan,) * 4,
+        elements=elements,
+        notes={Metric.STANDARD_DEVIATION: NOT_KNOWN},
     )
 
 
@@ -129,8 +156,12 @@ class _Side:
         maximum, minimum = _finite(side.maximum), _finite(side.minimum)
         mean, norm = _finite(side.mean), _finite(side.norm)
         told = (side.nans or 0) + (side.infinities or 0)
-        # Counts may not be recorded; then a NaN among the statistics themselves tells.
-        hidden = [side.maximum, side.minimum, side.mean, side.norm]
+        # Counts may not be recorded; then a NaN among the statistics themselves tells. A sum may
+        # overflow by itself: between finite extremes an infinite norm or mean is not known.
+        summed = [value for value in (side.mean, side.norm) if value is not None]
+        if not math.isnan(maximum + minimum):
+            summed = [value for value in summed if not math.isinf(value)]
+        hidden = [side.maximum, side.minimum, *summed]
         seen = any(value is not None and not math.isfinite(value) for value in hidden)
         return cls(
             maximum,

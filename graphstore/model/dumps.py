@@ -52,7 +52,8 @@ class TensorStatistics:
 
     ``count`` elements as stored (padding of device layouts included), ``norm`` is the
     Euclidean norm, ``infinities`` counts both signs. Of a tensor with NaN or infinities
-    the writers compute the other numbers over different elements.
+    the writers compute the other numbers over different elements. ``checksum`` is its kind and
+    text (``md5:1f3a``), "" without one.
     """
 
     count: int | None = None
@@ -62,6 +63,7 @@ class TensorStatistics:
     norm: float | None = None
     nans: int | None = None
     infinities: int | None = None
+    checksum: str = ""
 
 
 @dataclass(frozen=True, slots=True)

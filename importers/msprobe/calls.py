@@ -14,14 +14,13 @@ from typing import Any, TypeAlias
 
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import MAX_ITEMS, kept_text
-from importers.number_formats import named_dtype
+from importers.number_formats import CHECKSUMS, named_dtype
 
 Key: TypeAlias = tuple[str, ...]
 """What tells one tensor's values from another's: type, shape and checksum or statistics."""
 
 _WAYS = ("forward", "backward", "parameters_grad")
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
-_CHECKSUMS = ("md5", "crc32", "hash")
 _LARGEST = (1 << 63) - 1
 
 
@@ -175,7 +174,7 @@ def _key(dtype: str, shape: Shape | None, said: Mapping[str, Any]) -> Key:
     if shape is None or not _is_telling(shape, said):
         return ()
     about = (dtype, ",".join(map(str, shape)))
-    for name in _CHECKSUMS:
+    for name in CHECKSUMS:
         if isinstance(said.get(name), str):
             return (*about, name, said[name])
     if not all(type(said.get(name)) in (int, float) for name in _STATISTICS):
@@ -187,7 +186,7 @@ def _is_telling(shape: Shape, said: Mapping[str, Any]) -> bool:
     """Whether equal statistics mean equal values; of constants and small numbers they do not."""
     largest, smallest = said.get("Max"), said.get("Min")
     if not isinstance(largest, int | float) or not isinstance(smallest, int | float):
-        return any(isinstance(said.get(name), str) for name in _CHECKSUMS) and 0 not in shape
+        return any(isinstance(said.get(name), str) for name in CHECKSUMS) and 0 not in shape
     if isinstance(largest, bool) or 0 in shape or not math.isfinite(largest - smallest):
         return False
     if largest == smallest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from divergraph.metrics.measure import measure
 from divergraph.metrics.statistics import (
     NoStatisticsError,
     compare_statistics,
+    equal_checksums,
     statistics_of,
 )
 from graphstore.model import Level, Metric, TensorStatistics
@@ -128,3 +130,35 @@ def test_statistics_are_those_of_the_finite_values(values):
         assert found.norm == pytest.approx(np.linalg.norm(finite))
     else:
         assert found.mean is None
+
+
+def test_a_norm_that_overflowed_between_finite_extremes_is_unknown():
+    half = TensorStatistics(count=4096, maximum=60.0, minimum=-58.0, mean=0.5, norm=math.inf)
+    metrics = compare_statistics(half, half)
+    assert (metrics.device_nonfinite, metrics.golden_nonfinite) == (0, 0)
+    assert metrics.max_absolute_error == 0.0
+    broken = compare_statistics(replace(half, norm=math.nan), half)
+    assert (broken.device_nonfinite, broken.golden_nonfinite) == (1, 0)
+    unbounded = compare_statistics(replace(half, maximum=math.inf), half)
+    assert (unbounded.device_nonfinite, unbounded.golden_nonfinite) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("device", "golden", "same"),
+    [
+        ("md5:1f", "md5:1f", True),
+        ("md5:1f", "md5:2e", False),
+        ("md5:1f", "xor:1f", None),
+        ("", "md5:1f", None),
+        ("xor:1f", "xor:1f", True),
+    ],
+)
+def test_checksums_of_one_kind_tell_equal_tensors_from_others(device, golden, same):
+    known = TensorStatistics(count=8, maximum=1.0, minimum=0.0)
+    sides = replace(known, checksum=device), replace(known, checksum=golden)
+    assert equal_checksums(*sides) is same
+
+
+def test_an_exclusive_or_alone_proves_nothing_against_other_statistics():
+    known = TensorStatistics(count=8, maximum=1.0, minimum=0.0, checksum="xor:1f")
+    assert equal_checksums(replace(known, maximum=2.0), known) is False

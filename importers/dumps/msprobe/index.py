@@ -35,7 +35,7 @@ from importers.dumps.index import (
     open_dump,
     shown,
 )
-from importers.number_formats import named_dtype
+from importers.number_formats import CHECKSUMS, named_dtype
 
 DUMP = "dump.json"
 TENSORS = "dump_tensor_data"
@@ -187,8 +187,18 @@ def _statistics_ref(path: Path, key: TensorKey, leaf: Entry) -> DumpTensorRef:
             minimum=_real(leaf.get("Min")),
             mean=_real(leaf.get("Mean")),
             norm=_real(leaf.get("Norm")),
+            checksum=_checksum(leaf),
         ),
     )
+
+
+def _checksum(leaf: Entry) -> str:
+    """``md5:1f3a``: of all bytes, whichever of them the mode of the dump wrote."""
+    for kind in CHECKSUMS:
+        value = leaf.get(kind)
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            return f"{kind}:{value}"
+    return ""
 
 
 def _real(value: object) -> float | None:
@@ -202,7 +212,7 @@ def _real(value: object) -> float | None:
 
 def _says_something(statistics: TensorStatistics) -> bool:
     known = (statistics.maximum, statistics.minimum, statistics.mean, statistics.norm)
-    return any(value is not None for value in known)
+    return statistics.checksum != "" or any(value is not None for value in known)
 
 
 def _file_ref(path: Path, ref: DumpTensorRef) -> DumpTensorRef:

@@ -24,7 +24,7 @@ from graphstore.model import (
 )
 from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.names import DumpName, written
-from importers.number_formats import known_layout, named_dtype
+from importers.number_formats import CHECKSUMS, known_layout, named_dtype
 
 TABLE = "statistic.csv"
 ENDING = ".csv"
@@ -132,6 +132,9 @@ class _Line:
             norm=self.real("l2norm", "l2norm value", "norm"),
             nans=self.whole("nan count"),
             infinities=sum(known) if known else None,
+            checksum=next(
+                (f"{kind}:{text}" for kind in CHECKSUMS if (text := self.text(kind))), ""
+            ),
         )
 
     def names(self) -> tuple[DumpName, ...]:
