@@ -17,6 +17,7 @@ from divergraph.comparison import compare as compared
 from divergraph.comparison.keep_run import analyse_stored, compare_into
 from divergraph.comparison.many_runs import Chosen, ManyRuns
 from divergraph.comparison.many_runs import compare_many as compared_many
+from divergraph.comparison.observed_run import Undumped
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.stored import analysed_again
@@ -37,6 +38,8 @@ class CompareOptions(TypedDict, total=False):
     step: int | None
     thresholds: AnyPath | None
     match: AnyPath | None
+    undumped_outputs: AnyPath | None
+    undumped_graph: AnyPath | None
     method: str
     suspect: float
     guilty: float
@@ -63,6 +66,8 @@ def compare(
     step: int | None = None,
     thresholds: AnyPath | None = None,
     match: AnyPath | None = None,
+    undumped_outputs: AnyPath | None = None,
+    undumped_graph: AnyPath | None = None,
     method: str = "auto",
     suspect: float = SUSPECT,
     guilty: float = GUILTY,
@@ -89,6 +94,10 @@ def compare(
         rank: of several ranks or devices, this one; so *model_id* and *step*.
         thresholds: limits, as a TOML file.
         match: pinned and forbidden matches, as a TOML file.
+        undumped_outputs: the outputs of the device's run without dumping, a ``.npy``, ``.npz`` or
+            dump file or a folder of them; ``analysis.observed`` then says whether the dumped run
+            is that run.
+        undumped_graph: the device's graph of the run without dumping, for what it fused otherwise.
         method: ``root-cause`` runs every original op on the device's own inputs, ``thresholds``
             goes by limits alone, ``auto`` takes the first where the golden model can be run.
         suspect: introduced error over noise floor from which an op is suspect.
@@ -114,7 +123,8 @@ def compare(
     request = _request(
         golden, golden_dump, device, device_dump,
         device_graph=device_graph, time=time, rank=rank, model_id=model_id, step=step,
-        thresholds=thresholds, match=match, method=method, suspect=suspect, guilty=guilty,
+        thresholds=thresholds, match=match, undumped_outputs=undumped_outputs,
+        undumped_graph=undumped_graph, method=method, suspect=suspect, guilty=guilty,
         precision=precision, memory=memory, jobs=jobs, cluster=cluster, resume=resume,
     )  # fmt: skip
     return compared_run(request, name, store, progress, replace_it=replace)
@@ -223,6 +233,10 @@ def _request(
         ),
         workers=workers_of(
             options.get("jobs"), options.get("cluster"), resume=options.get("resume", True)
+        ),
+        undumped=Undumped(
+            optional_path(options.get("undumped_outputs")),
+            optional_path(options.get("undumped_graph")),
         ),
     )
 

@@ -11,7 +11,14 @@ from divergraph.ask.trace_answers import TraceStep
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.present.json.shapes import worst_first
-from divergraph.text.words import REASON_WORDS, STATE_MARKS, counted, shape_text, verdict_text
+from divergraph.text.words import (
+    REASON_WORDS,
+    STATE_MARKS,
+    counted,
+    observed_text,
+    shape_text,
+    verdict_text,
+)
 from graphstore.contract import GraphInfo
 from graphstore.model import (
     Comparison,
@@ -36,6 +43,8 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
         f"{counts.compared} compared, "
         f"{counts.over} over a limit, {counts.not_compared} not compared"
     )
+    if told := observed_text(run):
+        say(f"  observed: {told}")
     if origins:
         say()
         show_origins(origins, _sentences(run, origins, comparisons))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from divergraph.comparison.graphs_once import GraphsOnce
+from divergraph.comparison.observed_run import NOTHING_UNDUMPED, Undumped, observed
 from divergraph.consistency.repeat import NOT_DETERMINISTIC
 from divergraph.consistency.stored_run import run_findings
 from divergraph.graphs.linking_run import linked_graphs
@@ -50,7 +51,7 @@ class CompareRequest:
     dumps are folders, or Polygraphy's JSON files; ``thresholds`` is a TOML file, None for
     the defaults; ``choice`` says which of several runs, ranks and steps to take; ``match`` is
     a TOML file with the user's word on which tensors belong together; ``workers`` says who
-    measures, the results are the same."""
+    measures, the results are the same; ``undumped`` is the device's run without dumping."""
 
     golden: Path
     golden_dump: Path
@@ -63,6 +64,7 @@ class CompareRequest:
     method: MethodChoice = MethodChoice.AUTO
     root_cause: RootCauseOptions = DEFAULT_OPTIONS
     workers: Workers = DEFAULT_WORKERS
+    undumped: Undumped = NOTHING_UNDUMPED
 
 
 def compare(
@@ -238,6 +240,8 @@ class _Comparing:
         unequal = (each.sentence for each in data.findings if each.label == NOT_DETERMINISTIC)
         data = with_warnings(data, unequal)
         data = _with_choices(self._with_root_cause(data, items, progress), starts)
+        pairs = [item for item in items if isinstance(item, Pair)]
+        data = observed(data, pairs, self.request.undumped, self.thresholds)
         doubt = same_dump(self.golden_dump, self.device_dump)
         return undecided(with_doubt(data, doubt)) if doubt else data
 
@@ -262,6 +266,7 @@ class _Comparing:
             "device_dump": str(self.device_dump.path),
             "thresholds": str(self.request.thresholds or ""),
             "match": str(self.request.match or ""),
+            **self.request.undumped.paths,
         }
 
     def _warnings(

@@ -7,7 +7,7 @@ declares. Whichever way leaves fewer such misfits is the right one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from divergraph.inputs.sources import DumpSource, GraphSource
@@ -23,6 +23,8 @@ _FEWER = 4
 """Exchanged, the dumps must leave so many times fewer misfits than now, and than tensors that fit:
 a few are in every dump."""
 _SAID = 3
+_CERTAIN = 2
+"""So many signs of files and folders decide by themselves."""
 _FROM_DEVICES = frozenset({DumpFormat.ASCEND_V1, DumpFormat.ASCEND_V2, DumpFormat.ASCEND_NANO})
 
 
@@ -49,18 +51,24 @@ def loaded_dumps(
         InputError: the graphs, the dumps or both are exchanged, or a dump cannot be used.
     """
     crossed = (golden.graph.kind, device.graph.kind) == (GraphKind.DEVICE, GraphKind.ORIGINAL)
-    try:
-        given = load("golden", golden), load("device", device)
-    except InputError:
-        if (said := _exchanged(golden, device, None, load)) is not None:
-            raise _graphs_only() if crossed else said from None
-        raise
+    given = _loaded(load, "golden", golden), _loaded(load, "device", device)
     said = _exchanged(golden, device, given, load)
-    if crossed:
+    if crossed and not any(isinstance(each, InputError) for each in given):
         raise _both_sides() if said is None else _graphs_only()
     if said is not None:
-        raise said
-    return given
+        raise _graphs_only() if crossed else said
+    found = [each for each in given if not isinstance(each, InputError)]
+    for each in given:
+        if isinstance(each, InputError):
+            raise each
+    return found[0], found[1]
+
+
+def _loaded(load: Loading, side: str, source: GraphSource) -> DumpSource | InputError:
+    try:
+        return load(side, source)
+    except InputError as error:
+        return error
 
 
 def same_dump(golden: DumpSource, device: DumpSource) -> str:
@@ -76,30 +84,33 @@ def same_dump(golden: DumpSource, device: DumpSource) -> str:
 def _exchanged(
     golden: GraphSource,
     device: GraphSource,
-    given: tuple[DumpSource, DumpSource] | None,
+    given: tuple[DumpSource | InputError, DumpSource | InputError],
     load: Loading,
 ) -> InputError | None:
     """The error about dumps that fit the other side's graph better; None where they do not.
 
-    *given* are the dumps as they were given, None if they fit so badly that they cannot be used.
+    A golden dump without a misfit is in its place, whatever the device's is: that may well be named
+    after original tensors. But no golden run knows of what a device inserts or of its types.
     """
-    before = None if given is None else (_fit(given[0], golden.graph), _fit(given[1], device.graph))
-    evidence = [] if given is None else [*_of_kind(golden, device, given)]
-    if before is not None and not evidence and not sum(each.misfits for each in before):
+    before = [
+        None if isinstance(dump, InputError) else _fit(dump, source.graph)
+        for dump, source in zip(given, (golden, device), strict=True)
+    ]
+    evidence = list(_of_kind(golden, device, given))
+    if len(evidence) < _CERTAIN and before[0] and not before[0].misfits:
         return None
-    try:
-        other = load("golden", device), load("device", golden)
-    except InputError:
+    other = _loaded(load, "golden", device), _loaded(load, "device", golden)
+    if isinstance(other[0], InputError) or isinstance(other[1], InputError):
         return None
     after = _fit(other[0], device.graph), _fit(other[1], golden.graph)
     if not all(each.tensors > _FEWER * each.misfits for each in after):
         return None
-    if before is not None:
-        better = sum(each.misfits for each in after) * _FEWER <= sum(e.misfits for e in before)
-        fuller = sum(each.tensors for each in after) >= sum(each.tensors for each in before)
-        if not (better and fuller) and len(evidence) < 2:
+    told = [each for each in before if each is not None]
+    if len(told) == len(before) and len(evidence) < _CERTAIN:
+        better = sum(e.misfits for e in after) * _FEWER <= sum(e.misfits for e in told)
+        if not better or sum(e.tensors for e in after) < sum(e.tensors for e in told):
             return None
-        evidence += _of_fit(before)
+    evidence += _of_fit(before)
     said = f" ({'; '.join(evidence[:_SAID])})" if evidence else ""
     return InputError(
         f"the dumps are exchanged: each fits the graph of the other side{said}",
@@ -120,12 +131,14 @@ def _fit(source: DumpSource, graph: ModelGraph) -> _Fit:
 
 
 def _of_kind(
-    golden: GraphSource, device: GraphSource, given: tuple[DumpSource, DumpSource]
+    golden: GraphSource, device: GraphSource, given: Sequence[DumpSource | InputError]
 ) -> Iterator[str]:
     """What files and folders say against the dumps as they were *given*."""
+    if isinstance(given[0], InputError) or isinstance(given[1], InputError):
+        return
     sides = golden.graph.kind, device.graph.kind
-    of_device = [_from_device(dump.index) for dump in given]
-    if sides == (GraphKind.ORIGINAL, GraphKind.DEVICE) and of_device == [True, False]:
+    of_device = _from_device(given[0].index), _from_device(given[1].index)
+    if sides == (GraphKind.ORIGINAL, GraphKind.DEVICE) and of_device == (True, False):
         yield "--golden-dump holds files as devices write them, --device-dump does not"
     names = model_names(given[0].path) if given[0].path.is_dir() else []
     if names == [device.graph.name] != [golden.graph.name]:
@@ -136,8 +149,11 @@ def _from_device(index: DumpIndex) -> bool:
     return any(ref.format in _FROM_DEVICES for ref in index.tensors.values())
 
 
-def _of_fit(fits: tuple[_Fit, _Fit]) -> Iterator[str]:
+def _of_fit(fits: Sequence[_Fit | None]) -> Iterator[str]:
     for side, fit in zip(("golden", "device"), fits, strict=True):
+        if fit is None:
+            yield f"--{side}-dump cannot be the dump of --{side}"
+            continue
         if fit.strangers:
             yield f"{fit.strangers} files of --{side}-dump belong to no op of --{side}"
         if fit.type:

@@ -13,7 +13,7 @@ from divergraph.present.report_words import reason_text, tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
+from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
 from divergraph.thresholds.verdicts import worst
 from graphstore.model import Comparison, Metric, OpState, TensorIO, Verdict
 from graphstore.op_row import OpRow
@@ -144,6 +144,8 @@ def _summary(report: RunReport) -> list[str]:
         f"{counts.compared} compared, {counts.over} over a limit, "
         f"{counts.not_compared} not compared",
     ]
+    if told := observed_text(run):
+        lines.append(f"observed: {told}")
     lines += [f"{one.origin.rank}. {one.sentence}" for one in report.answer.origins]
     lines += [f"suspect: {one.sentence}" for one in report.answer.suspects]
     return lines + [finding.sentence for finding in report.answer.findings]

@@ -11,7 +11,7 @@ from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
+from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
 from graphstore.model import Method, Metric, Verdict
 
 _ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
@@ -33,6 +33,7 @@ def markdown_report(report: RunReport) -> str:
         f"{counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
         f"{counts.compared} compared, **{counts.over} over a limit**, "
         f"{counts.not_compared} not compared.",
+        *([f"Observed: {_plain(told)}."] if (told := observed_text(run)) else []),
         *_origins(report),
         *_suspects(report.answer.suspects),
         *_worst(report),

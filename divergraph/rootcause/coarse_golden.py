@@ -7,9 +7,11 @@ golden op that quantises cannot be accused.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +22,24 @@ from divergraph.rootcause.devices.quantisers import DEQUANTISING, computes_in_in
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.run import with_root_cause
 from divergraph.rootcause.run_inputs import RunSources
-from divergraph.thresholds.doubts import not_accused, with_doubt
+from divergraph.thresholds.doubts import not_accused, undecided, with_doubt
 from divergraph.values.one_tensor import read_stored
 from graphstore.contract import RunData
-from graphstore.model import DType, DumpTensorRef, ModelGraph, Op, Origin, TensorIO
+from graphstore.model import (
+    DType,
+    DumpTensorRef,
+    ErrorSplit,
+    ModelGraph,
+    Op,
+    Origin,
+    TensorIO,
+    Verdict,
+)
 
 _LOOKED_AT, _FEWEST = 40, 3
 """Pairs of tensors whose values are looked at, and that must tell the precision of both sides."""
+_NEARLY_ALL, _FAR = 0.95, 100.0
+"""Share of the tensors in which the device does what golden does, and floors golden is off by."""
 _EIGHT_BITS = frozenset({DType.INT8, DType.UINT8, DType.QINT8, DType.QUINT8})
 _PRODUCTS = ("Conv", "MatMul", "Gemm", "LSTM", "GRU")
 _CONSTANT = ("Constant", "Const")
@@ -50,9 +63,20 @@ def with_fair_root_cause(
     coarse = _coarser(told)
     if coarse is not None and options.precision is None:
         options = replace(options, precision=coarse)
+    before = data.run
     data = with_root_cause(data, sources, choice, options, progress)
+    analysis = replace(data.run.analysis, observed=before.analysis.observed)
+    data = with_doubt(
+        replace(data, run=replace(data.run, analysis=analysis)), before.analysis.doubt
+    )
+    if before.verdict is Verdict.UNDECIDED:  # analysed again, of the same files
+        data = undecided(data)
     if coarse is not None:
         data = with_doubt(data, _sentence(coarse.name, finer))
+    if said := _golden_of_another(data):
+        data = with_doubt(data, said)
+        if any(item.over for item in data.comparisons):
+            data = undecided(data)
     if _has_eight_bits(data.device):
         return data
     integers = _quantising(data.golden)
@@ -66,6 +90,44 @@ def _sentence(golden: str, device: str) -> str:
     return (
         f"the golden side is coarser than the device ({golden} against {device}), so what differs "
         f"is golden's rounding: are the sides exchanged? Else take a golden model in {device}"
+    )
+
+
+class _Known(NamedTuple):
+    """An error split of which every number is known; ``from_nothing``: no input has an error."""
+
+    introduced: float
+    propagated: float
+    floor: float
+    from_nothing: bool
+
+
+def _known(split: ErrorSplit | None) -> _Known | None:
+    if split is None or split.introduced is None or split.propagated is None or not split.floor:
+        return None
+    from_nothing = split.amplification in (None, math.inf)
+    return _Known(split.introduced, split.propagated, split.floor, from_nothing)
+
+
+def _golden_of_another(data: RunData) -> str:
+    """What to say if golden's values are not what the golden model makes of its inputs, while the
+    device's are: an error that no op introduces and no input brings is golden's own."""
+    told = [item for item in data.comparisons if item.io is TensorIO.OUTPUT]
+    known = [(item, split) for item in told if (split := _known(item.split)) is not None]
+    exact = [(item, split) for item, split in known if split.introduced <= split.floor]
+    if data.run.analysis.mismatches or len(exact) < _NEARLY_ALL * len(known):
+        return ""
+    from_nothing = (
+        (item, split.propagated)
+        for item, split in exact
+        if split.from_nothing and split.propagated > _FAR * split.floor
+    )
+    first, error = next(from_nothing, (None, 0.0))
+    if first is None:
+        return ""
+    return (
+        f"the device's values are what the golden model computes here and golden's are not (from "
+        f"{first.golden} on, by {error:.2g}): are the dumps exchanged, or is golden of another run?"
     )
 
 

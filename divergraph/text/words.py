@@ -66,6 +66,29 @@ def verdict_text(run: Run) -> str:
     return f"{text}; but {reserve}, nothing is known of the others" if reserve else text
 
 
+def observed_text(run: Run) -> str:
+    """What dumping changed in the device's run: ``same``, or by how much it differs and which fused
+    ops are no longer there. Empty where nothing is known."""
+    found = run.analysis.observed
+    if found is None:
+        return ""
+    moved = [each for each in found.outputs if each.moved is not None]
+    most = max(moved, key=lambda each: each.moved or 0.0, default=None)
+    said = "same"
+    if not found.same:
+        said = "differs"
+        if most is not None and most.moved:
+            said += f" by {100 * most.moved:.2g} % in output {most.tensor}"
+    groups = found.kept + len(found.regrouped)
+    if groups:
+        said += f"; {found.kept} of {counted(groups, 'fused op')} stay"
+    if found.regrouped:
+        shown = ", ".join(each.op for each in found.regrouped[:3])
+        more = len(found.regrouped) - 3
+        said += f", grouped otherwise: {shown}" + (f" and {more} more" if more > 0 else "")
+    return said
+
+
 def reserve_text(run: Run) -> str:
     """What takes from a good verdict: that fewer tensors were compared than not. Empty where
     nothing does."""

@@ -11,7 +11,7 @@ from graphstore.model import Comparison, Guilt, OpState, Origin, Verdict
 
 def with_doubt(data: RunData, doubt: str) -> RunData:
     """*data* with *doubt* said before its verdict; as it is if *doubt* is ""."""
-    if not doubt:
+    if not doubt or doubt in data.run.analysis.doubt:
         return data
     said = "; ".join(filter(None, (data.run.analysis.doubt, doubt)))
     return replace(data, run=replace(data.run, analysis=replace(data.run.analysis, doubt=said)))

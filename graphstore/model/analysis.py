@@ -80,6 +80,48 @@ class OracleAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedOutput:
+    """An output of the device's run without dumping beside that of the dumped run.
+
+    ``tensor`` is golden's name of it, ``op`` and ``port`` the device's output. Relative errors:
+    ``moved`` of the dumped run against the other, ``error_dumped`` and ``error`` of both against
+    golden. ``fails_dumped`` and ``fails`` say which is over a limit. What could not be compared is
+    None, and ``detail`` says why.
+    """
+
+    tensor: str
+    op: str
+    port: int
+    moved: float | None
+    error_dumped: float | None
+    error: float | None
+    fails_dumped: bool
+    fails: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegroupedOp:
+    """A fused ``op`` of the graph that runs without dumping, made of ``originals``, which are in
+    the ops ``dumped_in`` of the dumped graph."""
+
+    op: str
+    originals: tuple[str, ...]
+    dumped_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRun:
+    """What dumping changed in the device's run. ``same``: nothing, beyond a few units in the last
+    place. ``kept`` fused ops are in both graphs, ``regrouped`` are in the undumped one only."""
+
+    same: bool
+    outputs: tuple[ObservedOutput, ...] = ()
+    kept: int = 0
+    regrouped: tuple[RegroupedOp, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunAnalysis:
     """The analyses of a run: root cause, blame and the search for failing parts.
 
@@ -88,6 +130,7 @@ class RunAnalysis:
     then by part, what oracles said of parts. ``reckonings`` are those of the outputs over half
     the limit of suspects, the most suspicious first. ``doubt`` is what has to be said before the
     verdict, "" if nothing has; where no answer can be right for it, the verdict is undecided.
+    ``observed`` says what dumping changed, None if nothing is known.
     """
 
     suspect: float = SUSPECT
@@ -101,3 +144,4 @@ class RunAnalysis:
     answers: Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]] = field(default_factory=dict)
     reckonings: tuple[Reckoning, ...] = ()
     doubt: str = ""
+    observed: ObservedRun | None = None

@@ -82,6 +82,15 @@ def test_ops_held_against_a_quantised_golden_op_are_not_accused(sides):
     assert Guilt.GUILTY not in {one.split.guilt for one in run.data.comparisons if one.split}
 
 
+def test_exchanged_dumps_of_one_graph_are_told_by_running_it(sides):
+    (graph, right), (_, spoilt) = sides["fp32"], sides["spoilt"]
+    run = dg.compare(graph, spoilt, graph, right)
+    assert run.verdict is Verdict.UNDECIDED
+    assert "what the golden model computes here and golden's are not" in run.analysis.doubt
+    assert "(from mul1:0 on" in run.analysis.doubt
+    assert dg.compare(graph, right, graph, spoilt).origins[0].origin.op == "mul1"
+
+
 def test_one_dump_for_both_sides_decides_nothing(divergraph, sides, tmp_path):
     golden, dump = sides["fp32"]
     ended = divergraph(

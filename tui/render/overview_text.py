@@ -10,7 +10,7 @@ from textual.content import Content
 from divergraph.ask import Overview
 from divergraph.ask.sentences import limits_text, mismatch_sentence
 from divergraph.text.printable import printable
-from divergraph.text.words import reserve_text
+from divergraph.text.words import observed_text, reserve_text
 from graphstore.model import Method, Metric, OpState, Verdict
 from tui.style import theme
 from tui.style import words as wording
@@ -50,6 +50,8 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) ->
     originals = f"  ({overview.matched_originals} of {overview.golden_ops} originals)"
     lines += [Content(""), _line("matched", matched, (originals, theme.QUIET))]
     lines.append(_line("compared", *_compared(overview)))
+    if told := observed_text(run):
+        lines.append(_line("observed", told))
     missing = f"{wording.count(counts.not_compared, 'tensor')}, reasons below"
     if counts.not_compared:
         lines.append(_line("left out", missing))

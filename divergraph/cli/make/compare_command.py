@@ -65,6 +65,18 @@ _number = click.IntRange(min=0)
 @click.option(
     "--match", type=_path, metavar="FILE", help="Pinned and forbidden matches as a TOML file."
 )
+@click.option(
+    "--undumped-outputs",
+    type=_path,
+    metavar="FILE|DIR",
+    help="Outputs of the device's run without dumping: is the dumped run the same?",
+)
+@click.option(
+    "--undumped-graph",
+    type=_path,
+    metavar="FILE",
+    help="The device's graph without dumping: what did it fuse otherwise?",
+)
 @report_options
 @method_option
 @root_cause_options
@@ -86,6 +98,8 @@ def compare_command(
     replace_it: bool,
     thresholds: Path | None,
     match: Path | None,
+    undumped_outputs: Path | None,
+    undumped_graph: Path | None,
     excel: bool,
     method: str,
     suspect: float,
@@ -118,6 +132,8 @@ def compare_command(
         "step": step,
         "thresholds": thresholds,
         "match": match,
+        "undumped_outputs": undumped_outputs,
+        "undumped_graph": undumped_graph,
         "method": method,
         "suspect": suspect,
         "guilty": guilty,

@@ -18,7 +18,7 @@ from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, counted, known, verdict_text
+from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
 from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet
 
 _ORIGINS = 6
@@ -50,11 +50,17 @@ def head(report: RunReport) -> str:
         f'<header class="{run.verdict.value}"><p class="brand">Divergraph</p>'
         f"<h1>{shown(run.name)}</h1>"
         f'<p class="verdict">{shown(verdict_text(run))}</p>'
+        f"{_observed(report)}"
         f'<p class="sides"><span>device</span> {shown(report.device_name)} '
         f"<span>golden</span> {shown(report.golden_name)} "
         f"<span>compared</span> <time>{shown(created)}</time> UTC</p>"
         f'<ul class="counts">{cards}</ul></header>'
     )
+
+
+def _observed(report: RunReport) -> str:
+    told = observed_text(report.run)
+    return f'<p class="sides"><span>observed</span> {shown(told)}</p>' if told else ""
 
 
 def origins(report: RunReport) -> str:

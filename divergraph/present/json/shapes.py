@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divergraph.text.numbers import deviation_text
-from divergraph.text.words import reserve_text
+from divergraph.text.words import observed_text, reserve_text
 from divergraph.thresholds.verdicts import badness
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
@@ -165,6 +165,7 @@ def run_json(
         "run": run.name if stored else None,
         "verdict": run.verdict.value,
         "doubt": run.analysis.doubt or None,
+        "observed": _observed_json(run),
         "reserve": reserve_text(run) or None,
         "method": run.method.value,
         "counts": record_json(run.counts),
@@ -175,6 +176,13 @@ def run_json(
         ],
         "warnings": list(run.warnings),
     }
+
+
+def _observed_json(run: Run) -> Json:
+    found = run.analysis.observed
+    if found is None:
+        return None
+    return {"text": observed_text(run), **record_json(found)}
 
 
 def run_summary_json(run: Run) -> dict[str, Json]:
