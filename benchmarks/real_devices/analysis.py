@@ -16,6 +16,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
 
+_NAMED = 8
+"""Ops at the top whose causes are kept."""
+
 
 def analysed(paths: list[Path], limit: float = 600.0) -> dict[str, Any]:
     """What ``analyse`` in a new process finds of the four paths; an ``error`` where it ended
@@ -36,10 +39,12 @@ def _here(paths: list[Path]) -> dict[str, Any]:
 
     from divergraph.comparison.compare_run import CompareRequest, compare
     from divergraph.rootcause.options import MethodChoice
+    from graphstore.model import FindingKind
 
     data = compare(CompareRequest(*paths, method=MethodChoice.ROOT_CAUSE))
     splits = [item.split for item in data.comparisons if item.split is not None]
     causes = {origin.op: origin.cause for origin in (*data.origins, *data.suspects)}
+    named = [*data.origins, *data.suspects][:_NAMED]
     own = resource.getrusage(resource.RUSAGE_SELF)
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
@@ -48,6 +53,11 @@ def _here(paths: list[Path]) -> dict[str, Any]:
             [each.op, each.suspicion, each.guilty, sorted(each.made), causes.get(each.op)]
             for each in ranking(data)
         ],
+        "causes": {
+            each.op: [each.label, each.confidence, dict(each.evidence)]
+            for each in data.findings
+            if each.kind is FindingKind.CAUSE and each.op in {one.op for one in named}
+        },
         "judged": sum(not each.failure for each in splits),
         "unknown": sum(bool(each.failure) for each in splits),
         "arithmetic": data.run.analysis.arithmetic.precision,

@@ -31,6 +31,12 @@ class ModelFault(StrEnum):
     LOST_BIAS = "lost bias"
     EPSILON = "epsilon"
     ATTRIBUTE = "attribute"
+    INPUT_LOST = "input channel lost"
+    TRANSPOSED = "weight transposed"
+    GAIN = "gain of one channel"
+    NUMBER = "single constant"
+    PADS = "pads moved"
+    TABLE_ROW = "row of a table"
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,78 @@ def _lost_bias(place: _Place, _rng: np.random.Generator) -> tuple[int | None, st
     return None, "the bias is zero"
 
 
+def _input_lost(place: _Place, rng: np.random.Generator) -> tuple[int | None, str] | None:
+    if place.weights is None:
+        return None
+    position, axis, value = place.weights
+    read = 1 if axis == 0 else axis - 1
+    if value.shape[read] < 4:
+        return None
+    channel = int(rng.integers(value.shape[read]))
+    value[(slice(None),) * read + (channel,)] = 0
+    place.put(position, value)
+    return None, f"index {channel} of axis {read} of the weights is zero"
+
+
+def _transposed(place: _Place, _rng: np.random.Generator) -> tuple[int | None, str] | None:
+    if place.weights is None or place.weights[2].shape[-1] != place.weights[2].shape[-2]:
+        return None
+    position, _axis, value = place.weights
+    if np.array_equal(value, value.swapaxes(-1, -2)):
+        return None
+    place.put(position, np.ascontiguousarray(value.swapaxes(-1, -2)))
+    return None, "the weights are transposed"
+
+
+def _gain(place: _Place, rng: np.random.Generator) -> tuple[int | None, str] | None:
+    """One element of a normalisation's scale, or of a vector that is multiplied."""
+    positions = {"Mul": (0, 1), "BatchNormalization": (1,), "LayerNormalization": (1,)}
+    for position in positions.get(place.node.op_type, ()):
+        value = place.constant(position)
+        if value is not None and value.dtype == np.float32 and 3 < value.size == max(value.shape):
+            channel, factor = int(rng.integers(value.size)), float(rng.choice([0.5, 0.8, 1.5]))
+            value.reshape(-1)[channel] *= np.float32(factor)
+            place.put(position, value)
+            return channel, f"the gain of channel {channel} is {factor:g} times"
+    return None
+
+
+def _number(place: _Place, rng: np.random.Generator) -> tuple[int | None, str] | None:
+    """A constant with one value: a factor, an exponent, a limit."""
+    if place.node.op_type not in ("Mul", "Div", "Add", "Sub", "Pow", "Clip", "Max", "Min"):
+        return None
+    for position in range(len(place.node.input)):
+        value = place.constant(position)
+        if value is None or value.dtype != np.float32 or value.size != 1 or not value.any():
+            continue
+        factor = float(rng.choice([0.7, 0.9, 1.1]))
+        place.put(position, value * np.float32(factor))
+        return None, f"constant {float(value.reshape(-1)[0]):g} is {factor:g} times"
+    return None
+
+
+def _pads(place: _Place, _rng: np.random.Generator) -> tuple[int | None, str] | None:
+    if place.node.op_type not in ("Conv", "MaxPool", "AveragePool"):
+        return None
+    for each in place.node.attribute:
+        if each.name == "pads" and len(each.ints) == 4 and each.ints[0]:
+            old = list(each.ints)
+            each.ints[0] -= 1
+            each.ints[2] += 1
+            return None, f"pads are {list(each.ints)} instead of {old}"
+    return None
+
+
+def _table_row(place: _Place, rng: np.random.Generator) -> tuple[int | None, str] | None:
+    value = place.constant(0) if place.node.op_type == "Gather" else None
+    if value is None or value.dtype != np.float32 or value.ndim != 2 or value.shape[0] < 4:
+        return None
+    row = int(rng.integers(min(12, value.shape[0])))
+    value[row] = value[row - 1] if rng.random() < 0.5 else value[row] * np.float32(0.5)
+    place.put(0, value)
+    return None, f"row {row} of the table is another"
+
+
 def _epsilon(place: _Place, rng: np.random.Generator) -> tuple[int | None, str] | None:
     for each in place.node.attribute:
         if each.name == "epsilon":
@@ -208,6 +286,12 @@ FAULTS: Mapping[ModelFault, Fault] = {
     ModelFault.LOST_BIAS: _lost_bias,
     ModelFault.EPSILON: _epsilon,
     ModelFault.ATTRIBUTE: _attribute,
+    ModelFault.INPUT_LOST: _input_lost,
+    ModelFault.TRANSPOSED: _transposed,
+    ModelFault.GAIN: _gain,
+    ModelFault.NUMBER: _number,
+    ModelFault.PADS: _pads,
+    ModelFault.TABLE_ROW: _table_row,
 }
 
 

@@ -29,6 +29,7 @@ import models
 import numpy as np
 import onnx
 from analysis import analysed
+from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
 from op_runner import OpRunner
 from openvino_device import OpenVino
@@ -175,8 +176,18 @@ def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[
                 "words": fault.words,
                 "times": times,
                 "rank": at[0] if at else None,
+                "cause": _judged_cause(fault, found, at),
             }
     return {"tensor": None}
+
+
+def _judged_cause(fault: Faulty, found: Mapping[str, Any], at: list[int]) -> list[Any] | None:
+    """The verdict on the cause of the faulty op, with its label and confidence."""
+    if not at:
+        return None
+    cause = found["causes"].get(found["ranking"][at[0] - 1][0])
+    told = verdict(fault.kind, fault.channel, cause)
+    return [told, *(cause[:2] if cause else ("nothing", 0.0))]
 
 
 def visible(
@@ -249,6 +260,7 @@ def _said(line: dict[str, Any]) -> dict[str, Any]:
         "judged",
         "unknown",
         "arithmetic",
+        "cause",
     )
     short = {name: line[name] for name in names if line.get(name) not in (None, "")}
     top = [(each[0], each[1], each[2], each[4]) for each in line.get("ranking", ())[:3]]

@@ -30,6 +30,8 @@ _ENOUGH = 8
 """With fewer wrong elements in a slice any weight explains them."""
 _PROMISING = 0.5
 """The share of the error that the best explanation of a row may leave to be tried."""
+_NEAR = 0.01
+"""How far apart rows of a table may be, as a share of their size, to be the same in any type."""
 _SURE = 0.95
 
 
@@ -83,6 +85,72 @@ def changed_weights(view: SampledTensors) -> Cause | None:
             if found is not None:
                 return found
     return None
+
+
+def changed_rows(view: SampledTensors) -> Cause | None:
+    """Some rows of a table that is read by indices hold other values, wherever they are read."""
+    case = view.case
+    if len(case.ops) != 1 or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
+        return None
+    for name, table in case.constants.items():
+        if table.ndim < 2 or table.dtype.kind != "f" or table.size > LARGEST:
+            continue
+        for given in (*case.inputs.values(), *case.constants.values()):
+            if given.dtype.kind in "iu" and given.shape + table.shape[1:] == case.reference.shape:
+                found = _rows_read(view, name, table, given)
+                if found is not None:
+                    return found
+    return None
+
+
+def _rows_read(view: SampledTensors, name: str, table: Array, places: Array) -> Cause | None:
+    """The cause where *places* are the rows that make the output, and few of them are wrong."""
+    count = len(table)
+    if not places.size or np.any(places >= count) or np.any(places < -count):
+        return None
+    read = np.where(places < 0, places + count, places).reshape(-1)
+    device = view.case.device.reshape(read.size, -1).astype(np.float64)
+    rows = table.reshape(count, -1).astype(np.float64)
+    if not np.array_equal(
+        view.case.reference.reshape(read.size, -1), table.reshape(count, -1)[read]
+    ):
+        return None
+    off = np.sqrt(np.mean((device - rows[read]) ** 2, axis=1))
+    noise = 3.0 * np.maximum(view.noise, view.unit * np.sqrt(np.mean(rows[read] ** 2, axis=1)))
+    wrong = np.unique(read[off > noise])
+    if not 0 < wrong.size <= min(_MOST_ROWS, (np.unique(read).size + 1) // 2):
+        return None
+    changed = rows.copy()
+    for row in wrong:
+        changed[row] = device[int(np.flatnonzero(read == row)[0])]
+    if np.any(np.sqrt(np.mean((device - changed[read]) ** 2, axis=1)) > noise):
+        return None  # the same row is read as different values
+    said = ", ".join(_row_text(name, rows, int(row), changed[row]) for row in wrong)
+    (op,), again = view.case.ops, np.isin(read, wrong).sum() > wrong.size
+    return Cause(
+        "wrong_weights",
+        f"the device has exactly what {op.type} {op.name or op.id} gives with {said}",
+        _SURE if again or device.shape[1] >= _ENOUGH else 0.6,
+        {"op": op.id, "weight": name, "rows": wrong.tolist(), "left": 0.0},
+    )
+
+
+def _row_text(name: str, rows: Floats, row: int, found: Floats) -> str:
+    """What a row of a table holds instead of its own values."""
+    own, size = rows[row], rms(found)
+    if not found.any():
+        return f"row {row} of {name} all zero"
+    near = np.sqrt(np.mean((rows - found) ** 2, axis=1))
+    nearest = int(np.argmin(near))
+    if nearest != row and near[nearest] <= _NEAR * size:
+        return f"row {nearest} of {name} for row {row}"
+    gain = float(own @ found) / float(own @ own) if own.any() else 1.0
+    if rms(found - gain * own) <= _NEAR * size:
+        return f"row {row} of {name} {gain:.4g} times"
+    hit = np.flatnonzero(np.abs(found - own) > _NEAR * size)
+    if hit.size <= _MOST_WEIGHTS:
+        return values_text(name, [[row, int(each)] for each in hit], own[hit], found[hit])
+    return f"other values in row {row} of {name}"
 
 
 def _weights(view: SampledTensors, out: int) -> Iterator[_Weight]:
@@ -275,4 +343,7 @@ def _cause(
     )
 
 
-CAUSES = (CauseRule(changed_weights, CauseStage.LINE, 25),)
+CAUSES = (
+    CauseRule(changed_rows, CauseStage.MISSING, 25),
+    CauseRule(changed_weights, CauseStage.LINE, 25),
+)

@@ -43,6 +43,8 @@ _TELLING = 8
 """Different values a tensor needs to be recognised: masks and counters look alike."""
 _OF_NOISE = 2.0
 """What an exact explanation may leave, in units of noise."""
+_LITTLE = 0.25
+"""The share of the error that it may leave: of a small error noise is much."""
 _MOST_INEXACT = 0.75
 """The highest confidence in an explanation that leaves more than noise."""
 _STEADY = 0.003
@@ -288,7 +290,9 @@ class SampledTensors:
 
     def told(self, predicted: Floats, sure: float) -> tuple[float, str]:
         """How sure *predicted* makes, at most *sure*, and the word for how near it comes."""
-        return (sure, "exactly") if self.exact(predicted) else (min(sure, _MOST_INEXACT), "nearly")
+        if self.exact(predicted) and self.left(predicted) <= _LITTLE:
+            return sure, "exactly"
+        return min(sure, _MOST_INEXACT), "nearly"
 
     def made(self, values: Array) -> Floats:
         """The whole output of a group run again, sampled like ``d``; NaN as 0."""

@@ -18,6 +18,7 @@ from graphstore.model import Finding
 Array = np.ndarray[Any, Any]
 Weights = dict[str, Array]
 CHANNELS = 12
+ROWS = {"rows": np.array([3, 0, -1, 3, 2, 1])}
 
 
 def right() -> Weights:
@@ -32,6 +33,7 @@ def right() -> Weights:
         "variance": rng.uniform(0.01, 4.0, CHANNELS).astype(np.float32),
         "gain": rng.uniform(0.5, 2.0, (1, CHANNELS, 1, 1)).astype(np.float32),
         "power": np.float32(1.7),
+        "table": rng.standard_normal((6, 9)).astype(np.float32),
         "matrix": rng.standard_normal((10, 10)).astype(np.float32),
     }
 
@@ -46,14 +48,15 @@ def model(path: Path, weights: Weights) -> Path:
         helper.make_node("Mul", ["norm", "gain"], ["mul"], name="mul"),
         helper.make_node("Abs", ["mul"], ["abs"], name="abs"),
         helper.make_node("Pow", ["abs", "power"], ["pow"], name="pow"),
+        helper.make_node("Gather", ["table", "rows"], ["read"], name="read"),
         helper.make_node("MatMul", ["mul", "matrix"], ["y"], name="product"),
     ]
     graph = helper.make_graph(
         nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 14, 14])],
-        [onnx.ValueInfoProto(name=name) for name in ("y", "pow")],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        [onnx.ValueInfoProto(name=name) for name in ("y", "pow", "read")],
+        [numpy_helper.from_array(value, name) for name, value in {**weights, **ROWS}.items()],
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(made, path)
@@ -130,6 +133,13 @@ FAULTS: dict[str, tuple[Callable[[Weights], None], str, str]] = {
     "scale": (times("scale", 6, 1.5), "wrong_constant", "scale[6] "),
     "variance": (times("variance", 6, 4.0), "wrong_constant", "(or variance[6] "),
     "gain": (times("gain", (0, 6), 1.5), "wrong_constant", "gain[6] "),
+    "a row": (times("table", 3, 0.0), "wrong_weights", "row 3 of table all zero"),
+    "another row": (
+        put("table", 2, right()["table"][5]),
+        "wrong_weights",
+        "row 5 of table for row 2",
+    ),
+    "of a row": (put("table", (3, 4), 9.0), "wrong_weights", "table[3, 4] 9"),
     "exponent": (power, "wrong_constant", "power 1.9"),
     "epsilon": (more_variance, "wrong_epsilon", "with epsilon 0.05"),
 }

@@ -1,0 +1,48 @@
+"""Whether what is said of a fault in a device's own model is right, weak but true, or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from model_faults import ModelFault
+
+SURE = 0.8
+_CHANNEL = frozenset(("gain", "channel_gain", "channel_offset", "gain_and_offset"))
+_CONSTANTS = frozenset(("wrong_constant", "wrong_setting", "wrong_epsilon"))
+_WHOLE = frozenset(("gain", "global_offset", "gain_and_offset", "saturation", "wrong_activation"))
+RIGHT: Mapping[ModelFault, frozenset[str]] = {
+    ModelFault.ONE_WEIGHT: frozenset(("wrong_weights",)),
+    ModelFault.CHANNEL_SCALED: _CHANNEL | {"wrong_weights", "wrong_constant"},
+    ModelFault.CHANNEL_DEAD: frozenset(("dead_channels", "all_zero")),
+    ModelFault.CHANNEL_SHIFTED: frozenset(("channel_offset", "global_offset", "wrong_constant")),
+    ModelFault.CHANNELS_SWAPPED: frozenset(("reordered", "wrong_weights")),
+    ModelFault.LOST_BIAS: frozenset(("lost_bias", "missing_op")),
+    ModelFault.EPSILON: frozenset(("wrong_epsilon",)),
+    ModelFault.ATTRIBUTE: frozenset(("wrong_setting", "wrong_axis", "wrong_operation")),
+    ModelFault.INPUT_LOST: frozenset(("wrong_weights", "sum_cut_short")),
+    ModelFault.TRANSPOSED: frozenset(("wrong_weights", "wrong_operation")),
+    ModelFault.GAIN: _CHANNEL | {"wrong_constant"},
+    ModelFault.NUMBER: _CONSTANTS | _WHOLE,
+    ModelFault.PADS: frozenset(("wrong_pads", "reordered")),
+    ModelFault.TABLE_ROW: frozenset(("wrong_weights",)),
+}
+"""By kind the labels that say what was done."""
+_TRUE = frozenset(
+    ("wrong_channels", "few_values", "wrong_region", "wrong_border", "unclassified", "nan_origin")
+)
+"""Labels that only say where, which is true of any fault."""
+
+
+def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None) -> str:
+    """``right``, ``weak`` or ``wrong`` of a *cause*: its label, confidence and evidence. A cause
+    of one channel that names others as well is wrong."""
+    if cause is None:
+        return "weak"
+    label, _confidence, evidence = cause
+    named = evidence.get("slices")
+    elsewhere = channel is not None and bool(named) and named != [channel]
+    if label in RIGHT[kind]:
+        pair = kind is ModelFault.CHANNELS_SWAPPED
+        return "wrong" if elsewhere and not pair else "right"
+    return "weak" if label in _TRUE and (not elsewhere or channel in named) else "wrong"
