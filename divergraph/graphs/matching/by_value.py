@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
+from operator import mul
 from typing import TypeAlias
 
 import numpy as np
@@ -45,7 +46,7 @@ class ValueLookup:
         found: list[tuple[Candidate, Array]] = []
         for ref in self._nearest(value, by_order=True):
             golden = self._values.of(ref)
-            if golden is None or squeezed(value) != squeezed(golden):
+            if golden is None or not lie_alike(value, golden):
                 continue
             if not is_near(value, golden):
                 continue
@@ -105,6 +106,18 @@ def family_of(families: list[Array], value: Array) -> int:
 def squeezed(value: Array) -> tuple[int, ...]:
     """The shape without its sizes of 1."""
     return tuple(size for size in value.shape if size != 1)
+
+
+def lie_alike(one: Array, other: Array) -> bool:
+    """Whether the shapes differ at most by sizes of 1 and by neighbouring axes that are one on one
+    side, as a product of matrices has them."""
+    ends, others = _ends(one), _ends(other)
+    return one.size == other.size and (ends <= others or others <= ends)
+
+
+def _ends(value: Array) -> set[int]:
+    """How many elements the axes hold from the first one to each."""
+    return set(accumulate(value.shape, mul, initial=1))
 
 
 _POINTS = 48

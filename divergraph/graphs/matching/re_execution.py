@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from divergraph.execute.contract import Executor, RunnableSubgraph
-from divergraph.graphs.matching.by_value import family_of, squeezed
+from divergraph.graphs.matching.by_value import family_of, lie_alike
 from divergraph.graphs.matching.golden_reach import GoldenReach, ReachedPart
 from divergraph.graphs.matching.judging import Candidate
 from divergraph.values.array_types import Array
@@ -96,9 +96,9 @@ def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
     """The distance of *device* from *golden*, and the order of axes if it is another one."""
     comparable = 0 < device.size == golden.size and is_near(device, golden)
     apart = distance(device, golden) if comparable else FAR
-    if apart <= AS_IT_LIES and squeezed(device) == squeezed(golden):
+    if apart <= AS_IT_LIES and lie_alike(device, golden):
         return apart, None
     best = best_reorder(device, golden)
     if best is None or best[1] >= apart:
-        return (apart, None) if squeezed(device) == squeezed(golden) else (FAR, None)
+        return (apart, None) if lie_alike(device, golden) else (FAR, None)
     return best[1], best[0]
